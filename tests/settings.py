@@ -1,0 +1,121 @@
+"""Settings of the test project.
+
+``TEST_DATABASE`` chooses the database: ``sqlite`` (the default), ``postgresql`` or ``mariadb``.
+The servers are found by ``PGHOST``, ``PGPORT``, ``PGUSER``, ``PGPASSWORD`` and ``MYSQL_HOST``,
+``MYSQL_PORT``, ``MYSQL_USER``, ``MYSQL_PASSWORD``.
+
+A database's name carries this checkout and this process, so that several runs, in one clone or in
+clones beside each other, share a server. ``TEST_DATABASE_NAME`` hands the name on to processes
+that a test starts: they see the same database.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+TEST_DATABASE = os.environ.get("TEST_DATABASE", "sqlite")
+
+
+def _new_database_name() -> str:
+    """Names a database that no other checkout and no other process uses."""
+    checkout = hashlib.sha256(str(BASE_DIR).encode()).hexdigest()[:8]
+    return f"test_agent_sessions_{checkout}_{os.getpid()}"
+
+
+def _sqlite(name: str) -> dict[str, Any]:
+    """A file, because SQLite in memory has neither a second process nor a write-ahead log."""
+    file = BASE_DIR / ".cache" / "test-databases" / name / "agent_sessions.sqlite3"
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(file),
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+        "TEST": {"NAME": str(file)},
+    }
+
+
+def _postgresql(name: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": name,
+        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
+        "PORT": os.environ.get("PGPORT", "5432"),
+        "USER": os.environ.get("PGUSER", "postgres"),
+        "PASSWORD": os.environ.get("PGPASSWORD", ""),
+        "TEST": {"NAME": name},
+    }
+
+
+def _mariadb(name: str) -> dict[str, Any]:
+    """The server's own default collation, because that is what a project usually has."""
+    return {
+        "ENGINE": "django.db.backends.mysql",
+        "NAME": name,
+        "HOST": os.environ.get("MYSQL_HOST", "127.0.0.1"),
+        "PORT": os.environ.get("MYSQL_PORT", "3306"),
+        "USER": os.environ.get("MYSQL_USER", "root"),
+        "PASSWORD": os.environ.get("MYSQL_PASSWORD", ""),
+        "OPTIONS": {"charset": "utf8mb4"},
+        "TEST": {"NAME": name, "CHARSET": "utf8mb4"},
+    }
+
+
+def _remove_own_directory(directory: Path, owner: int) -> None:
+    """Deletes the SQLite files at the end of the process that named them, not of a fork."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+_first_process = "TEST_DATABASE_NAME" not in os.environ
+DATABASE_NAME = os.environ.setdefault("TEST_DATABASE_NAME", _new_database_name())
+_choices = {"sqlite": _sqlite, "postgresql": _postgresql, "mariadb": _mariadb}
+DATABASES = {"default": _choices[TEST_DATABASE](DATABASE_NAME)}
+
+if TEST_DATABASE == "sqlite" and _first_process:
+    _directory = Path(DATABASES["default"]["NAME"]).parent
+    _directory.mkdir(parents=True, exist_ok=True)
+    atexit.register(_remove_own_directory, _directory, os.getpid())
+
+SECRET_KEY = "test"
+USE_TZ = True
+ROOT_URLCONF = "tests.urls"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ALLOWED_HOSTS = ["*"]
+STATIC_URL = "static/"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django_agent_sessions",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
