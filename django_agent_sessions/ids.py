@@ -1,0 +1,80 @@
+"""Ids: the keys that rows are made with, and what a caller may call a session."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from uuid import UUID
+
+from .exceptions import InvalidIdError
+
+if sys.version_info >= (3, 14):  # pragma: no cover - depends on the interpreter
+    from uuid import uuid7 as _uuid7
+else:
+    from uuid_utils.compat import uuid7 as _uuid7
+
+MAX_ID_LENGTH = 255
+"""The most characters an id may have: what every supported database can index beside another."""
+
+_RELATIVE_PATHS = frozenset({".", ".."})
+_UNSTORABLE_CATEGORIES = frozenset({"Cc", "Cs"})
+
+
+def new_id() -> UUID:
+    """Makes a primary key: a UUIDv7, ordered by time and not guessable.
+
+    The client makes it, so that the retry of an insert is the same row.
+
+    Returns:
+        A version 7 UUID (RFC 9562).
+    """
+    return _uuid7()
+
+
+def validate_id(value: object, name: str = "session_id") -> str:
+    """Checks an id that a caller chose.
+
+    Ids are data: slashes, quotes, markup and every script are fine. What cannot be told apart on
+    a screen, or names a directory in the file layouts, is not.
+
+    Args:
+        value: The id.
+        name: What to call it in the error.
+
+    Returns:
+        The id, unchanged.
+
+    Raises:
+        InvalidIdError: It is not text, blank, ``.`` or ``..``, longer than
+            :data:`MAX_ID_LENGTH`, or holds a control character or a lone surrogate.
+    """
+    if not isinstance(value, str):
+        raise InvalidIdError(f"{name} must be a string, not {type(value).__name__}")
+    if not value.strip():
+        raise InvalidIdError(f"{name} must not be blank")
+    if value in _RELATIVE_PATHS:
+        raise InvalidIdError(f"{name} must not be {value!r}")
+    if len(value) > MAX_ID_LENGTH:
+        raise InvalidIdError(
+            f"{name} has {len(value)} characters; at most {MAX_ID_LENGTH} are possible"
+        )
+    if not value.isprintable() and any(
+        unicodedata.category(character) in _UNSTORABLE_CATEGORIES for character in value
+    ):
+        raise InvalidIdError(f"{name} must not hold control characters or lone surrogates")
+    return value
+
+
+def validate_namespace(value: object) -> str:
+    """Checks a namespace: an id that may also be empty.
+
+    Args:
+        value: The namespace.
+
+    Returns:
+        The namespace, unchanged.
+
+    Raises:
+        InvalidIdError: As for :func:`validate_id`, save that ``""`` is the default namespace.
+    """
+    return "" if value == "" else validate_id(value, "namespace")

@@ -1,0 +1,182 @@
+"""The tables: sessions, their agents, messages and orchestrators. Schema and constraints only.
+
+The names are those of the Strands session data model, which the tables mirror field for field. A
+``Session`` here is an AI agent's, not the one of ``django.contrib.sessions``.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from .fields import ExactJSONField, IdField
+from .ids import new_id
+from .querysets import MessageQuerySet, SessionQuerySet
+
+MAIN_BRANCH = 0
+"""The branch that an agent's conversation is on unless somebody went back in time."""
+
+
+class Session(models.Model):
+    """A conversation, or a group of agents that work together, with one owner."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    namespace = IdField(_("namespace"), blank=True, default="")
+    session_id = IdField(_("session id"))
+    session_type = models.CharField(_("type"), max_length=32, default="AGENT")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("owner"),
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="agent_sessions",
+        # Two indexes below start with the owner.
+        db_index=False,
+    )
+    # The one id that may be missing.
+    external_id = IdField(  # type: ignore[misc]
+        _("external id"), null=True, blank=True
+    )
+    title = models.CharField(_("title"), max_length=255, blank=True, default="")
+    metadata = models.JSONField(_("metadata"), default=dict, blank=True)
+    origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
+    redaction_epoch = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
+    # Signed, because a check for "not below zero" could refuse a message for a figure's sake.
+    message_count = models.IntegerField(_("messages"), default=0, editable=False)
+    input_tokens = models.BigIntegerField(_("input tokens"), default=0, editable=False)
+    output_tokens = models.BigIntegerField(_("output tokens"), default=0, editable=False)
+    legal_hold = models.BooleanField(_("legal hold"), default=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+    last_activity_at = models.DateTimeField(
+        _("last activity"), default=timezone.now, editable=False
+    )
+    archived_at = models.DateTimeField(_("archived"), null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("agent session")
+        verbose_name_plural = _("agent sessions")
+        ordering = ["-last_activity_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["namespace", "session_id"], name="agent_sessions_session_unique_id"
+            ),
+            models.UniqueConstraint(
+                fields=["owner", "external_id"], name="agent_sessions_session_unique_external"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["-last_activity_at", "-id"], name="agent_sessions_session_recent"),
+            models.Index(
+                fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
+            ),
+            models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.session_id
+
+
+class SessionAgent(models.Model):
+    """One agent of a session: its state, and the head of its conversation."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    # The unique constraint below is an index on the session too.
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="agents", db_index=False
+    )
+    agent_id = IdField(_("agent id"))
+    dialect = models.CharField(_("message format"), max_length=32)
+    state = ExactJSONField(_("state"), default=dict)
+    conversation_manager_state = ExactJSONField(_("conversation manager state"), default=dict)
+    internal_state = ExactJSONField(_("internal state"), default=dict)
+    window = ExactJSONField(_("window"), null=True, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("agent")
+        verbose_name_plural = _("agents")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "agent_id"], name="agent_sessions_agent_unique_id"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.agent_id
+
+
+class SessionMessage(models.Model):
+    """One message of an agent's conversation: the SDK's payload, and neutral columns beside it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="messages")
+    # The unique constraint below is an index on the agent too.
+    agent = models.ForeignKey(
+        SessionAgent, on_delete=models.CASCADE, related_name="messages", db_index=False
+    )
+    branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
+    message_id = models.PositiveIntegerField(_("position"))
+    run_id = models.UUIDField(_("run"), null=True, editable=False)
+    revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    message = ExactJSONField(_("message"))
+    redact_message = ExactJSONField(_("redacted message"), null=True)
+    role = models.CharField(_("role"), max_length=32, blank=True, default="")
+    text = models.TextField(_("text"), blank=True, default="")
+    input_tokens = models.BigIntegerField(_("input tokens"), null=True)
+    output_tokens = models.BigIntegerField(_("output tokens"), null=True)
+    latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
+    redacted_at = models.DateTimeField(_("redacted"), null=True, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    objects = MessageQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("message")
+        verbose_name_plural = _("messages")
+        ordering = ["agent", "branch", "message_id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "branch", "message_id"],
+                name="agent_sessions_message_unique_position",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role or _('message')} {self.message_id}"
+
+
+class SessionMultiAgent(models.Model):
+    """The state of an orchestrator (a graph, a swarm) of a session."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="multi_agents", db_index=False
+    )
+    multi_agent_id = IdField(_("orchestrator id"))
+    kind = models.CharField(_("kind"), max_length=64, blank=True, default="")
+    state = ExactJSONField(_("state"), default=dict)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("orchestrator")
+        verbose_name_plural = _("orchestrators")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "multi_agent_id"], name="agent_sessions_multi_unique_id"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.multi_agent_id

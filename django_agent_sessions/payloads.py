@@ -1,0 +1,182 @@
+r"""Exact JSON: what goes in comes back equal, key order kept, whatever the database.
+
+A payload is stored as the text ``json.dumps`` makes of it, because a JSON column type would refuse
+``\u0000`` and lone surrogates, reorder keys and fold numbers. Two things are added to JSON:
+
+* ``bytes`` become ``{"$bytes": "<base64>"}``;
+* a dict that merely looks like that marker, or like an escaped one, gets one more ``$``, so that
+  ``{"$bytes": 1}`` is written ``{"$$bytes": 1}`` and read back as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Any
+
+from .conf import AgentSessionsSettings, get_settings
+from .exceptions import PayloadError
+
+_MARKER = "$bytes"
+_MARKER_LIKE = re.compile(r"\$+bytes\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_PLAIN_TYPES = frozenset({str, bool, type(None)})
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Made once: json.dumps and json.loads make a new one at each call that has an option.
+_readable = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_parse = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def dumps(value: object) -> str:
+    """Writes a value as text that :func:`loads` reads back equal.
+
+    Tuples are written as lists, and bytearrays and memoryviews as bytes, as the SDKs' own stores
+    would if they could.
+
+    Args:
+        value: JSON data, with ``bytes`` allowed anywhere a value may stand.
+
+    Returns:
+        JSON text that any database's text column takes: no NUL, no lone surrogate.
+
+    Raises:
+        PayloadError: The value is not JSON (NaN, a key that is not text, an object), or is over
+            one of the limits ``MAX_PAYLOAD_BYTES``, ``MAX_PAYLOAD_DEPTH`` and
+            ``MAX_INTEGER_DIGITS``. The error names the place, never the value.
+    """
+    limits = get_settings()
+    try:
+        encoded = _encode(value, limits, 1)
+        text = _readable(encoded)
+    except RecursionError:
+        raise PayloadError("lists and dicts nest deeper than Python can follow here") from None
+    # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
+    if not text.isascii() and _SURROGATE.search(text):
+        text = _ascii(encoded)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > limits.MAX_PAYLOAD_BYTES:
+        raise PayloadError(
+            f"the value is {size} bytes of JSON; MAX_PAYLOAD_BYTES allows "
+            f"{limits.MAX_PAYLOAD_BYTES}"
+        )
+    return text
+
+
+def loads(text: str) -> Any:
+    """Reads what :func:`dumps` wrote.
+
+    Args:
+        text: JSON text.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: The text is not what :func:`dumps` writes.
+    """
+    try:
+        value = _parse(text)
+        # Few payloads hold bytes: the search is much cheaper than walking every value.
+        return _decode(value) if 'bytes":' in text else value
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _encode(value: object, limits: AgentSessionsSettings, depth: int) -> object:
+    kind = type(value)
+    if kind in _PLAIN_TYPES:
+        return value
+    if kind is dict:
+        return _encode_dict(value, limits, depth)  # type: ignore[arg-type]
+    if kind is list:
+        _check_depth(depth, limits)
+        return [_encode(item, limits, depth + 1) for item in value]  # type: ignore[attr-defined]
+    return _encode_rare(value, limits, depth)
+
+
+def _encode_dict(
+    value: dict[Any, Any], limits: AgentSessionsSettings, depth: int
+) -> dict[str, object]:
+    _check_depth(depth, limits)
+    encoded = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise PayloadError(
+                f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON has only text"
+            )
+        encoded[str(key)] = _encode(item, limits, depth + 1)
+    if len(encoded) == 1:
+        key = next(iter(encoded))
+        if _MARKER_LIKE.match(key):
+            return {"$" + key: encoded[key]}
+    return encoded
+
+
+def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> object:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        # Below 64 bits no limit can be met; above, counting digits costs as much as writing them.
+        if -(2**63) <= value < 2**63:
+            return int(value)
+        return _checked_integer(int(value), limits)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise PayloadError(f"NaN or infinity at depth {depth}: JSON has no such number")
+        return float(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {_MARKER: base64.b64encode(value).decode("ascii")}
+    if isinstance(value, dict):
+        return _encode_dict(value, limits, depth)
+    if isinstance(value, list | tuple):
+        _check_depth(depth, limits)
+        return [_encode(item, limits, depth + 1) for item in value]
+    raise PayloadError(
+        f"a value of type {type(value).__name__} at depth {depth} is neither JSON nor bytes"
+    )
+
+
+def _checked_integer(value: int, limits: AgentSessionsSettings) -> int:
+    # The bit length bounds the digits from both sides (log10(2) = 0.30103), without making them.
+    allowed = min(limits.MAX_INTEGER_DIGITS, 4300)
+    if value.bit_length() * 0.30103 > allowed + 1 or abs(value) >= 10**allowed:
+        raise PayloadError(f"an integer has more than {allowed} digits (MAX_INTEGER_DIGITS)")
+    return value
+
+
+def _check_depth(depth: int, limits: AgentSessionsSettings) -> None:
+    if depth > limits.MAX_PAYLOAD_DEPTH:
+        raise PayloadError(
+            f"lists and dicts nest deeper than {limits.MAX_PAYLOAD_DEPTH} (MAX_PAYLOAD_DEPTH)"
+        )
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        if len(value) == 1:
+            key, item = next(iter(value.items()))
+            if key == _MARKER:
+                return _decode_bytes(item)
+            if _MARKER_LIKE.match(key):
+                return {key[1:]: _decode(item)}
+        return {key: _decode(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    return value
+
+
+def _decode_bytes(item: object) -> bytes:
+    if not isinstance(item, str):
+        raise ValueError("a bytes marker without text")
+    try:
+        return base64.b64decode(item, validate=True)
+    except binascii.Error:
+        raise ValueError("a bytes marker without base64") from None

@@ -1,0 +1,168 @@
+"""What passes between the adapters and the store: plain frozen values, no models, no SDK types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much was said.
+
+    Attributes:
+        messages: How many messages there are.
+        input_tokens: Tokens the models were given, as the SDK reported them.
+        output_tokens: Tokens the models made.
+    """
+
+    messages: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.messages + other.messages,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session_id: The name the caller gave it, unique in its namespace.
+        namespace: The space of names; ``""`` by default.
+        session_type: ``"AGENT"``.
+        owner_id: Primary key of the owning user; None if nobody owns it.
+        external_id: The id a client chose, unique among one owner's sessions.
+        title: For people.
+        metadata: For programs: JSON that can be filtered on.
+        redaction_epoch: How often something in it was redacted.
+        usage: Messages and tokens of all its agents, moved once per turn.
+        legal_hold: Whether it must not be deleted.
+        created_at: When it was made.
+        updated_at: When it last changed.
+        last_activity_at: When the last turn ended.
+        archived_at: When it was put away, if it was.
+        expires_at: When it may be deleted, if ever.
+    """
+
+    id: UUID
+    session_id: str
+    namespace: str
+    session_type: str
+    owner_id: Any
+    external_id: str | None
+    title: str
+    metadata: Mapping[str, Any]
+    redaction_epoch: int
+    usage: Usage
+    legal_hold: bool
+    created_at: datetime
+    updated_at: datetime
+    last_activity_at: datetime
+    archived_at: datetime | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """What an SDK keeps about an agent beside its messages. Each value is exact JSON or bytes.
+
+    Attributes:
+        state: The user's own state.
+        conversation_manager_state: The conversation manager's.
+        internal_state: The SDK's.
+        window: Which messages the agent had in memory: ``{"kept": [message_id, …], "tail": n}``
+            are these and all from ``n`` on. None: all of them.
+    """
+
+    state: Any = field(default_factory=dict)
+    conversation_manager_state: Any = field(default_factory=dict)
+    internal_state: Any = field(default_factory=dict)
+    window: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """An agent of a session as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session: Primary key of its session.
+        agent_id: The name the caller gave it, unique in its session.
+        dialect: The message format of its payloads, a name of
+            :mod:`django_agent_sessions.transcripts`.
+        data: Its state.
+        created_at: When it was made.
+        updated_at: When its state last changed.
+    """
+
+    id: UUID
+    session: UUID
+    agent_id: str
+    dialect: str
+    data: AgentState
+    created_at: datetime
+    updated_at: datetime
+
+
+class MessageRecord(NamedTuple):
+    """A message as it was when it was read or written.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        message_id: Its position in the agent's conversation, dense from 0.
+        message: The payload as the SDK gave it, or its redacted version.
+        redact_message: The redacted version, if it was redacted.
+        role: Who speaks, in neutral words.
+        run_id: The invocation of the agent that wrote it, if known.
+        revision: How often the row changed.
+        created_at: When it was said.
+        updated_at: When the row last changed.
+    """
+
+    id: UUID
+    message_id: int
+    message: Any
+    redact_message: Any
+    role: str
+    run_id: UUID | None
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def content(self) -> Any:
+        """The payload to go on with: the redacted version where there is one."""
+        return self.message if self.redact_message is None else self.redact_message
+
+
+@dataclass(frozen=True, slots=True)
+class MultiAgentRecord:
+    """An orchestrator's state as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session: Primary key of its session.
+        multi_agent_id: The name the caller gave it, unique in its session.
+        kind: ``"graph"``, ``"swarm"``, or whatever the SDK calls it.
+        state: Exact JSON.
+        created_at: When it was made.
+        updated_at: When it last changed.
+    """
+
+    id: UUID
+    session: UUID
+    multi_agent_id: str
+    kind: str
+    state: Any
+    created_at: datetime
+    updated_at: datetime

@@ -1,0 +1,36 @@
+"""The store: the one writer of sessions, agents, messages and orchestrators.
+
+It needs no SDK. The sync methods are plain ORM, for code that may use the ORM. Each has an async
+twin (``aappend`` for ``append``) that works in any event loop without blocking it.
+"""
+
+from __future__ import annotations
+
+from .agents import AgentStore
+from .messages import MessageStore
+from .multi_agents import MultiAgentStore
+
+__all__ = ["SessionStore"]
+
+
+class SessionStore(AgentStore, MessageStore, MultiAgentStore):
+    """Sessions of one owner in one namespace.
+
+    ::
+
+        store = SessionStore(owner=request.user)
+        session = store.open("user-123", title="Holiday plans")
+        agent = store.open_agent(session)
+        store.append(agent, {"role": "user", "content": "Where shall we go?"})
+        history = store.payloads(agent)
+
+    Args:
+        owner: The user whose sessions these are, or that user's primary key. None reaches every
+            session, for code that decides by itself who may see what.
+        namespace: The space of session ids; two bots with one namespace each never meet.
+        using: The alias of the database; by default ``AGENT_SESSIONS["DATABASE"]`` or the
+            database routers decide.
+
+    Raises:
+        InvalidIdError: The namespace cannot be one.
+    """

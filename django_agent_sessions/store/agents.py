@@ -1,0 +1,235 @@
+"""Agents of a session, and the state that an SDK keeps about them."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from django_agent_sessions import transcripts
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
+from django_agent_sessions.ids import validate_id
+from django_agent_sessions.models import SessionAgent
+from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
+
+from .base import StorePart, insert, write
+
+DEFAULT_AGENT = "default"
+"""What the one agent is called where an SDK knows no agents."""
+
+
+class AgentStore(StorePart):
+    """The part of the store that knows agents."""
+
+    def open_agent(
+        self,
+        session: SessionRecord,
+        agent_id: str = DEFAULT_AGENT,
+        *,
+        dialect: str = transcripts.OPENAI,
+        data: AgentState | None = None,
+    ) -> AgentRecord:
+        """Finds an agent, or makes it.
+
+        Args:
+            session: Its session.
+            agent_id: Its name in the session.
+            dialect: The message format of an agent that is made. The default reads chat messages
+                (``{"role": …, "content": …}``) and Responses items.
+            data: The state of an agent that is made.
+
+        Returns:
+            The agent.
+
+        Raises:
+            InvalidIdError: The id cannot be one.
+            SessionNotFoundError: The session was deleted.
+            PayloadError: The state is not JSON.
+        """
+        found = self.read_agent(session, agent_id)
+        if found is not None:
+            return found
+        made = self._insert_agent(session, agent_id, dialect, data or AgentState())
+        if made is None:
+            made = self.read_agent(session, agent_id)
+        if made is None:
+            raise _gone(session, agent_id)
+        return made
+
+    async def aopen_agent(
+        self,
+        session: SessionRecord,
+        agent_id: str = DEFAULT_AGENT,
+        *,
+        dialect: str = transcripts.OPENAI,
+        data: AgentState | None = None,
+    ) -> AgentRecord:
+        """Does what :meth:`open_agent` does."""
+        return await self._arun(self.open_agent, session, agent_id, dialect=dialect, data=data)
+
+    def create_agent(
+        self,
+        session: SessionRecord,
+        agent_id: str = DEFAULT_AGENT,
+        *,
+        dialect: str = transcripts.OPENAI,
+        data: AgentState | None = None,
+    ) -> AgentRecord:
+        """Makes an agent.
+
+        Args:
+            session: Its session.
+            agent_id: Its name in the session.
+            dialect: The message format of its payloads.
+            data: Its state.
+
+        Returns:
+            The agent.
+
+        Raises:
+            SessionConflictError: The session has an agent of this name.
+            SessionNotFoundError: The session was deleted.
+            InvalidIdError: The id cannot be one.
+            PayloadError: The state is not JSON.
+        """
+        made = self._insert_agent(session, agent_id, dialect, data or AgentState())
+        if made is None:
+            raise SessionConflictError(
+                f"agent {agent_id!r} exists already in session {session.session_id!r}"
+            )
+        return made
+
+    async def acreate_agent(
+        self,
+        session: SessionRecord,
+        agent_id: str = DEFAULT_AGENT,
+        *,
+        dialect: str = transcripts.OPENAI,
+        data: AgentState | None = None,
+    ) -> AgentRecord:
+        """Does what :meth:`create_agent` does."""
+        return await self._arun(self.create_agent, session, agent_id, dialect=dialect, data=data)
+
+    def read_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
+        """Reads an agent.
+
+        Args:
+            session: Its session.
+            agent_id: Its name.
+
+        Returns:
+            The agent; None if there is none.
+
+        Raises:
+            InvalidIdError: The id cannot be one.
+        """
+        row = (
+            self._agents()
+            .filter(session=session.id, agent_id=validate_id(agent_id, "agent_id"))
+            .first()
+        )
+        return None if row is None else _record(row)
+
+    async def aread_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
+        """Does what :meth:`read_agent` does."""
+        return await self._arun(self.read_agent, session, agent_id)
+
+    def list_agents(self, session: SessionRecord) -> list[AgentRecord]:
+        """Lists a session's agents.
+
+        Args:
+            session: The session.
+
+        Returns:
+            The agents, the oldest first.
+        """
+        return [_record(row) for row in self._agents().filter(session=session.id).order_by("id")]
+
+    async def alist_agents(self, session: SessionRecord) -> list[AgentRecord]:
+        """Does what :meth:`list_agents` does."""
+        return await self._arun(self.list_agents, session)
+
+    def update_agent(
+        self, agent: AgentRecord, data: AgentState, *, epoch: int | None = None
+    ) -> None:
+        """Overwrites an agent's state.
+
+        Args:
+            agent: The agent.
+            data: All of its state.
+            epoch: Write only if the session's redaction epoch is still this one.
+
+        Raises:
+            SessionNotFoundError: The agent was deleted.
+            StaleSessionError: The epoch moved.
+            PayloadError: The state is not JSON.
+        """
+        what = f"updating agent {agent.agent_id!r}"
+
+        def update(unsure: bool) -> int:
+            rows = self._agents().filter(pk=agent.id)
+            if epoch is not None:
+                rows = rows.filter(session__redaction_epoch=epoch)
+            return rows.update(
+                state=data.state,
+                conversation_manager_state=data.conversation_manager_state,
+                internal_state=data.internal_state,
+                window=data.window,
+                updated_at=timezone.now(),
+            )
+
+        if not write(self.using, update, what=what):
+            if epoch is not None and self._agents().filter(pk=agent.id).exists():
+                raise StaleSessionError(f"{what}: something was redacted; read it again")
+            raise SessionNotFoundError(f"{what}: it was deleted")
+
+    async def aupdate_agent(
+        self, agent: AgentRecord, data: AgentState, *, epoch: int | None = None
+    ) -> None:
+        """Does what :meth:`update_agent` does."""
+        await self._arun(self.update_agent, agent, data, epoch=epoch)
+
+    def _agents(self) -> QuerySet[SessionAgent]:
+        return SessionAgent.objects.using(self.using)
+
+    def _insert_agent(
+        self, session: SessionRecord, agent_id: str, dialect: str, data: AgentState
+    ) -> AgentRecord | None:
+        now = timezone.now()
+        row = SessionAgent(
+            session_id=session.id,
+            agent_id=validate_id(agent_id, "agent_id"),
+            dialect=dialect,
+            state=data.state,
+            conversation_manager_state=data.conversation_manager_state,
+            internal_state=data.internal_state,
+            window=data.window,
+            created_at=now,
+            updated_at=now,
+        )
+        what = f"creating agent {agent_id!r} in session {session.session_id!r}"
+        return _record(row) if insert(self.using, row, what=what) else None
+
+
+def _gone(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
+    return SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
+
+
+def _record(row: SessionAgent) -> AgentRecord:
+    return AgentRecord(
+        id=row.id,
+        session=row.session_id,
+        agent_id=row.agent_id,
+        dialect=row.dialect,
+        data=AgentState(
+            state=row.state,
+            conversation_manager_state=row.conversation_manager_state,
+            internal_state=row.internal_state,
+            window=row.window,
+        ),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,366 @@
+"""Messages of an agent: append, read, update, redact, pop, clear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connections, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from django_agent_sessions import statements
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
+from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
+
+from .base import write
+from .reading import MessageReader
+from .rows import Row, chunks
+from .sessions import SessionsStore
+from .vendors import check_statement_size, overwrite_leftovers
+
+
+class MessageStore(MessageReader, SessionsStore):
+    """The part of the store that writes messages."""
+
+    def append(
+        self,
+        agent: AgentRecord,
+        message: Any,
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        created_at: datetime | None = None,
+    ) -> MessageRecord:
+        """Writes a message behind the last one.
+
+        Args:
+            agent: The agent whose conversation it is.
+            message: The payload: exact JSON, bytes allowed.
+            run_id: Marks the messages of one invocation, so that two that interleaved are
+                restored one after the other.
+            expected: Write only if this is the next position.
+            epoch: Write only if the session's redaction epoch is still this one.
+            count: Whether to move the session's counters and last activity too, with one more
+                statement. Whoever appends several in a turn says False, and :meth:`touch` at
+                its end.
+            created_at: When it was said; now, if not given.
+
+        Returns:
+            The message with its position.
+
+        Raises:
+            PayloadError: It is not JSON or over a limit; nothing was written.
+            SessionNotFoundError: The session or agent was deleted.
+            SessionConflictError: The next position is not the expected one, or other writers
+                were faster each time.
+            StaleSessionError: Something was redacted since that epoch.
+        """
+        return self.append_many(
+            agent,
+            [message],
+            run_id=run_id,
+            expected=expected,
+            epoch=epoch,
+            count=count,
+            created_at=created_at,
+        )[0]
+
+    async def aappend(
+        self,
+        agent: AgentRecord,
+        message: Any,
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        created_at: datetime | None = None,
+    ) -> MessageRecord:
+        """Does what :meth:`append` does."""
+        return await self._arun(
+            self.append,
+            agent,
+            message,
+            run_id=run_id,
+            expected=expected,
+            epoch=epoch,
+            count=count,
+            created_at=created_at,
+        )
+
+    def append_many(
+        self,
+        agent: AgentRecord,
+        messages: Sequence[Any],
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        created_at: datetime | None = None,
+    ) -> list[MessageRecord]:
+        """Writes several messages behind the last one: all of them or none.
+
+        Args:
+            agent: The agent whose conversation it is.
+            messages: The payloads, in order.
+            run_id: As for :meth:`append`.
+            expected: As for :meth:`append`, for the first of them.
+            epoch: As for :meth:`append`.
+            count: As for :meth:`append`.
+            created_at: As for :meth:`append`.
+
+        Returns:
+            The messages with their positions.
+
+        Raises:
+            PayloadError: As for :meth:`append`.
+            SessionNotFoundError: As for :meth:`append`.
+            SessionConflictError: As for :meth:`append`.
+            StaleSessionError: As for :meth:`append`.
+        """
+        if not messages:
+            return []
+        now = created_at or timezone.now()
+        rows = [Row(agent.dialect, message, run_id, now) for message in messages]
+        first = self._append_rows(agent, rows, expected, epoch)
+        if count:
+            self.touch(agent.session, sum((row.usage for row in rows), Usage()))
+        return [row.record(first + position) for position, row in enumerate(rows)]
+
+    async def aappend_many(
+        self,
+        agent: AgentRecord,
+        messages: Sequence[Any],
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        created_at: datetime | None = None,
+    ) -> list[MessageRecord]:
+        """Does what :meth:`append_many` does."""
+        return await self._arun(
+            self.append_many,
+            agent,
+            messages,
+            run_id=run_id,
+            expected=expected,
+            epoch=epoch,
+            count=count,
+            created_at=created_at,
+        )
+
+    def update_message(self, agent: AgentRecord, message_id: int, message: Any) -> None:
+        """Replaces a message.
+
+        Args:
+            agent: The agent whose conversation it is.
+            message_id: Its position.
+            message: The new payload.
+
+        Raises:
+            SessionNotFoundError: There is no message at this position.
+            PayloadError: The payload is not JSON or over a limit.
+        """
+        row = Row(agent.dialect, message)
+        check_statement_size(self.using, row.texts)
+
+        def update(unsure: bool) -> int:
+            return (
+                self._messages(agent)
+                .filter(message_id=message_id)
+                .update(message=message, revision=F("revision") + 1, **row.neutral_columns())
+            )
+
+        what = f"updating message {message_id} of agent {agent.agent_id!r}"
+        if not write(self.using, update, what=what):
+            raise SessionNotFoundError(f"{what}: there is no such message")
+
+    async def aupdate_message(self, agent: AgentRecord, message_id: int, message: Any) -> None:
+        """Does what :meth:`update_message` does."""
+        await self._arun(self.update_message, agent, message_id, message)
+
+    def redact_message(self, agent: AgentRecord, message_id: int, redacted: Any) -> int:
+        """Overwrites a message by its redacted version; the original is gone for good.
+
+        On SQLite the free pages and the write-ahead log are overwritten too.
+
+        Args:
+            agent: The agent whose conversation it is.
+            message_id: Its position.
+            redacted: What to keep in its place.
+
+        Returns:
+            The session's new redaction epoch.
+
+        Raises:
+            SessionNotFoundError: There is no message at this position.
+            PayloadError: The redacted version is not JSON or over a limit.
+        """
+        row = Row(agent.dialect, redacted)
+        check_statement_size(self.using, row.texts * 2)
+        what = f"redacting message {message_id} of agent {agent.agent_id!r}"
+
+        def redact(unsure: bool) -> int:
+            with overwrite_leftovers(self.using), transaction.atomic(self.using):
+                # The session's row first, as every writer of two tables does: no deadlock.
+                sessions = Session.objects.using(self.using).filter(pk=agent.session)
+                sessions.update(redaction_epoch=F("redaction_epoch") + 1, updated_at=row.created_at)
+                found = self._messages(agent).filter(message_id=message_id)
+                if not found.update(
+                    message=redacted,
+                    redact_message=redacted,
+                    redacted_at=row.created_at,
+                    revision=F("revision") + 1,
+                    **row.neutral_columns(),
+                ):
+                    raise SessionNotFoundError(f"{what}: there is no such message")
+                return sessions.values_list("redaction_epoch", flat=True).get()
+
+        return write(self.using, redact, what=what)
+
+    async def aredact_message(self, agent: AgentRecord, message_id: int, redacted: Any) -> int:
+        """Does what :meth:`redact_message` does."""
+        return await self._arun(self.redact_message, agent, message_id, redacted)
+
+    def pop(self, agent: AgentRecord) -> Any | None:
+        """Takes the last message away.
+
+        No two callers get the same message.
+
+        Args:
+            agent: The agent whose conversation it is.
+
+        Returns:
+            Its payload; None if the conversation is empty. A corrupt message is taken away too,
+            and the one before it returned.
+        """
+        while True:
+            taken, text = self._pop_text(agent)
+            if not taken:
+                return None
+            self.touch(agent.session, Usage(messages=-1))
+            payload = read(text)
+            if not isinstance(payload, CorruptPayload):
+                return payload
+
+    async def apop(self, agent: AgentRecord) -> Any | None:
+        """Does what :meth:`pop` does."""
+        return await self._arun(self.pop, agent)
+
+    def clear(self, agent: AgentRecord) -> int:
+        """Deletes all messages of an agent; the session and the agent stay.
+
+        Args:
+            agent: The agent whose conversation it is.
+
+        Returns:
+            How many messages there were.
+        """
+
+        def delete(unsure: bool) -> int:
+            return self._messages(agent).order_by().delete()[0]
+
+        deleted = write(self.using, delete, what=f"clearing agent {agent.agent_id!r}")
+        if deleted:
+            self.touch(agent.session, Usage(messages=-deleted))
+        return deleted
+
+    async def aclear(self, agent: AgentRecord) -> int:
+        """Does what :meth:`clear` does."""
+        return await self._arun(self.clear, agent)
+
+    def _append_rows(
+        self, agent: AgentRecord, rows: Sequence[Row], expected: int | None, epoch: int | None
+    ) -> int:
+        using = self.using
+        parts = chunks(rows)
+        for part in parts:
+            check_statement_size(using, [text for row in part for text in row.texts])
+        what = f"appending to agent {agent.agent_id!r}"
+
+        def append(unsure: bool) -> int | None:
+            if unsure and (position := self._position_of(rows[0])) is not None:
+                return position
+            if len(parts) == 1:
+                values = [row.values(using) for row in rows]
+                first = statements.append(using, agent.id, values, expected=expected, epoch=epoch)
+            else:
+                first = self._append_parts(agent, parts, expected, epoch)
+            if first is None:
+                self._explain(agent, what, expected, epoch)
+            return first
+
+        # A single row that meets another is no error on any vendor that a savepoint would undo.
+        several = len(rows) > 1 and connections[using].vendor == "postgresql"
+        return write(using, append, what=what, savepoint=several)
+
+    def _append_parts(
+        self,
+        agent: AgentRecord,
+        parts: Sequence[Sequence[Row]],
+        expected: int | None,
+        epoch: int | None,
+    ) -> int | None:
+        using = self.using
+        first = None
+        with transaction.atomic(using):
+            for part in parts:
+                values = [row.values(using) for row in part]
+                position = statements.append(
+                    using, agent.id, values, expected=expected, epoch=epoch
+                )
+                if position is None:
+                    transaction.set_rollback(True, using)
+                    return None
+                first = position if first is None else first
+                expected = position + len(part)
+        return first
+
+    def _position_of(self, row: Row) -> int | None:
+        found = SessionMessage.objects.using(self.using).filter(pk=row.id)
+        return found.values_list("message_id", flat=True).first()
+
+    def _explain(
+        self, agent: AgentRecord, what: str, expected: int | None, epoch: int | None
+    ) -> None:
+        """Raises the reason why nothing was appended, if it is not only another writer."""
+        found = (
+            SessionAgent.objects.using(self.using)
+            .filter(pk=agent.id)
+            .values_list("session__redaction_epoch", flat=True)
+            .first()
+        )
+        if found is None:
+            raise SessionNotFoundError(f"{what}: it was deleted")
+        if epoch is not None and found != epoch:
+            raise StaleSessionError(f"{what}: something was redacted; read it again")
+        if expected is not None:
+            last = self._messages(agent).order_by("-message_id")
+            there = last.values_list("message_id", flat=True).first()
+            if (-1 if there is None else there) + 1 != expected:
+                raise SessionConflictError(
+                    f"{what}: another writer appended since position {expected} was read"
+                )
+
+    def _pop_text(self, agent: AgentRecord) -> tuple[bool, str]:
+        def pop(unsure: bool) -> tuple[bool, str] | None:
+            taken, text = statements.pop(self.using, agent.id)
+            # Nothing taken may mean that another caller was faster.
+            return None if not taken and self._messages(agent).exists() else (taken, text)
+
+        return write(
+            self.using, pop, what=f"popping from agent {agent.agent_id!r}", savepoint=False
+        )

@@ -1,0 +1,192 @@
+"""Reading messages: a page, the last ones, or a conversation to go on with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import Coalesce
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.querysets import MessageQuerySet
+from django_agent_sessions.records import AgentRecord, MessageRecord
+
+from .base import StorePart
+
+logger = logging.getLogger("django_agent_sessions")
+
+_COLUMNS = (
+    "id",
+    "message_id",
+    "message",
+    "redact_message",
+    "role",
+    "run_id",
+    "revision",
+    "created_at",
+    "updated_at",
+)
+
+
+class MessageReader(StorePart):
+    """The part of the store that reads messages."""
+
+    def read_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
+        """Reads a message.
+
+        Args:
+            agent: The agent whose conversation it is.
+            message_id: Its position.
+
+        Returns:
+            The message; None if there is none at this position, or what is there is corrupt.
+        """
+        found = self._messages(agent).filter(message_id=message_id)
+        records = _readable(agent, found.values_list(*_COLUMNS))
+        return records[0] if records else None
+
+    async def aread_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
+        """Does what :meth:`read_message` does."""
+        return await self._arun(self.read_message, agent, message_id)
+
+    def messages(
+        self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
+    ) -> list[MessageRecord]:
+        """Reads messages from the beginning.
+
+        Args:
+            agent: The agent whose conversation it is.
+            limit: How many at the most; None reads all.
+            offset: How many to pass over.
+
+        Returns:
+            The messages in order. A corrupt one is left out and reported with its id.
+        """
+        found = self._messages(agent)
+        stop = None if limit is None else offset + limit
+        return _readable(agent, found[offset:stop].values_list(*_COLUMNS))
+
+    async def amessages(
+        self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
+    ) -> list[MessageRecord]:
+        """Does what :meth:`messages` does."""
+        return await self._arun(self.messages, agent, limit=limit, offset=offset)
+
+    def latest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
+        """Reads the last messages.
+
+        Args:
+            agent: The agent whose conversation it is.
+            count: How many at the most; 0 or less reads none.
+
+        Returns:
+            The messages in order. A corrupt one is left out and reported with its id.
+        """
+        if count <= 0:
+            return []
+        found = self._messages(agent).order_by("-message_id")[:count]
+        return _readable(agent, found.values_list(*_COLUMNS))[::-1]
+
+    async def alatest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
+        """Does what :meth:`latest` does."""
+        return await self._arun(self.latest, agent, count)
+
+    def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
+        """Reads what was said, redacted where it was redacted, and nothing else: the fast road.
+
+        Args:
+            agent: The agent whose conversation it is.
+            latest: Only that many of the last ones; None reads all, 0 or less none.
+
+        Returns:
+            The payloads in order. Corrupt ones are left out and reported; ``latest`` counts the
+            others.
+        """
+        contents = self._messages(agent).values_list("message_id", _CONTENT)
+        if latest is None:
+            return [content for _, content in _sound(agent, contents)]
+        found: list[Any] = []
+        wanted = latest
+        while wanted > 0:
+            rows = list(contents.order_by("-message_id")[:wanted])
+            found = [content for _, content in _sound(agent, rows)]
+            if len(found) >= latest or len(rows) < wanted:
+                break
+            # Corrupt rows are among the last ones: look further back.
+            wanted *= 2
+        return found[: max(latest, 0)][::-1]
+
+    async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
+        """Does what :meth:`payloads` does."""
+        return await self._arun(self.payloads, agent, latest=latest)
+
+    def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any]]:
+        """Reads a conversation for a model to go on with.
+
+        Invocations of the agent that ran at the same time in two processes are put one after the
+        other, in order of their first messages, so that each tool call is followed by its result.
+
+        Args:
+            agent: The agent whose conversation it is. What its ``window`` leaves out is left out.
+            offset: How many messages to pass over where there is no window.
+
+        Returns:
+            Pairs of position and payload. Corrupt payloads are left out and reported.
+        """
+        messages = self._messages(agent)
+        window = agent.data.window
+        if window is None:
+            messages = messages.filter(message_id__gte=offset) if offset else messages
+        else:
+            kept = Q(message_id__gte=window["tail"])
+            if window["kept"]:
+                kept |= Q(message_id__in=window["kept"])
+            messages = messages.filter(kept)
+        rows = list(messages.values_list("message_id", _CONTENT, "run_id"))
+        started: dict[Any, int] = {}
+        for message_id, _, run_id in rows:
+            if run_id is not None:
+                started.setdefault(run_id, message_id)
+        rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
+        return list(_sound(agent, ((message_id, content) for message_id, content, _ in rows)))
+
+    async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any]]:
+        """Does what :meth:`restore` does."""
+        return await self._arun(self.restore, agent, offset=offset)
+
+    def _messages(self, agent: AgentRecord) -> MessageQuerySet:
+        return SessionMessage.objects.using(self.using).conversation(agent.id)
+
+
+_CONTENT = Coalesce("redact_message", "message")
+
+
+def _sound(agent: AgentRecord, rows: Iterable[tuple[int, Any]]) -> Iterable[tuple[int, Any]]:
+    for message_id, content in rows:
+        if isinstance(content, CorruptPayload):
+            _report(agent, message_id)
+        else:
+            yield message_id, content
+
+
+def _readable(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
+    records = []
+    for row in rows:
+        record = MessageRecord._make(row)
+        if isinstance(record.content, CorruptPayload):
+            _report(agent, record.message_id)
+        else:
+            records.append(record)
+    return records
+
+
+def _report(agent: AgentRecord, message_id: int) -> None:
+    logger.warning(
+        "message %d of agent %s (row %s) is corrupt and was left out",
+        message_id,
+        agent.agent_id,
+        agent.id,
+    )

@@ -1,0 +1,137 @@
+"""Rows of messages on their way into the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.utils import timezone
+
+from django_agent_sessions import payloads, statements, transcripts
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.records import MessageRecord, Usage
+
+_ROLE_LENGTH = 32
+_MOST_TOKENS = 2**40
+_PART_SIZE = 2 * 1024 * 1024
+
+
+class Row:
+    """One message: its payload as text, and the neutral columns read from it.
+
+    Args:
+        dialect: The message format.
+        message: The payload.
+        run_id: The invocation it belongs to.
+        created_at: When it was said; now, if not given.
+
+    Raises:
+        PayloadError: The payload is not JSON or over a limit.
+    """
+
+    def __init__(
+        self,
+        dialect: str,
+        message: Any,
+        run_id: UUID | None = None,
+        created_at: datetime | None = None,
+    ) -> None:
+        self.id = new_id()
+        self.message = message
+        self.run_id = run_id
+        self.created_at = created_at or timezone.now()
+        self._payload = payloads.dumps(message)
+        self._summary = transcripts.summary(dialect, message)
+
+    @property
+    def texts(self) -> list[str]:
+        """Those of its values that can be large."""
+        return [self._payload, self._summary.text]
+
+    @property
+    def size(self) -> int:
+        """Roughly how much of a statement it takes, in characters."""
+        return sum(map(len, self.texts))
+
+    @property
+    def usage(self) -> Usage:
+        """What it adds to the session's counters."""
+        return Usage(
+            1, _figure(self._summary.input_tokens) or 0, _figure(self._summary.output_tokens) or 0
+        )
+
+    def neutral_columns(self) -> dict[str, Any]:
+        """What an update of the payload changes beside it."""
+        return {
+            "role": self._summary.role[:_ROLE_LENGTH],
+            "text": self._summary.text,
+            "updated_at": self.created_at,
+        }
+
+    def values(self, using: str) -> list[Any]:
+        """The database values of the row, as :func:`statements.append` takes them."""
+        summary = self._summary
+        columns = {
+            "id": self.id,
+            "run_id": self.run_id,
+            "revision": 0,
+            "role": summary.role[:_ROLE_LENGTH],
+            "text": summary.text,
+            "input_tokens": _figure(summary.input_tokens),
+            "output_tokens": _figure(summary.output_tokens),
+            "latency_ms": _figure(summary.latency_ms),
+            "created_at": self.created_at,
+            "updated_at": self.created_at,
+        }
+        connection = connections[using]
+        return [
+            self._payload
+            if field.name == "message"
+            else field.get_db_prep_save(columns.get(field.name), connection)
+            for field in statements.ROW_FIELDS
+        ]
+
+    def record(self, message_id: int) -> MessageRecord:
+        """The message as it was written."""
+        return MessageRecord(
+            id=self.id,
+            message_id=message_id,
+            message=self.message,
+            redact_message=None,
+            role=self._summary.role,
+            run_id=self.run_id,
+            revision=0,
+            created_at=self.created_at,
+            updated_at=self.created_at,
+        )
+
+
+def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Divides rows into statements of a size that every database takes.
+
+    Args:
+        rows: The rows of one batch.
+
+    Returns:
+        The rows in order, in parts; a large row is a part of its own.
+    """
+    if len(rows) == 1:
+        return [rows]
+    parts: list[list[Row]] = []
+    size = 0
+    for row in rows:
+        full = parts and (len(parts[-1]) >= statements.MOST_ROWS or size + row.size > _PART_SIZE)
+        if not parts or full:
+            parts.append([])
+            size = 0
+        parts[-1].append(row)
+        size += row.size
+    return list(parts)
+
+
+def _figure(value: int | None) -> int | None:
+    # What an SDK reports is not under our control, and must not make a message fail.
+    return value if value is not None and 0 <= value < _MOST_TOKENS else None

@@ -1,0 +1,80 @@
+"""What single vendors need around a write."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from django.db import connections, transaction
+
+from django_agent_sessions.exceptions import PayloadError
+
+logger = logging.getLogger("django_agent_sessions")
+
+_WORTH_ASKING = 256 * 1024
+# The rest of a statement with the most rows, generously.
+_OVERHEAD = 256 * 1024
+_QUOTED = {ord(character): "??" for character in "\\'\"\n\r\0\x1a"}
+_CHECKPOINT_TRIES = 20
+
+
+def check_statement_size(using: str, texts: Sequence[str]) -> None:
+    """Refuses what the server would drop the connection for: MySQL's and MariaDB's packet size.
+
+    Args:
+        using: The alias of the database.
+        texts: The values of a statement that can be large.
+
+    Raises:
+        PayloadError: The statement would be larger than the server takes.
+    """
+    connection = connections[using]
+    if connection.vendor != "mysql" or sum(map(len, texts)) < _WORTH_ASKING:
+        return
+    size = _OVERHEAD + sum(len(text.translate(_QUOTED).encode()) for text in texts)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@max_allowed_packet")
+        allowed = int(cursor.fetchone()[0])
+    if size > allowed:
+        raise PayloadError(
+            f"the statement would be {size} bytes; the server takes {allowed}: raise its "
+            "max_allowed_packet"
+        )
+
+
+@contextmanager
+def overwrite_leftovers(using: str) -> Iterator[None]:
+    """Makes SQLite overwrite what a block deletes, in its free pages and write-ahead log too.
+
+    Other databases have no such thing: what is deleted there goes with their own vacuuming.
+
+    Args:
+        using: The alias of the database.
+    """
+    connection = connections[using]
+    if connection.vendor != "sqlite":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete=ON")
+    yield
+    # At once outside a transaction, else after the caller's commit.
+    transaction.on_commit(functools.partial(_empty_log, using), using)
+
+
+def _empty_log(using: str) -> None:
+    with connections[using].cursor() as cursor:
+        for _ in range(_CHECKPOINT_TRIES):
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = cursor.fetchone()[0]
+            if not busy:
+                return
+            time.sleep(0.05)
+    logger.warning(
+        "the write-ahead log of %s could not be emptied because it is being read; it is "
+        "overwritten at the next checkpoint",
+        using,
+    )
