@@ -93,7 +93,16 @@ def set_up_project() -> None:
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         STATIC_URL="static/",
         DATABASES={
-            "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path("smoke.sqlite3")}
+            "default": {
+                "ENGINE": "django.db.backends.sqlite3",
+                "NAME": Path("smoke.sqlite3"),
+                # What the app's own check recommends.
+                "OPTIONS": {
+                    "transaction_mode": "IMMEDIATE",
+                    "timeout": 20,
+                    "init_command": "PRAGMA journal_mode=WAL;",
+                },
+            }
         },
         INSTALLED_APPS=[
             *(f"django.contrib.{app}" for app in ("admin", "auth", "contenttypes")),
