@@ -65,11 +65,14 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 # --- Tests ---------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-sqlite ## Run all tests on SQLite and on each database server that answers.
-	@if $(call answers,postgresql); then $(MAKE) test-postgresql; fi
-	@if ! $(call answers,mariadb --port); then :; \
+test: $(INSTALLED) ## Run all tests on SQLite and on each database server that answers.
+	@failed=; \
+	$(MAKE) test-sqlite || failed+=" SQLite"; \
+	if $(call answers,postgresql); then $(MAKE) test-postgresql || failed+=" PostgreSQL"; fi; \
+	if ! $(call answers,mariadb --port); then :; \
 	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
-	elif $(call answers,mariadb); then $(MAKE) test-mariadb; fi
+	elif $(call answers,mariadb); then $(MAKE) test-mariadb || failed+=" MariaDB"; fi; \
+	if [ -n "$$failed" ]; then echo "Failed on:$$failed" >&2; exit 1; fi
 
 .PHONY: test-sqlite
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite; branch coverage has to be 95 % or more.
