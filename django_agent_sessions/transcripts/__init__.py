@@ -1,0 +1,76 @@
+"""Reading what agent frameworks store, without them.
+
+Every agent has a *dialect*, the message format of its framework. A reader turns a payload of that
+dialect into neutral parts, which lists, search, pages and exports show; and, at write, into the
+neutral columns beside the payload. Nothing is dropped: what a reader does not know is a part of
+kind unknown that holds the raw value.
+
+Only the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+from . import openai, strands
+from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown
+from .text import TEXT_CAP, displayable
+
+__all__ = [
+    "OPENAI",
+    "STRANDS",
+    "TEXT_CAP",
+    "Part",
+    "PartKind",
+    "Summary",
+    "displayable",
+    "parts",
+    "summary",
+]
+
+STRANDS = "strands"
+"""Messages of Strands Agents, which are those of Amazon Bedrock's Converse API."""
+
+OPENAI = "openai"
+"""Items of OpenAI's Responses API, and messages of its chat API."""
+
+
+def parts(dialect: str, payload: object) -> tuple[Part, ...]:
+    """Reads a payload.
+
+    Args:
+        dialect: ``STRANDS`` or ``OPENAI``.
+        payload: The message or item, as the framework has it.
+
+    Returns:
+        The parts, in order. This never raises: what is odd, or of another dialect, is a part of
+        kind unknown.
+    """
+    # A payload is foreign data; whatever it does to a reader, a page must still show it.
+    try:
+        if dialect == STRANDS:
+            return strands.parts(payload)
+        if dialect == OPENAI:
+            return openai.parts(payload)
+    except Exception:
+        return (unknown(payload),)
+    return (unknown(payload),)
+
+
+def summary(dialect: str, payload: object) -> Summary:
+    """Reads what the neutral columns hold of a payload.
+
+    Args:
+        dialect: ``STRANDS`` or ``OPENAI``.
+        payload: The message or item, as the framework has it.
+
+    Returns:
+        The summary, each value fit for its column. This never raises, because a message must not
+        be lost for the sake of its columns: an odd payload has empty ones.
+    """
+    try:
+        if dialect == STRANDS:
+            return strands.summary(payload)
+        if dialect == OPENAI:
+            return openai.summary(payload)
+    except Exception:
+        return EMPTY_SUMMARY
+    return EMPTY_SUMMARY

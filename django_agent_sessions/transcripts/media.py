@@ -1,0 +1,124 @@
+"""Binaries in payloads: their media type and size, told without decoding or copying them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,126}\Z")
+_HEADER_CAP = 400
+_BASE64 = ";base64"
+
+_DOCUMENT_TYPES = {
+    "pdf": "application/pdf",
+    "csv": "text/csv",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "html": "text/html",
+    "txt": "text/plain",
+    "md": "text/markdown",
+}
+_TYPES = {
+    "image/jpg": "image/jpeg",
+    "image/svg": "image/svg+xml",
+    "audio/mp3": "audio/mpeg",
+    "audio/mpga": "audio/mpeg",
+    "audio/m4a": "audio/mp4",
+    "audio/mka": "audio/x-matroska",
+    "audio/mkv": "audio/x-matroska",
+    "audio/x-aac": "audio/aac",
+    "audio/pcm16": "audio/pcm",
+    "video/flv": "video/x-flv",
+    "video/mkv": "video/x-matroska",
+    "video/mov": "video/quicktime",
+    "video/mpg": "video/mpeg",
+    "video/three_gp": "video/3gpp",
+    "video/wmv": "video/x-ms-wmv",
+}
+
+
+class Media(NamedTuple):
+    """What is known of a binary."""
+
+    media_type: str = ""
+    """Its media type, or empty."""
+
+    size: int | None = None
+    """Its bytes, if it is inline, or ``None``."""
+
+    url: str = ""
+    """Where it is, if it is not inline."""
+
+
+def media_type(family: str, file_format: object) -> str:
+    """Translates a format as the frameworks name them.
+
+    Args:
+        family: ``"image"``, ``"audio"``, ``"video"`` or ``"document"``.
+        file_format: Such as ``"png"`` or ``"docx"``, or anything.
+
+    Returns:
+        A well-formed media type; empty if the format tells none.
+    """
+    if not isinstance(file_format, str):
+        return ""
+    file_format = file_format.lower()
+    if family == "document":
+        return _DOCUMENT_TYPES.get(file_format, "")
+    full = f"{family}/{file_format}"
+    return _TYPES.get(full) or _checked(full)
+
+
+def base64_size(encoded: str, start: int = 0) -> int:
+    """Tells how many bytes base64 text stands for, without decoding it.
+
+    Args:
+        encoded: Base64, padded or not, line breaks allowed.
+        start: Where it begins in the text.
+
+    Returns:
+        The size in bytes; a fair guess if the text is no base64.
+    """
+    length = len(encoded) - start - encoded.count("\n", start) - encoded.count("\r", start)
+    # "=" is padding only at the end, where at most two of them and a line break are.
+    return (length - encoded.count("=", max(start, len(encoded) - 4))) * 3 // 4
+
+
+def referenced(reference: str) -> Media:
+    """Reads a reference to media, which may be a data URL (RFC 2397).
+
+    Args:
+        reference: A URL.
+
+    Returns:
+        Media type and size of a base64 data URL; for any other kind of URL, the URL. The ``data:``
+        URL itself is never returned: it is the binary.
+    """
+    if reference[:5].lower() != "data:":
+        return Media(url=reference)
+    comma = reference.find(",", 0, _HEADER_CAP)
+    if comma < 0:
+        return Media()
+    header = reference[5:comma].lower()
+    size = base64_size(reference, comma + 1) if header.endswith(_BASE64) else None
+    return Media(_checked(header.partition(";")[0].strip()), size)
+
+
+def inline(encoded: str) -> Media:
+    """Reads inline media: a data URL, or bare base64.
+
+    Args:
+        encoded: The field.
+
+    Returns:
+        The size, and the media type if it is told.
+    """
+    if encoded[:5].lower() == "data:":
+        return referenced(encoded)
+    return Media(size=base64_size(encoded))
+
+
+def _checked(candidate: str) -> str:
+    return candidate if _MEDIA_TYPE.match(candidate) else ""
