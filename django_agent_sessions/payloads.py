@@ -58,6 +58,9 @@ def dumps(value: object) -> str:
         text = _readable(encoded)
     except RecursionError:
         raise PayloadError("lists and dicts nest deeper than Python can follow here") from None
+    except ValueError:
+        # Only an integer: sys.set_int_max_str_digits() can be lower than MAX_INTEGER_DIGITS.
+        raise PayloadError("an integer has more digits than this Python may write") from None
     # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
     if not text.isascii() and _SURROGATE.search(text):
         text = _ascii(encoded)
@@ -112,7 +115,8 @@ def _encode_dict(
             raise PayloadError(
                 f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON has only text"
             )
-        encoded[str(key)] = _encode(item, limits, depth + 1)
+        # str() of an enum's member would be its name.
+        encoded[str.__str__(key)] = _encode(item, limits, depth + 1)
     if len(encoded) == 1:
         key = next(iter(encoded))
         if _MARKER_LIKE.match(key):

@@ -14,6 +14,7 @@ from django.db import DataError, Error, IntegrityError, connections, models, tra
 from django_agent_sessions import bridge, conf
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
+    ConfigurationError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
@@ -31,7 +32,7 @@ class StorePart:
     """The bindings of a store."""
 
     def __init__(self, *, owner: Any = None, namespace: str = "", using: str | None = None) -> None:
-        self._owner_id = owner.pk if isinstance(owner, models.Model) else owner
+        self._owner = owner
         self._namespace = validate_namespace(namespace)
         self._using = using
 
@@ -47,8 +48,23 @@ class StorePart:
 
     @property
     def owner_id(self) -> Any:
-        """Primary key of the owner; None reaches every session."""
-        return self._owner_id
+        """Primary key of the owner; None reaches every session.
+
+        It is found at each use, because a lazy ``request.user`` asks the database, which a
+        constructor that runs in an event loop must not.
+
+        Raises:
+            ConfigurationError: The owner is an anonymous or unsaved user, who can own nothing.
+        """
+        if self._owner is None:
+            return None
+        key = getattr(self._owner, "pk", self._owner)
+        if key is None:
+            raise ConfigurationError(
+                "the owner is an anonymous or unsaved user, who can own no sessions: require a "
+                "login, or give no owner to reach the sessions of everybody"
+            )
+        return key
 
     async def _arun(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await bridge.run_async(

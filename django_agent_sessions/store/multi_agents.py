@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.records import MultiAgentRecord, SessionRecord
 
 from .base import StorePart, insert, write
+from .vendors import check_values_size
+
+logger = logging.getLogger("django_agent_sessions")
 
 
 class MultiAgentStore(StorePart):
@@ -38,6 +43,7 @@ class MultiAgentStore(StorePart):
             InvalidIdError: The id cannot be one.
             PayloadError: The state is not JSON.
         """
+        check_values_size(self.using, state)
         now = timezone.now()
         row = SessionMultiAgent(
             session_id=session.id,
@@ -82,6 +88,22 @@ class MultiAgentStore(StorePart):
         """Does what :meth:`read_multi_agent` does."""
         return await self._arun(self.read_multi_agent, session, multi_agent_id)
 
+    def list_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
+        """Lists a session's orchestrators.
+
+        Args:
+            session: The session.
+
+        Returns:
+            The orchestrators, the oldest first.
+        """
+        rows = SessionMultiAgent.objects.using(self.using).filter(session=session.id)
+        return [_record(row) for row in rows.order_by("id")]
+
+    async def alist_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
+        """Does what :meth:`list_multi_agents` does."""
+        return await self._arun(self.list_multi_agents, session)
+
     def update_multi_agent(self, session: SessionRecord, multi_agent_id: str, state: Any) -> bool:
         """Overwrites an orchestrator's state.
 
@@ -98,6 +120,7 @@ class MultiAgentStore(StorePart):
             PayloadError: The state is not JSON.
         """
         rows = self._multi_agent(session, multi_agent_id)
+        check_values_size(self.using, state)
 
         def update(unsure: bool) -> int:
             return rows.update(state=state, updated_at=timezone.now())
@@ -119,12 +142,16 @@ class MultiAgentStore(StorePart):
 
 
 def _record(row: SessionMultiAgent) -> MultiAgentRecord:
+    state = row.state
+    if isinstance(state, CorruptPayload):
+        logger.warning("state of orchestrator %s (row %s) is corrupt and was left out", row, row.id)
+        state = {}
     return MultiAgentRecord(
         id=row.id,
         session=row.session_id,
         multi_agent_id=row.multi_agent_id,
         kind=row.kind,
-        state=row.state,
+        state=state,
         created_at=row.created_at,
         updated_at=row.updated_at,
     )

@@ -7,9 +7,11 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connections, transaction
 
+from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import PayloadError
 
 logger = logging.getLogger("django_agent_sessions")
@@ -43,6 +45,20 @@ def check_statement_size(using: str, texts: Sequence[str]) -> None:
             f"the statement would be {size} bytes; the server takes {allowed}: raise its "
             "max_allowed_packet"
         )
+
+
+def check_values_size(using: str, *values: Any) -> None:
+    """Does what :func:`check_statement_size` does, for values of payload fields.
+
+    Args:
+        using: The alias of the database.
+        values: The payloads of one statement.
+
+    Raises:
+        PayloadError: The statement would be larger than the server takes, or a value is not JSON.
+    """
+    if connections[using].vendor == "mysql":
+        check_statement_size(using, [payloads.dumps(value) for value in values])
 
 
 @contextmanager
