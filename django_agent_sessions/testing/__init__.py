@@ -1,0 +1,57 @@
+"""The contract kit: what every adapter and every database promises, as tests to inherit.
+
+A test module of an adapter says how the adapter is driven, and inherits the contracts it keeps::
+
+    from django_agent_sessions import testing
+
+
+    class RabbitDriver:  # a testing.Driver
+        ...
+
+
+    class TestRabbit(testing.ConversationContract, testing.PopContract):
+        def driver(self, *, owner=None, namespace=""):
+            return RabbitDriver(owner, namespace)
+
+Every method of :class:`Driver` is sync; an async adapter wraps its calls in ``asyncio.run``.
+The contracts are plain pytest classes. They need pytest-django, and a test database that a second
+thread can reach: a file where it is SQLite. This is the one package that imports pytest.
+
+================================  =============================================================
+``ConversationContract``          exact, ordered, isolated, transactional: every adapter
+``AnyContextContract``            running event loops, and the transactions that wait for them
+``BatchContract``                 several messages whole or not at all
+``PopContract``                   taking the last message away
+``ClearContract``                 emptying a conversation
+``RedactionContract``             an original that is nowhere any more
+================================  =============================================================
+"""
+
+from __future__ import annotations
+
+from .base import HOSTILE_IDS, IMPOSSIBLE_IDS, Contract
+from .context import AnyContextContract
+from .conversation import ConversationContract
+from .driver import AsyncDriver, ClearingDriver, Driver, PoppingDriver, RedactingDriver
+from .removal import BatchContract, ClearContract, PopContract, RedactionContract
+from .traces import columns_holding, everything_said, files_holding
+
+__all__ = [
+    "HOSTILE_IDS",
+    "IMPOSSIBLE_IDS",
+    "AnyContextContract",
+    "AsyncDriver",
+    "BatchContract",
+    "ClearContract",
+    "ClearingDriver",
+    "Contract",
+    "ConversationContract",
+    "Driver",
+    "PopContract",
+    "PoppingDriver",
+    "RedactingDriver",
+    "RedactionContract",
+    "columns_holding",
+    "everything_said",
+    "files_holding",
+]

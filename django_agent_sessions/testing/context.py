@@ -1,0 +1,77 @@
+"""The contract of running event loops."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TypeVar
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.db import transaction
+
+from .base import Contract, in_threads, rolled_back
+from .driver import AsyncDriver
+
+A = TypeVar("A", bound=AsyncDriver)
+
+
+class AnyContextContract(Contract[A]):
+    """The same calls work in running loops, and join exactly the transactions that wait for them.
+
+    Django refuses the ORM in a thread that runs a loop: ``SynchronousOnlyOperation`` anywhere in
+    here fails the contract.
+    """
+
+    async def converse(self, session_id: str, *texts: str) -> list[str]:
+        """Appends each text and reads all, in a running loop."""
+        driver = self.driver()
+        for text in texts:
+            await driver.aappend(session_id, [driver.payload(text)])
+        return self.driver().texts(await self.driver().aread(session_id))
+
+    def test_a_loop_under_an_open_transaction_joins_it(self) -> None:
+        # The transaction is that of the test itself: the plain `db` fixture's.
+        assert asyncio.run(self.converse("loop", "a", "b")) == ["a", "b"]
+
+        assert self.said("loop") == ["a", "b"]
+        assert self.positions("loop") == [0, 1]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_loop_without_a_transaction_commits_at_once(self) -> None:
+        async def main() -> list[str]:
+            await self.converse("loop", "a")
+            return await asyncio.to_thread(lambda: in_threads(lambda: self.said("loop"))[0])
+
+        assert asyncio.run(main()) == ["a"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_conversations_of_one_loop_go_on_side_by_side(self) -> None:
+        async def main() -> list[list[str]]:
+            return await asyncio.gather(
+                *(self.converse(f"side-{number}", "a", "b", "c") for number in range(10))
+            )
+
+        assert asyncio.run(main()) == [["a", "b", "c"]] * 10
+
+    @pytest.mark.django_db(transaction=True)
+    def test_loops_in_several_threads(self) -> None:
+        def run(number: int) -> list[str]:
+            return asyncio.run(self.converse(f"thread-{number}", "a", "b"))
+
+        assert in_threads(*(partial(run, n) for n in range(4))) == [["a", "b"]] * 4
+
+    @pytest.mark.django_db(transaction=True)
+    @pytest.mark.parametrize("road", ["asyncio.run", "async_to_sync"])
+    def test_a_waiting_transaction_takes_what_the_loop_wrote_along(self, road: str) -> None:
+        def wait_for(*texts: str) -> list[str]:
+            if road == "asyncio.run":
+                return asyncio.run(self.converse("waiting", *texts))
+            return async_to_sync(self.converse)("waiting", *texts)
+
+        with transaction.atomic():
+            assert wait_for("kept") == ["kept"]
+        with rolled_back():
+            assert wait_for("undone") == ["kept", "undone"]
+
+        assert in_threads(lambda: self.said("waiting")) == [["kept"]]

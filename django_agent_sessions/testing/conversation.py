@@ -1,0 +1,177 @@
+"""The contract of every adapter."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import SessionMessage
+
+from .base import HOSTILE_IDS, IMPOSSIBLE_IDS, Contract, D, in_threads, numbered, rolled_back
+from .traces import everything_said
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(depth):
+        value = {"deeper": [value]}
+    return value
+
+
+class ConversationContract(Contract[D]):
+    """Exact, in order, isolated, transactional: what a conversation is, whatever the SDK."""
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {"nul": "a\x00b", "lone surrogate": "\ud800", "both": "\udfff\x00"},
+            {"z": 1, "a": 2, "m": {"y": None, "b": True}, "": []},
+            {"integer": 10**400, "negative": -(10**400), "small": 5e-324, "zero": -0.0, "one": 1.0},
+            {"bytes": b"\x00\xff", "many": [b"", bytes(range(256)) * 20]},
+            {"ours": {"$bytes": "AA=="}, "escaped": {"$$bytes": {"$bytes": 1}}},
+            {"strands": {"__bytes_encoded__": True, "data": "AA=="}},
+            {"text": "\u2028 ' \" \\ %s {} </script> 日本語 🐇"},
+            _nested(75),
+        ],
+    )
+    def test_any_json_comes_back_exactly_in_another_process(self, data: Any) -> None:
+        driver = self.driver()
+        payload = driver.payload("hello", data)
+
+        driver.append("exact", [payload])
+
+        # repr tells 1 from 1.0 and True, bytes from text, and one order of keys from another.
+        assert repr(self.driver().read("exact")) == repr([payload])
+
+    def test_messages_stay_in_order_at_dense_positions(self) -> None:
+        driver = self.driver()
+        self.say("order", "a", "b", driver=driver)
+        self.say("order", "c", "d")
+        self.say("order", "e", driver=driver)
+
+        assert self.said("order") == ["a", "b", "c", "d", "e"]
+        assert self.positions("order") == [0, 1, 2, 3, 4]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_writers_at_the_same_time_all_keep_their_messages(self) -> None:
+        self.say("shared", "start")
+
+        def write(name: str) -> None:
+            self.say("shared", *numbered(name, 10))
+
+        in_threads(*(partial(write, name) for name in "abcd"))
+
+        said = self.said("shared")
+        assert sorted(said) == sorted(
+            ["start", *(text for name in "abcd" for text in numbered(name, 10))]
+        )
+        for name in "abcd":
+            assert [text for text in said if text[0] == name] == numbered(name, 10)
+        assert self.positions("shared") == list(range(41))
+
+    def test_sessions_and_namespaces_do_not_meet(self) -> None:
+        self.say("one", "first")
+        self.say("two", "second")
+        self.say("one", "elsewhere", driver=self.driver(namespace="other"))
+
+        assert self.said("one") == ["first"]
+        assert self.said("two") == ["second"]
+        assert self.said("one", driver=self.driver(namespace="other")) == ["elsewhere"]
+
+    def test_nobody_reaches_the_session_of_somebody_else_or_of_nobody(self) -> None:
+        ada, bob = self.user("ada"), self.user("bob")
+        self.say("adas", "private", driver=self.driver(owner=ada))
+        self.say("nobodys", "internal")
+
+        for session_id in ("adas", "nobodys"):
+            with pytest.raises(self.not_found):
+                self.say(session_id, "intruding", driver=self.driver(owner=bob))
+            assert self.said(session_id, driver=self.driver(owner=bob)) == []
+        assert self.said("adas", driver=self.driver(owner=ada)) == ["private"]
+        assert self.said("nobodys") == ["internal"]
+
+    @pytest.mark.parametrize("session_id", HOSTILE_IDS)
+    def test_an_id_is_only_text(self, session_id: str) -> None:
+        self.say(session_id, "here")
+        self.say("another", "there")
+
+        assert self.said(session_id) == ["here"]
+
+    @pytest.mark.parametrize(("one", "other"), [("user", "USER"), ("josé", "jose"), ("a", "a ")])
+    def test_ids_that_only_look_alike_are_different(self, one: str, other: str) -> None:
+        self.say(one, "one")
+        self.say(other, "other")
+
+        assert (self.said(one), self.said(other)) == (["one"], ["other"])
+
+    @pytest.mark.parametrize("session_id", IMPOSSIBLE_IDS)
+    def test_an_id_that_cannot_be_one_is_refused(self, session_id: str) -> None:
+        with pytest.raises(self.invalid_id):
+            self.say(session_id, "nowhere")
+        assert not SessionMessage.objects.exists()
+
+    @pytest.mark.parametrize(
+        "data",
+        [float("nan"), float("-inf"), {1: "a key"}, {"a set"}, object(), 10**5000, _nested(150)],
+        ids=["nan", "infinity", "key", "set", "object", "integer", "depth"],
+    )
+    def test_what_is_no_json_is_refused_and_harms_nothing(self, data: Any) -> None:
+        driver = self.driver()
+        self.say("good", "before", driver=driver)
+
+        with transaction.atomic():
+            with pytest.raises(self.invalid_payload) as refusal:
+                driver.append("good", [driver.payload("plantedsecret", data)])
+            self.say("good", "after", driver=driver)
+
+        assert "plantedsecret" not in everything_said(refusal.value)
+        assert self.said("good") == ["before", "after"]
+        assert self.positions("good") == [0, 1]
+
+    def test_a_corrupt_message_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.say("damaged", "first", "second", "third")
+        damaged = SessionMessage.objects.get(session__session_id="damaged", message_id=1)
+        damaged.message = CorruptPayload('{"plantedsecret')
+        damaged.save(update_fields=["message"])
+
+        with caplog.at_level("WARNING", "django_agent_sessions"):
+            assert self.said("damaged") == ["first", "third"]
+            self.say("damaged", "fourth")
+
+        assert self.positions("damaged") == [0, 1, 2, 3]
+        assert str(damaged.agent_id) in caplog.text or str(damaged.pk) in caplog.text
+        assert "plantedsecret" not in caplog.text
+
+    @pytest.mark.django_db(transaction=True)
+    def test_outside_a_transaction_a_write_is_committed_at_once(self) -> None:
+        self.say("committed", "acknowledged")
+
+        assert in_threads(lambda: self.said("committed")) == [["acknowledged"]]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_transaction_sees_what_is_written_in_it_and_takes_it_along(self) -> None:
+        self.say("joined", "before")
+
+        with rolled_back():
+            self.say("joined", "undone")
+            assert self.said("joined") == ["before", "undone"]
+        with transaction.atomic():
+            self.say("joined", "kept")
+
+        assert in_threads(lambda: self.said("joined")) == [["before", "kept"]]
+        assert self.positions("joined") == [0, 1]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_one_driver_goes_on_after_a_rollback(self) -> None:
+        driver = self.driver()
+        with rolled_back():
+            self.say("undone", "lost", driver=driver)
+
+        self.say("undone", "new", driver=driver)
+
+        assert self.said("undone") == ["new"]
+        assert self.positions("undone") == [0]

@@ -1,0 +1,149 @@
+"""The contracts of batches, pop, clear and redaction, for the adapters that have them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypeVar
+
+import pytest
+from django.db import transaction
+
+from .base import Contract, D, in_threads, numbered, rolled_back
+from .driver import ClearingDriver, PoppingDriver, RedactingDriver
+from .traces import columns_holding, files_holding
+
+C = TypeVar("C", bound=ClearingDriver)
+P = TypeVar("P", bound=PoppingDriver)
+R = TypeVar("R", bound=RedactingDriver)
+
+
+class BatchContract(Contract[D]):
+    """Several messages of one call are written whole or not at all."""
+
+    @pytest.mark.parametrize("count", [2, 450])
+    def test_a_batch_stays_together_and_in_order(self, count: int) -> None:
+        driver = self.driver()
+        texts = list(numbered("text", count))
+
+        driver.append("batch", [driver.payload(text) for text in texts])
+
+        assert self.said("batch") == texts
+        assert self.positions("batch") == list(range(count))
+
+    def test_one_bad_message_takes_the_whole_batch(self) -> None:
+        driver = self.driver()
+        self.say("batch", "before", driver=driver)
+        batch = [driver.payload("good"), driver.payload("bad", float("nan"))]
+
+        with pytest.raises(self.invalid_payload):
+            driver.append("batch", batch)
+
+        self.say("batch", "after", driver=driver)
+        assert self.said("batch") == ["before", "after"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_batches_at_the_same_time_do_not_mix(self) -> None:
+        self.say("batch", "start")
+
+        def write(name: str) -> None:
+            driver = self.driver()
+            for _ in range(5):
+                driver.append("batch", [driver.payload(text) for text in numbered(name, 4)])
+
+        in_threads(*(partial(write, name) for name in "abc"))
+
+        said = self.said("batch")[1:]
+        assert self.positions("batch") == list(range(61))
+        for first in range(0, 60, 4):
+            assert said[first : first + 4] == list(numbered(said[first][0], 4))
+
+
+class PopContract(Contract[P]):
+    """The last message can be taken away, by one caller only."""
+
+    def test_messages_are_taken_from_the_end_until_there_is_none(self) -> None:
+        self.say("stack", "a", "b")
+        driver = self.driver()
+
+        taken = [driver.pop("stack") for _ in range(3)]
+
+        assert driver.texts(taken[:2]) == ["b", "a"]
+        assert taken[2] is None
+        self.say("stack", "c")
+        assert self.positions("stack") == [0]
+
+    def test_a_rollback_brings_a_taken_message_back(self) -> None:
+        self.say("stack", "a", "b")
+
+        with rolled_back():
+            self.driver().pop("stack")
+
+        assert self.said("stack") == ["a", "b"]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_no_two_callers_take_the_same_message(self) -> None:
+        driver = self.driver()
+        texts = list(numbered("text", 40))
+        driver.append("stack", [driver.payload(text) for text in texts])
+
+        def take() -> list[str]:
+            mine = self.driver()
+            return mine.texts([mine.pop("stack") for _ in range(10)])
+
+        taken = in_threads(take, take, take, take)
+
+        assert sorted(text for one in taken for text in one) == sorted(texts)
+        assert self.said("stack") == []
+
+
+class ClearContract(Contract[C]):
+    """A conversation can be emptied, and goes on from its beginning."""
+
+    def test_nothing_is_left_and_the_next_message_is_the_first(self) -> None:
+        self.say("full", "a", "plantedsecret")
+        self.say("other", "stays")
+
+        self.driver().clear("full")
+
+        assert self.said("full") == []
+        assert columns_holding("plantedsecret") == []
+        self.say("full", "new")
+        assert self.said("full") == ["new"]
+        assert self.positions("full") == [0]
+        assert self.said("other") == ["stays"]
+
+    def test_emptying_twice_is_no_error(self) -> None:
+        self.say("full", "a")
+        self.driver().clear("full")
+        self.driver().clear("full")
+
+        assert self.said("full") == []
+
+
+class RedactionContract(Contract[R]):
+    """An original that was redacted is nowhere any more."""
+
+    @pytest.mark.django_db(transaction=True)
+    def test_the_original_is_in_no_column_and_no_file(self) -> None:
+        driver = self.driver()
+        self.say("private", "a", "my card is plantedsecret", "c", driver=driver)
+        assert columns_holding("plantedsecret")
+
+        driver.redact("private", 1, driver.payload("my card is [CARD]"))
+
+        assert columns_holding("plantedsecret") == []
+        assert files_holding("plantedsecret") == []
+        for reader in (driver, self.driver()):
+            assert self.said("private", driver=reader) == ["a", "my card is [CARD]", "c"]
+        assert self.positions("private") == [0, 1, 2]
+
+    @pytest.mark.django_db(transaction=True)
+    def test_a_redaction_inside_a_transaction_is_complete_with_its_commit(self) -> None:
+        driver = self.driver()
+        self.say("private", "plantedsecret", driver=driver)
+
+        with transaction.atomic():
+            driver.redact("private", 0, driver.payload("[GONE]"))
+
+        assert columns_holding("plantedsecret") == []
+        assert files_holding("plantedsecret") == []
