@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
+from . import transcripts
+from .fields import CorruptPayload, ExactJSONField
 from .models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 
 if TYPE_CHECKING:
@@ -21,6 +24,15 @@ class ReadOnlyAdmin(_ModelAdmin):
 
     show_full_result_count = False
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Finds the row to show, with its payloads as text that a page can carry."""
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            for field in row._meta.concrete_fields:
+                if isinstance(field, ExactJSONField):
+                    setattr(row, field.attname, _shown(getattr(row, field.attname)))
+        return row
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Nobody adds."""
         return False
@@ -32,6 +44,17 @@ class ReadOnlyAdmin(_ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Nobody deletes."""
         return False
+
+
+def _shown(payload: Any) -> Any:
+    if payload is None or isinstance(payload, CorruptPayload):
+        return payload
+    text = json.dumps(payload, ensure_ascii=False, indent=1, default=_without_bytes)
+    return transcripts.displayable(text)
+
+
+def _without_bytes(value: Any) -> str:
+    return f"<{len(value)} bytes>"
 
 
 @admin.register(Session)

@@ -69,6 +69,11 @@ class ExactJSONField(_TextField):
     else reads as :class:`CorruptPayload`.
     """
 
+    if TYPE_CHECKING:
+        # Where django-stubs looks for what may be assigned: any JSON value, not only text.
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         """Reads the column's text."""
         return None if value is None else read(value)
