@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.db import connections
+
+from django_agent_sessions.checks import check_settings, check_storage
+
+
+def found(check) -> list[tuple[str | None, str, str | None]]:
+    return [(problem.id, problem.msg, problem.hint) for problem in check(None)]
+
+
+def test_the_test_project_itself_is_sound():
+    assert [problem for problem in run_checks() if "agent_sessions" in str(problem.id)] == []
+
+
+def test_an_unknown_key_is_an_error_that_lists_the_keys(settings):
+    settings.AGENT_SESSIONS = {"MAX_PAYLOAD_DEPHT": 5}
+
+    ((number, message, hint),) = found(check_settings)
+    assert number == "agent_sessions.E001"
+    assert "MAX_PAYLOAD_DEPHT" in message
+    assert hint is not None
+    assert "MAX_PAYLOAD_DEPTH" in hint
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"MAX_PAYLOAD_DEPTH": "5"}, "is of type str", "must be int"),
+        ({"MAX_PAYLOAD_DEPTH": True}, "is of type bool", "must be int"),
+        ({"MAX_PAYLOAD_BYTES": None}, "is of type NoneType", "must be int"),
+        ({"DATABASE": 3}, "is of type int", "str | None"),
+        ({"WRITE_RETRIES": 0}, "is 0", "1 or more"),
+        ({"MAX_CONNECTIONS": -1}, "is -1", "1 or more"),
+        (["DATABASE"], "must be a dict", "AGENT_SESSIONS = {"),
+    ],
+)
+def test_a_wrong_value_is_an_error_with_a_hint(settings, given, message, hint):
+    settings.AGENT_SESSIONS = given
+
+    ((number, said, hinted),) = found(check_settings)
+    assert number == "agent_sessions.E001"
+    assert message in said
+    assert hint in str(hinted)
+
+
+def test_an_error_of_the_settings_stops_manage_check(settings):
+    settings.AGENT_SESSIONS = {"TYPO": 1}
+
+    with pytest.raises(SystemCheckError, match=r"agent_sessions\.E001"):
+        call_command("check")
+
+
+def test_a_database_that_does_not_exist_is_an_error_that_lists_the_aliases(settings):
+    settings.AGENT_SESSIONS = {"DATABASE": "elsewhere"}
+
+    assert found(check_settings) == [
+        (
+            "agent_sessions.E002",
+            "AGENT_SESSIONS['DATABASE'] names 'elsewhere', which DATABASES does not have",
+            "DATABASES has: default.",
+        )
+    ]
+    assert found(check_storage) == []
+
+
+@pytest.fixture
+def second_database():
+    """A second alias, of SQLite, without a file of its own."""
+    configuration = copy.deepcopy(connections["default"].settings_dict)
+    configuration.update(ENGINE="django.db.backends.sqlite3", NAME=":memory:", OPTIONS={})
+    connections.settings["second"] = configuration
+    yield configuration
+    del connections["second"]
+    del connections.settings["second"]
+
+
+def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_database):
+    settings.AGENT_SESSIONS = {"DATABASE": "second"}
+
+    assert "agent_sessions.W001" in [number for number, _, _ in found(check_storage)]
+
+    second_database["OPTIONS"]["transaction_mode"] = "IMMEDIATE"
+    assert "agent_sessions.W001" not in [number for number, _, _ in found(check_storage)]
+
+
+def test_owners_in_another_database_are_a_warning(settings, second_database):
+    assert found(check_storage) == []
+
+    settings.AGENT_SESSIONS = {"DATABASE": "second"}
+    ((message, hint),) = [
+        (message, hint)
+        for number, message, hint in found(check_storage)
+        if number == "agent_sessions.W002"
+    ]
+    assert "'second'" in message
+    assert "'default'" in message
+    assert "foreign key" in message
+    assert hint

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from django_agent_sessions.conf import AgentSessionsSettings, get_settings
+
+
+def test_without_the_setting_the_defaults_hold(settings):
+    settings.AGENT_SESSIONS = {}
+    assert get_settings() == AgentSessionsSettings()
+    settings.AGENT_SESSIONS = None
+    assert get_settings() == AgentSessionsSettings()
+    del settings.AGENT_SESSIONS
+    assert get_settings() == AgentSessionsSettings()
+
+
+def test_settings_are_read_at_each_access(settings):
+    settings.AGENT_SESSIONS = {"WRITE_RETRIES": 3}
+    assert get_settings().WRITE_RETRIES == 3
+
+    settings.AGENT_SESSIONS = {"WRITE_RETRIES": 4}
+    assert get_settings().WRITE_RETRIES == 4
+
+
+def test_a_key_given_changes_only_that_key(settings):
+    settings.AGENT_SESSIONS = {"MAX_PAYLOAD_DEPTH": 5}
+
+    assert get_settings() == dataclasses.replace(AgentSessionsSettings(), MAX_PAYLOAD_DEPTH=5)
+
+
+def test_an_unknown_key_does_not_break_a_request(settings):
+    settings.AGENT_SESSIONS = {"MAX_PAYLOAD_DEPHT": 5}
+
+    assert get_settings() == AgentSessionsSettings()
+
+
+def test_settings_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        get_settings().WRITE_RETRIES = 1  # type: ignore[misc]

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_migrations_are_those_of_the_models():
+    call_command("makemigrations", "agent_sessions", check=True, dry_run=True, verbosity=0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("user-1", "USER-1"),
+        ("josé", "JOSE"),
+        ("josé", "jose"),
+        ("a", "a "),
+        ("ß", "ss"),
+        ("İ", "i"),
+    ],
+)
+def test_ids_compare_exactly_everywhere(one, other):
+    for first, second in ((one, other), (other, one)):
+        session = Session.objects.create(session_id=first, namespace=first)
+        Session.objects.create(session_id=second, namespace=first)
+        Session.objects.create(session_id=first, namespace=second)
+        for agent_id in (first, second):
+            SessionAgent.objects.create(session=session, agent_id=agent_id, dialect="openai")
+            SessionMultiAgent.objects.create(session=session, multi_agent_id=agent_id)
+
+        assert Session.objects.named(first, first).count() == 1
+        assert SessionAgent.objects.get(agent_id=second).agent_id == second
+        assert SessionMultiAgent.objects.get(multi_agent_id=second).multi_agent_id == second
+        Session.objects.all().delete()
+
+
+def test_ids_order_by_code_point_so_that_prefixes_are_ranges():
+    for session_id in ("b", "A1", "a2", "Z", "a1", "ä", "a", "🐇", "\ue000"):
+        Session.objects.create(session_id=session_id)
+
+    ordered = Session.objects.order_by("session_id").values_list("session_id", flat=True)
+    assert list(ordered) == ["A1", "Z", "a", "a1", "a2", "b", "ä", "\ue000", "🐇"]
+    prefixed = Session.objects.filter(session_id__gte="a", session_id__lt="b")
+    assert set(prefixed.values_list("session_id", flat=True)) == {"a", "a1", "a2"}
+
+
+@pytest.mark.parametrize("length", [1, 255])
+def test_a_name_is_unique_in_its_namespace_up_to_its_last_character(length):
+    name = "🐇" * (length - 1)
+    Session.objects.create(session_id=f"{name}a", namespace="🐇" * 255)
+    Session.objects.create(session_id=f"{name}b", namespace="🐇" * 255)
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Session.objects.create(session_id=f"{name}a", namespace="🐇" * 255)
+
+
+def test_an_external_id_is_unique_among_the_sessions_of_one_owner(ada, bob):
+    Session.objects.create(session_id="1", owner=ada, external_id="chat")
+    Session.objects.create(session_id="2", owner=bob, external_id="chat")
+    # Nobody's, and sessions without such an id, are as many as they like.
+    Session.objects.create(session_id="3", external_id="chat")
+    Session.objects.create(session_id="4", external_id="chat")
+    Session.objects.create(session_id="5", owner=ada)
+    Session.objects.create(session_id="6", owner=ada)
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Session.objects.create(session_id="7", owner=ada, external_id="chat")
+
+
+def test_names_and_positions_are_unique_where_they_belong():
+    session = Session.objects.create(session_id="s")
+    agent = SessionAgent.objects.create(session=session, agent_id="a", dialect="openai")
+    message = {"session": session, "agent": agent, "message": {}}
+    SessionMessage.objects.create(**message, message_id=0)
+    SessionMessage.objects.create(**message, message_id=0, branch=1)
+    SessionMultiAgent.objects.create(session=session, multi_agent_id="m")
+
+    for model, values in (
+        (SessionAgent, {"session": session, "agent_id": "a", "dialect": "strands"}),
+        (SessionMessage, {**message, "message_id": 0}),
+        (SessionMultiAgent, {"session": session, "multi_agent_id": "m"}),
+    ):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            model._base_manager.create(**values)
+
+
+def test_with_a_user_go_the_sessions_and_all_that_belongs_to_them(ada, bob):
+    for owner in (ada, bob):
+        session = Session.objects.create(session_id=owner.username, owner=owner)
+        agent = SessionAgent.objects.create(session=session, agent_id="a", dialect="openai")
+        SessionMessage.objects.create(session=session, agent=agent, message_id=0, message={})
+        SessionMultiAgent.objects.create(session=session, multi_agent_id="m")
+
+    ada.delete()
+
+    for model in (Session, SessionAgent, SessionMessage, SessionMultiAgent):
+        assert model._base_manager.count() == 1
+    assert Session.objects.get().owner == bob
+
+
+def test_querysets_find_by_owner_and_activity(ada, bob):
+    now = timezone.now()
+    mine = Session.objects.create(session_id="mine", owner=ada)
+    later = Session.objects.create(
+        session_id="later", owner=ada, last_activity_at=now + timedelta(hours=1)
+    )
+    Session.objects.create(session_id="his", owner=bob)
+    Session.objects.create(session_id="nobodys")
+    Session.objects.create(session_id="archived", owner=ada, archived_at=now)
+    Session.objects.create(session_id="expired", owner=ada, expires_at=now - timedelta(seconds=1))
+    Session.objects.filter(pk=later.pk).update(expires_at=now + timedelta(days=1))
+
+    assert list(Session.objects.owned_by(ada).active().recent_first()) == [later, mine]
+    assert list(Session.objects.owned_by(ada.pk).active().recent_first()) == [later, mine]
+    assert Session.objects.owned_by(None).count() == 0
+
+
+def test_rows_are_named_for_people():
+    session = Session(session_id="s-1")
+    assert str(session) == "s-1"
+    session.title = "Holiday"
+    assert str(session) == "Holiday"
+    assert str(SessionAgent(agent_id="researcher")) == "researcher"
+    assert str(SessionMultiAgent(multi_agent_id="graph")) == "graph"
+    assert str(SessionMessage(role="user", message_id=3)) == "user 3"
+    assert str(SessionMessage(message_id=3)) == "message 3"
+
+
+def test_constraints_and_indexes_have_names_of_our_own():
+    with connection.cursor() as cursor:
+        for model in (Session, SessionAgent, SessionMessage, SessionMultiAgent):
+            there = connection.introspection.get_constraints(cursor, model._meta.db_table)
+            named = [*model._meta.constraints, *model._meta.indexes]
+            assert all(each.name.startswith("agent_sessions_") for each in named)
+            assert {each.name for each in named} <= set(there)
