@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from .ids import new_id
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -112,6 +114,23 @@ class AgentRecord:
     data: AgentState
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message on its way into the store, where more than its payload is known.
+
+    Attributes:
+        payload: Exact JSON, bytes allowed.
+        id: Primary key. The same one again is the same message.
+        created_at: When it was said; now, if not given.
+        updated_at: When it last changed; ``created_at``, if not given.
+    """
+
+    payload: Any
+    id: UUID = field(default_factory=new_id)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
 
 
 class MessageRecord(NamedTuple):

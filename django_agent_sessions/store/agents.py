@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from datetime import datetime
+from typing import Any
+
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -11,11 +15,15 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
+from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
 from .base import StorePart, insert, write
+from .vendors import check_values_size
+
+logger = logging.getLogger("django_agent_sessions")
 
 DEFAULT_AGENT = "default"
 """What the one agent is called where an SDK knows no agents."""
@@ -77,6 +85,8 @@ class AgentStore(StorePart):
         *,
         dialect: str = transcripts.OPENAI,
         data: AgentState | None = None,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> AgentRecord:
         """Makes an agent.
 
@@ -85,6 +95,8 @@ class AgentStore(StorePart):
             agent_id: Its name in the session.
             dialect: The message format of its payloads.
             data: Its state.
+            created_at: When it was made; now, if not given.
+            updated_at: When it last changed; ``created_at``, if not given.
 
         Returns:
             The agent.
@@ -95,7 +107,9 @@ class AgentStore(StorePart):
             InvalidIdError: The id cannot be one.
             PayloadError: The state is not JSON.
         """
-        made = self._insert_agent(session, agent_id, dialect, data or AgentState())
+        made = self._insert_agent(
+            session, agent_id, dialect, data or AgentState(), created_at, updated_at
+        )
         if made is None:
             raise SessionConflictError(
                 f"agent {agent_id!r} exists already in session {session.session_id!r}"
@@ -109,9 +123,19 @@ class AgentStore(StorePart):
         *,
         dialect: str = transcripts.OPENAI,
         data: AgentState | None = None,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> AgentRecord:
         """Does what :meth:`create_agent` does."""
-        return await self._arun(self.create_agent, session, agent_id, dialect=dialect, data=data)
+        return await self._arun(
+            self.create_agent,
+            session,
+            agent_id,
+            dialect=dialect,
+            data=data,
+            created_at=created_at,
+            updated_at=updated_at,
+        )
 
     def read_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Reads an agent.
@@ -168,6 +192,7 @@ class AgentStore(StorePart):
             PayloadError: The state is not JSON.
         """
         what = f"updating agent {agent.agent_id!r}"
+        _check_size(self.using, data)
 
         def update(unsure: bool) -> int:
             rows = self._agents().filter(pk=agent.id)
@@ -196,9 +221,16 @@ class AgentStore(StorePart):
         return SessionAgent.objects.using(self.using)
 
     def _insert_agent(
-        self, session: SessionRecord, agent_id: str, dialect: str, data: AgentState
+        self,
+        session: SessionRecord,
+        agent_id: str,
+        dialect: str,
+        data: AgentState,
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> AgentRecord | None:
-        now = timezone.now()
+        _check_size(self.using, data)
+        now = created_at or timezone.now()
         row = SessionAgent(
             session_id=session.id,
             agent_id=validate_id(agent_id, "agent_id"),
@@ -208,7 +240,7 @@ class AgentStore(StorePart):
             internal_state=data.internal_state,
             window=data.window,
             created_at=now,
-            updated_at=now,
+            updated_at=updated_at or now,
         )
         what = f"creating agent {agent_id!r} in session {session.session_id!r}"
         return _record(row) if insert(self.using, row, what=what) else None
@@ -218,17 +250,29 @@ def _gone(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
 
 
+def _check_size(using: str, data: AgentState) -> None:
+    check_values_size(
+        using, data.state, data.conversation_manager_state, data.internal_state, data.window
+    )
+
+
 def _record(row: SessionAgent) -> AgentRecord:
+    def sound(value: Any, instead: Any) -> Any:
+        if not isinstance(value, CorruptPayload):
+            return value
+        logger.warning("state of agent %s (row %s) is corrupt and was left out", row, row.id)
+        return instead
+
     return AgentRecord(
         id=row.id,
         session=row.session_id,
         agent_id=row.agent_id,
         dialect=row.dialect,
         data=AgentState(
-            state=row.state,
-            conversation_manager_state=row.conversation_manager_state,
-            internal_state=row.internal_state,
-            window=row.window,
+            state=sound(row.state, {}),
+            conversation_manager_state=sound(row.conversation_manager_state, {}),
+            internal_state=sound(row.internal_state, {}),
+            window=sound(row.window, None),
         ),
         created_at=row.created_at,
         updated_at=row.updated_at,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connections, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from django_agent_sessions import statements
 from django_agent_sessions.exceptions import (
@@ -20,6 +18,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
+from django_agent_sessions.workers import refresh
 
 from .base import write
 from .reading import MessageReader
@@ -40,13 +39,13 @@ class MessageStore(MessageReader, SessionsStore):
         expected: int | None = None,
         epoch: int | None = None,
         count: bool = True,
-        created_at: datetime | None = None,
+        again: bool = False,
     ) -> MessageRecord:
         """Writes a message behind the last one.
 
         Args:
             agent: The agent whose conversation it is.
-            message: The payload: exact JSON, bytes allowed.
+            message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
             run_id: Marks the messages of one invocation, so that two that interleaved are
                 restored one after the other.
             expected: Write only if this is the next position.
@@ -54,7 +53,8 @@ class MessageStore(MessageReader, SessionsStore):
             count: Whether to move the session's counters and last activity too, with one more
                 statement. Whoever appends several in a turn says False, and :meth:`touch` at
                 its end.
-            created_at: When it was said; now, if not given.
+            again: Whether it may be written already, by a try whose outcome is unknown; it must
+                then be the same ``NewMessage``.
 
         Returns:
             The message with its position.
@@ -73,7 +73,7 @@ class MessageStore(MessageReader, SessionsStore):
             expected=expected,
             epoch=epoch,
             count=count,
-            created_at=created_at,
+            again=again,
         )[0]
 
     async def aappend(
@@ -85,7 +85,7 @@ class MessageStore(MessageReader, SessionsStore):
         expected: int | None = None,
         epoch: int | None = None,
         count: bool = True,
-        created_at: datetime | None = None,
+        again: bool = False,
     ) -> MessageRecord:
         """Does what :meth:`append` does."""
         return await self._arun(
@@ -96,7 +96,7 @@ class MessageStore(MessageReader, SessionsStore):
             expected=expected,
             epoch=epoch,
             count=count,
-            created_at=created_at,
+            again=again,
         )
 
     def append_many(
@@ -108,7 +108,7 @@ class MessageStore(MessageReader, SessionsStore):
         expected: int | None = None,
         epoch: int | None = None,
         count: bool = True,
-        created_at: datetime | None = None,
+        again: bool = False,
     ) -> list[MessageRecord]:
         """Writes several messages behind the last one: all of them or none.
 
@@ -119,7 +119,7 @@ class MessageStore(MessageReader, SessionsStore):
             expected: As for :meth:`append`, for the first of them.
             epoch: As for :meth:`append`.
             count: As for :meth:`append`.
-            created_at: As for :meth:`append`.
+            again: As for :meth:`append`, for any of them.
 
         Returns:
             The messages with their positions.
@@ -132,12 +132,15 @@ class MessageStore(MessageReader, SessionsStore):
         """
         if not messages:
             return []
-        now = created_at or timezone.now()
-        rows = [Row(agent.dialect, message, run_id, now) for message in messages]
-        first = self._append_rows(agent, rows, expected, epoch)
-        if count:
-            self.touch(agent.session, sum((row.usage for row in rows), Usage()))
-        return [row.record(first + position) for position, row in enumerate(rows)]
+        rows = [Row(agent.dialect, message, run_id) for message in messages]
+        there = self._positions_of(rows) if again else {}
+        missing = [row for row in rows if row.id not in there]
+        if missing:
+            first = self._append_rows(agent, missing, expected, epoch)
+            there |= {row.id: first + position for position, row in enumerate(missing)}
+            if count:
+                self.touch(agent.session, sum((row.usage for row in missing), Usage()))
+        return [row.record(there[row.id]) for row in rows]
 
     async def aappend_many(
         self,
@@ -148,7 +151,7 @@ class MessageStore(MessageReader, SessionsStore):
         expected: int | None = None,
         epoch: int | None = None,
         count: bool = True,
-        created_at: datetime | None = None,
+        again: bool = False,
     ) -> list[MessageRecord]:
         """Does what :meth:`append_many` does."""
         return await self._arun(
@@ -159,7 +162,7 @@ class MessageStore(MessageReader, SessionsStore):
             expected=expected,
             epoch=epoch,
             count=count,
-            created_at=created_at,
+            again=again,
         )
 
     def update_message(self, agent: AgentRecord, message_id: int, message: Any) -> None:
@@ -246,6 +249,10 @@ class MessageStore(MessageReader, SessionsStore):
         Returns:
             Its payload; None if the conversation is empty. A corrupt message is taken away too,
             and the one before it returned.
+
+        Raises:
+            SessionConflictError: The connection was lost, so that it is not known whether a
+                message was taken; or others were faster each time.
         """
         while True:
             taken, text = self._pop_text(agent)
@@ -292,8 +299,8 @@ class MessageStore(MessageReader, SessionsStore):
         what = f"appending to agent {agent.agent_id!r}"
 
         def append(unsure: bool) -> int | None:
-            if unsure and (position := self._position_of(rows[0])) is not None:
-                return position
+            if unsure and (there := self._positions_of(rows)):
+                return there[rows[0].id]
             if len(parts) == 1:
                 values = [row.values(using) for row in rows]
                 first = statements.append(using, agent.id, values, expected=expected, epoch=epoch)
@@ -329,9 +336,9 @@ class MessageStore(MessageReader, SessionsStore):
                 expected = position + len(part)
         return first
 
-    def _position_of(self, row: Row) -> int | None:
-        found = SessionMessage.objects.using(self.using).filter(pk=row.id)
-        return found.values_list("message_id", flat=True).first()
+    def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
+        found = SessionMessage.objects.using(self.using).filter(pk__in=[row.id for row in rows])
+        return dict(found.values_list("pk", "message_id"))
 
     def _explain(
         self, agent: AgentRecord, what: str, expected: int | None, epoch: int | None
@@ -356,11 +363,21 @@ class MessageStore(MessageReader, SessionsStore):
                 )
 
     def _pop_text(self, agent: AgentRecord) -> tuple[bool, str]:
+        using = self.using
+        what = f"popping from agent {agent.agent_id!r}"
+        if not connections[using].in_atomic_block:
+            # A connection that the server has ended meanwhile puts nothing in doubt.
+            refresh(connections[using])
+
         def pop(unsure: bool) -> tuple[bool, str] | None:
-            taken, text = statements.pop(self.using, agent.id)
+            if unsure:
+                # A second message might be taken without anybody having seen the first.
+                raise SessionConflictError(
+                    f"{what}: the connection was lost, and a message may have been taken; read "
+                    "the conversation before the next pop"
+                )
+            taken, text = statements.pop(using, agent.id)
             # Nothing taken may mean that another caller was faster.
             return None if not taken and self._messages(agent).exists() else (taken, text)
 
-        return write(
-            self.using, pop, what=f"popping from agent {agent.agent_id!r}", savepoint=False
-        )
+        return write(using, pop, what=what, savepoint=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from django.db.models import Q
 from django.db.models.functions import Coalesce
@@ -107,12 +107,12 @@ class MessageReader(StorePart):
         """
         contents = self._messages(agent).values_list("message_id", _CONTENT)
         if latest is None:
-            return [content for _, content in _sound(agent, contents)]
+            return [row[1] for row in _sound(agent, contents)]
         found: list[Any] = []
         wanted = latest
         while wanted > 0:
             rows = list(contents.order_by("-message_id")[:wanted])
-            found = [content for _, content in _sound(agent, rows)]
+            found = [row[1] for row in _sound(agent, rows)]
             if len(found) >= latest or len(rows) < wanted:
                 break
             # Corrupt rows are among the last ones: look further back.
@@ -123,7 +123,7 @@ class MessageReader(StorePart):
         """Does what :meth:`payloads` does."""
         return await self._arun(self.payloads, agent, latest=latest)
 
-    def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any]]:
+    def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Reads a conversation for a model to go on with.
 
         Invocations of the agent that ran at the same time in two processes are put one after the
@@ -134,7 +134,8 @@ class MessageReader(StorePart):
             offset: How many messages to pass over where there is no window.
 
         Returns:
-            Pairs of position and payload. Corrupt payloads are left out and reported.
+            Position, payload and ``run_id`` of each message. Corrupt ones are left out and
+            reported.
         """
         messages = self._messages(agent)
         window = agent.data.window
@@ -151,9 +152,9 @@ class MessageReader(StorePart):
             if run_id is not None:
                 started.setdefault(run_id, message_id)
         rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
-        return list(_sound(agent, ((message_id, content) for message_id, content, _ in rows)))
+        return list(_sound(agent, rows))
 
-    async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any]]:
+    async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Does what :meth:`restore` does."""
         return await self._arun(self.restore, agent, offset=offset)
 
@@ -161,15 +162,17 @@ class MessageReader(StorePart):
         return SessionMessage.objects.using(self.using).conversation(agent.id)
 
 
+_R = TypeVar("_R", bound=tuple[Any, ...])
+
 _CONTENT = Coalesce("redact_message", "message")
 
 
-def _sound(agent: AgentRecord, rows: Iterable[tuple[int, Any]]) -> Iterable[tuple[int, Any]]:
-    for message_id, content in rows:
-        if isinstance(content, CorruptPayload):
-            _report(agent, message_id)
+def _sound(agent: AgentRecord, rows: Iterable[_R]) -> Iterator[_R]:
+    for row in rows:
+        if isinstance(row[1], CorruptPayload):
+            _report(agent, row[0])
         else:
-            yield message_id, content
+            yield row
 
 
 def _readable(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:

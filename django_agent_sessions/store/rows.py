@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +10,7 @@ from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions import payloads, statements, transcripts
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.records import MessageRecord, Usage
+from django_agent_sessions.records import MessageRecord, NewMessage, Usage
 
 _ROLE_LENGTH = 32
 _MOST_TOKENS = 2**40
@@ -24,27 +22,22 @@ class Row:
 
     Args:
         dialect: The message format.
-        message: The payload.
+        message: The payload, or a ``NewMessage`` with it.
         run_id: The invocation it belongs to.
-        created_at: When it was said; now, if not given.
 
     Raises:
         PayloadError: The payload is not JSON or over a limit.
     """
 
-    def __init__(
-        self,
-        dialect: str,
-        message: Any,
-        run_id: UUID | None = None,
-        created_at: datetime | None = None,
-    ) -> None:
-        self.id = new_id()
-        self.message = message
+    def __init__(self, dialect: str, message: Any, run_id: UUID | None = None) -> None:
+        new = message if isinstance(message, NewMessage) else NewMessage(message)
+        self.id = new.id
+        self.message = new.payload
         self.run_id = run_id
-        self.created_at = created_at or timezone.now()
-        self._payload = payloads.dumps(message)
-        self._summary = transcripts.summary(dialect, message)
+        self.created_at = new.created_at or timezone.now()
+        self.updated_at = new.updated_at or self.created_at
+        self._payload = payloads.dumps(self.message)
+        self._summary = transcripts.summary(dialect, self.message)
 
     @property
     def texts(self) -> list[str]:
@@ -68,7 +61,7 @@ class Row:
         return {
             "role": self._summary.role[:_ROLE_LENGTH],
             "text": self._summary.text,
-            "updated_at": self.created_at,
+            "updated_at": self.updated_at,
         }
 
     def values(self, using: str) -> list[Any]:
@@ -84,7 +77,7 @@ class Row:
             "output_tokens": _figure(summary.output_tokens),
             "latency_ms": _figure(summary.latency_ms),
             "created_at": self.created_at,
-            "updated_at": self.created_at,
+            "updated_at": self.updated_at,
         }
         connection = connections[using]
         return [
@@ -105,7 +98,7 @@ class Row:
             run_id=self.run_id,
             revision=0,
             created_at=self.created_at,
-            updated_at=self.created_at,
+            updated_at=self.updated_at,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord, Usage
 
 from .base import StorePart, insert, write
+from .vendors import check_statement_size
 
 _TITLE_LENGTH = 255
 
@@ -56,8 +58,8 @@ class SessionsStore(StorePart):
         found = self.find(session_id)
         if found is not None:
             return found
-        made = self._insert(session_id, title, metadata, "AGENT")
-        # Somebody made it in between; whoever that was, it is decided by the owner again.
+        made = self._insert(session_id, title, metadata)
+        # It is somebody else's, or somebody made it in between: the owner decides again.
         return made if made is not None else self.get(session_id)
 
     async def aopen(
@@ -77,6 +79,8 @@ class SessionsStore(StorePart):
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         session_type: str = "AGENT",
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> SessionRecord:
         """Makes a session.
 
@@ -85,6 +89,8 @@ class SessionsStore(StorePart):
             title: A title for people.
             metadata: JSON for programs.
             session_type: What Strands calls the type of a session.
+            created_at: When it was made; now, if not given.
+            updated_at: When it last changed; ``created_at``, if not given.
 
         Returns:
             The session.
@@ -94,7 +100,7 @@ class SessionsStore(StorePart):
             InvalidIdError: The id cannot be one.
             PayloadError: The metadata is not JSON.
         """
-        made = self._insert(session_id, title, metadata, session_type)
+        made = self._insert(session_id, title, metadata, session_type, created_at, updated_at)
         if made is None:
             raise SessionConflictError(f"session {session_id!r} exists already")
         return made
@@ -106,10 +112,18 @@ class SessionsStore(StorePart):
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         session_type: str = "AGENT",
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> SessionRecord:
         """Does what :meth:`create` does."""
         return await self._arun(
-            self.create, session_id, title=title, metadata=metadata, session_type=session_type
+            self.create,
+            session_id,
+            title=title,
+            metadata=metadata,
+            session_type=session_type,
+            created_at=created_at,
+            updated_at=updated_at,
         )
 
     def find(self, session_id: str) -> SessionRecord | None:
@@ -119,19 +133,13 @@ class SessionsStore(StorePart):
             session_id: Its name.
 
         Returns:
-            The session; None if there is none.
+            The session; None if there is none, or it is not this owner's.
 
         Raises:
-            SessionNotFoundError: The store has an owner and the session is not that owner's. It
-                says what :meth:`get` says of a session that does not exist.
             InvalidIdError: The id cannot be one.
         """
-        row = self._named(session_id).first()
-        if row is None:
-            return None
-        if self.owner_id is not None and row.owner_id != self._owner_key():
-            raise _not_found(session_id)
-        return _record(row)
+        row = self._reachable().named(self.namespace, validate_id(session_id)).first()
+        return None if row is None else _record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
         """Does what :meth:`find` does."""
@@ -192,11 +200,10 @@ class SessionsStore(StorePart):
             session_id: Its name.
 
         Returns:
-            Whether there was one.
+            Whether there was one that is this owner's.
 
         Raises:
             LegalHoldError: It is under legal hold.
-            SessionNotFoundError: It is not this owner's.
         """
         found = self.find(session_id)
         if found is None:
@@ -272,29 +279,36 @@ class SessionsStore(StorePart):
     def _reachable(self) -> SessionQuerySet:
         return self._all() if self.owner_id is None else self._all().owned_by(self.owner_id)
 
-    def _named(self, session_id: str) -> SessionQuerySet:
-        return self._all().named(self.namespace, validate_id(session_id))
-
-    def _owner_key(self) -> Any:
-        return Session._meta.get_field("owner").target_field.to_python(self.owner_id)
+    def _checked_metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Refuses what the database would, before that aborts the caller's transaction."""
+        try:
+            text = json.dumps(dict(metadata), allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise PayloadError("the metadata is not JSON") from None
+        if "\\u0000" in text or "\\ud" in text:
+            _refuse_unstorable(metadata)
+        check_statement_size(self.using, [text])
+        return dict(metadata)
 
     def _insert(
         self,
         session_id: str,
         title: str,
         metadata: Mapping[str, Any] | None,
-        session_type: str,
+        session_type: str = "AGENT",
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
     ) -> SessionRecord | None:
-        now = timezone.now()
+        now = created_at or timezone.now()
         row = Session(
             namespace=self.namespace,
             session_id=validate_id(session_id),
             session_type=session_type,
             owner_id=self.owner_id,
             title=transcripts.displayable(title)[:_TITLE_LENGTH],
-            metadata=_checked_metadata(metadata or {}),
+            metadata=self._checked_metadata(metadata or {}),
             created_at=now,
-            updated_at=now,
+            updated_at=updated_at or now,
             last_activity_at=now,
         )
 
@@ -304,17 +318,6 @@ class SessionsStore(StorePart):
 
 def _not_found(session_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"there is no session {session_id!r}")
-
-
-def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Refuses what a jsonb column would, before it aborts the caller's transaction."""
-    try:
-        text = json.dumps(dict(metadata), allow_nan=False)
-    except (TypeError, ValueError):
-        raise PayloadError("the metadata is not JSON") from None
-    if "\\u0000" in text or "\\ud" in text:
-        _refuse_unstorable(metadata)
-    return dict(metadata)
 
 
 def _refuse_unstorable(value: Any) -> None:

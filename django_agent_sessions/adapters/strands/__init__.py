@@ -1,0 +1,26 @@
+"""Strands Agents on the project's database.
+
+One line gives an agent a memory::
+
+    agent = Agent(session_manager=DjangoSessionManager("user-123", owner=request.user))
+
+:class:`DjangoSessionManager` is the recommended way. :class:`DjangoSessionRepository` is the bare
+repository, for Strands' own ``RepositorySessionManager`` and for scripts.
+"""
+
+from __future__ import annotations
+
+from django_agent_sessions.exceptions import MissingDependencyError
+
+try:
+    import strands  # noqa: F401 - asked for here, so that the error names the extra
+except ImportError as error:
+    raise MissingDependencyError("strands-agents", extra="strands") from error
+
+from . import waiting
+from .manager import DjangoSessionManager
+from .repository import DjangoSessionRepository
+
+__all__ = ["DjangoSessionManager", "DjangoSessionRepository"]
+
+waiting.register()

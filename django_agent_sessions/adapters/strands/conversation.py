@@ -1,0 +1,211 @@
+"""What the session manager knows of one agent: where its messages are, and what is not written."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
+from strands import Agent
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+from strands.types.session import SessionAgent
+
+from . import formats
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message of an agent that is in the database.
+
+    Attributes:
+        position: Its ``message_id``.
+        message: The very dict that the agent holds, or held.
+        content: Its blocks when it was stored, to recognise a message that grew.
+    """
+
+    position: int
+    message: Message
+    content: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fingerprint:
+    """What of an agent's state is in the database, as far as a comparison needs it."""
+
+    state: Any
+    interrupts: Any
+    conversation_manager: Any
+    model: Any
+
+
+@dataclass
+class Conversation:
+    """One agent of a session.
+
+    Attributes:
+        agent: The agent; None once nobody holds it any more.
+        record: Its row; None until it is written.
+        run_id: The invocation that is under way.
+        unwritten: Messages that the agent has and the database not, because a write failed.
+        unsure: Whether some of them may be in the database all the same.
+        spent: What has not been added to the session's counters yet.
+        lock: Held while the conversation is written: a bidirectional agent replaces one message
+            while it adds another.
+    """
+
+    agent: weakref.ref[LocalAgent]
+    record: AgentRecord | None = None
+    run_id: UUID = field(default_factory=new_id)
+    unwritten: list[NewMessage] = field(default_factory=list)
+    unsure: bool = False
+    spent: Usage = field(default_factory=Usage)
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    _stored: dict[str, Stored] = field(default_factory=dict)
+    _repeated: list[Stored] = field(default_factory=list)
+    _latest: Stored | None = None
+    _synced: _Fingerprint | None = None
+    _window: Any = None
+
+    @property
+    def next_position(self) -> int:
+        """The position after the last message this process knows of."""
+        if self._latest is not None:
+            return self._latest.position + 1
+        return int(self._window["tail"]) if self._window else 0
+
+    @property
+    def latest(self) -> Stored | None:
+        """The last message that this process stored or restored."""
+        return self._latest
+
+    def remember(self, position: int, message: Message) -> None:
+        """Notes that a message of the agent is in the database."""
+        stored = Stored(position, message, list(message["content"]))
+        before = self._stored.get(message["tracking_id"])
+        if before is not None and before.position != position:
+            self._repeated.append(before)
+        self._stored[message["tracking_id"]] = stored
+        if self._latest is None or position >= self._latest.position:
+            self._latest = stored
+
+    def remember_written(self, records: Iterable[MessageRecord]) -> None:
+        """Notes what an append returned."""
+        for record in records:
+            self.remember(record.message_id, cast(Message, record.message))
+
+    def grown(self, message: Message) -> Stored | None:
+        """Finds the message that this one continues.
+
+        Strands merges the input that continues a turn into the last message, and reports the
+        merged one as added; it keeps the tracking id of the one it replaces in the agent's list.
+        """
+        stored = self._stored.get(message["tracking_id"])
+        if stored is None or stored.message is message:
+            return None
+        same_start = message["content"][: len(stored.content)] == stored.content
+        agent = self.agent()
+        still_there = agent is not None and any(m is stored.message for m in agent.messages)
+        return stored if same_start and not still_there else None
+
+    def rewrite_unwritten(self, message: Message) -> None:
+        """Replaces a message that is still to be written."""
+        self.unwritten = [
+            NewMessage(message, id=new.id)
+            if new.payload["tracking_id"] == message["tracking_id"]
+            else new
+            for new in self.unwritten
+        ]
+
+    def has_news(self, agent: LocalAgent) -> bool:
+        """Tells whether anything of the agent is not in the database."""
+        return bool(self.unwritten) or self.spent != Usage() or self.unsynced(agent) is not None
+
+    def find(self, tracking_id: str) -> Stored | None:
+        """Finds a stored message by Strands' id."""
+        return self._stored.get(tracking_id)
+
+    def same_as(self, message: Message) -> Iterator[Stored]:
+        """Finds all stored messages that are this very dict, as after a retried prompt."""
+        for stored in [*self._stored.values(), *self._repeated]:
+            if stored.message is message:
+                yield stored
+
+    def all_stored(self) -> Iterator[Stored]:
+        """Yields every message this process stored or restored."""
+        yield from self._stored.values()
+        yield from self._repeated
+
+    def mark_synced(self, agent: LocalAgent) -> None:
+        """Notes that the agent's state is in the database."""
+        self._synced = _fingerprint(agent)
+
+    def unsynced(self, agent: LocalAgent) -> AgentState | None:
+        """Makes the state to write.
+
+        Returns:
+            The agent's state; None if it is in the database as it is.
+        """
+        current = _fingerprint(agent)
+        if current == self._synced:
+            return None
+        synced = self._synced
+        if synced is None or current.conversation_manager != synced.conversation_manager:
+            self._window = self._new_window(agent)
+        return formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
+
+    def start_from(self, window: Any) -> None:
+        """Takes over the window that an earlier process left."""
+        self._window = window
+
+    def _new_window(self, agent: LocalAgent) -> Any:
+        """Describes which of the stored messages the agent still holds.
+
+        What a conversation manager removed is not always the oldest: pinned messages stay. And
+        another process may have appended what this agent never held. So the window names the
+        stragglers, and says from where on everything belongs to the conversation.
+        """
+        held = {message.get("tracking_id") for message in agent.messages}
+        removed = [s.position for s in self.all_stored() if s.message["tracking_id"] not in held]
+        tail = max(removed, default=-1) + 1
+        kept: set[int] = set()
+        if self._window is not None:
+            tail = max(tail, self._window["tail"])
+            kept.update(p for p in self._window["kept"] if p not in removed)
+        if tail == 0:
+            return None
+        kept.update(
+            stored.position
+            for tracking_id, stored in self._stored.items()
+            if tracking_id in held and stored.position < tail
+        )
+        return {"kept": sorted(kept), "tail": tail}
+
+
+def tracked(message: Message) -> Message:
+    """Gives a message Strands' durable id, as Strands itself would before the next model call."""
+    if not message.get("tracking_id"):
+        message["tracking_id"] = str(uuid4())
+    return message
+
+
+def _fingerprint(agent: LocalAgent) -> _Fingerprint:
+    if not isinstance(agent, Agent):
+        return _Fingerprint(_version(agent.state), None, None, None)
+    return _Fingerprint(
+        state=_version(agent.state),
+        interrupts=_version(agent._interrupt_state),
+        conversation_manager=copy.deepcopy(agent.conversation_manager.get_state()),
+        model=copy.deepcopy(agent._model_state),
+    )
+
+
+def _version(counted: Any) -> tuple[int, int]:
+    # Strands counts the changes of both states; the object itself is replaced at a restore.
+    return id(counted), counted._get_version()

@@ -1,0 +1,86 @@
+"""Between Strands' data classes and the store's records."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from django.conf import settings
+from django.utils import timezone
+
+from django_agent_sessions.records import (
+    AgentRecord,
+    AgentState,
+    MessageRecord,
+    NewMessage,
+    SessionRecord,
+)
+from strands.types.content import Message
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+
+
+def from_iso(text: str) -> datetime:
+    """Reads a timestamp of Strands as the database takes it."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment if settings.USE_TZ else timezone.make_naive(moment)
+
+
+def to_iso(moment: datetime) -> str:
+    """Writes a timestamp as Strands does: ISO 8601 in UTC, with microseconds where there are."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment)
+    return moment.astimezone(UTC).isoformat()
+
+
+def session(record: SessionRecord) -> Session:
+    """Makes Strands' session of a record."""
+    return Session(
+        session_id=record.session_id,
+        session_type=SessionType(record.session_type),
+        created_at=to_iso(record.created_at),
+        updated_at=to_iso(record.updated_at),
+    )
+
+
+def session_agent(record: AgentRecord) -> SessionAgent:
+    """Makes Strands' agent of a record."""
+    return SessionAgent(
+        agent_id=record.agent_id,
+        state=record.data.state,
+        conversation_manager_state=record.data.conversation_manager_state,
+        _internal_state=record.data.internal_state,
+        created_at=to_iso(record.created_at),
+        updated_at=to_iso(record.updated_at),
+    )
+
+
+def agent_state(agent: SessionAgent, window: Any = None) -> AgentState:
+    """Makes the state for the store of Strands' agent."""
+    return AgentState(
+        state=agent.state,
+        conversation_manager_state=agent.conversation_manager_state,
+        internal_state=agent._internal_state,
+        window=window,
+    )
+
+
+def session_message(record: MessageRecord) -> SessionMessage:
+    """Makes Strands' message of a record."""
+    return SessionMessage(
+        message=cast(Message, record.message),
+        message_id=record.message_id,
+        redact_message=cast("Message | None", record.redact_message),
+        created_at=to_iso(record.created_at),
+        updated_at=to_iso(record.updated_at),
+    )
+
+
+def new_message(message: SessionMessage) -> NewMessage:
+    """Makes a message for the store of Strands' message."""
+    return NewMessage(
+        message.to_message(),
+        created_at=from_iso(message.created_at),
+        updated_at=from_iso(message.updated_at),
+    )

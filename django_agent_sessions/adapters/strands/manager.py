@@ -1,0 +1,613 @@
+"""Strands' ``SessionManager`` on the store: for agents, bidirectional agents, graphs and swarms."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, TypeVar, cast
+
+from django_agent_sessions import bridge, transcripts
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    PayloadError,
+    SessionConflictError,
+    StaleSessionError,
+)
+from django_agent_sessions.ids import new_id, validate_id
+from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord, Usage
+from django_agent_sessions.store import SessionStore
+from strands import Agent
+from strands.agent.state import AgentState as StrandsAgentState
+from strands.hooks.events import (
+    AfterInvocationEvent,
+    AfterMultiAgentInvocationEvent,
+    AfterNodeCallEvent,
+    AgentInitializedEvent,
+    BeforeInvocationEvent,
+    MessageAddedEvent,
+    MessageUpdatedEvent,
+    MultiAgentInitializedEvent,
+)
+from strands.hooks.registry import HookRegistry
+from strands.multiagent.base import MultiAgentBase
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.session.session_manager import SessionManager
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+from strands.types.exceptions import SessionException
+from strands.types.session import SessionAgent
+
+from . import formats
+from .conversation import Conversation, Stored, tracked
+
+R = TypeVar("R")
+_Restored = list[tuple[int, Any, Any]]
+
+
+class DjangoSessionManager(SessionManager[LocalAgent]):
+    """Keeps an agent's conversation and state, or an orchestrator's state, in the database.
+
+    ::
+
+        agent = Agent(session_manager=DjangoSessionManager("user-123", owner=request.user))
+
+    Nothing is read or written before an agent is built with it. In async code, build it with
+    :meth:`load`, so that building the agent does no database work in the event loop::
+
+        manager = await DjangoSessionManager.load("user-123", owner=request.user)
+        agent = Agent(session_manager=manager)
+
+    Every message is in the database when Strands goes on after it, save inside a caller's
+    transaction, which is joined. A message whose write failed is written with the next one.
+
+    Args:
+        session_id: The name of the session. It may come from a browser, if there is an owner.
+        owner: The user whose session it is, or that user's primary key.
+        namespace: The space of session ids.
+        title: A title for a session that is made.
+        metadata: JSON for a session that is made.
+        using: The alias of the database.
+        on_conflict: What to do when another process appended to the same conversation:
+            ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
+            nothing.
+
+    Raises:
+        InvalidIdError: The session id or namespace cannot be one.
+        ConfigurationError: ``on_conflict`` is neither.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        owner: Any = None,
+        namespace: str = "",
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        using: str | None = None,
+        on_conflict: Literal["append", "raise"] = "append",
+    ) -> None:
+        if on_conflict not in ("append", "raise"):
+            raise ConfigurationError(
+                f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
+            )
+        self.session_id = validate_id(session_id)
+        self._store = SessionStore(owner=owner, namespace=namespace, using=using)
+        self._title = title
+        self._metadata = metadata
+        self._raises = on_conflict == "raise"
+        self._session: SessionRecord | None = None
+        self._epoch = 0
+        self._conversations: dict[str, Conversation] = {}
+        self._multi_agents: dict[str, Any] = {}
+        self._loaded_agents: dict[str, tuple[AgentRecord, _Restored]] | None = None
+        self._loaded_multi_agents: dict[str, Any] = {}
+        self._counted: dict[str, Usage] = {}
+
+    @classmethod
+    async def load(
+        cls,
+        session_id: str,
+        *,
+        owner: Any = None,
+        namespace: str = "",
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        using: str | None = None,
+        on_conflict: Literal["append", "raise"] = "append",
+    ) -> Self:
+        """Makes a manager and reads the session ahead, without blocking the event loop.
+
+        Args:
+            session_id: As for the class.
+            owner: As for the class.
+            namespace: As for the class.
+            title: As for the class.
+            metadata: As for the class.
+            using: As for the class.
+            on_conflict: As for the class.
+
+        Returns:
+            The manager. An agent that is built with it does no database work while it is built.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            InvalidIdError: As for the class.
+            ConfigurationError: As for the class.
+        """
+        manager = cls(
+            session_id,
+            owner=owner,
+            namespace=namespace,
+            title=title,
+            metadata=metadata,
+            using=using,
+            on_conflict=on_conflict,
+        )
+        await manager._arun(manager._load_ahead)
+        return manager
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Registers what persists an agent or orchestrator: async, so that no loop is blocked.
+
+        Args:
+            registry: The agent's or orchestrator's hooks.
+            **kwargs: Ignored.
+        """
+        # Strands allows no async callback here.
+        registry.add_callback(AgentInitializedEvent, self._on_initialized)
+        registry.add_callback(BeforeInvocationEvent, self._on_run_started)
+        registry.add_callback(MessageAddedEvent, self._on_message_added)
+        registry.add_callback(MessageUpdatedEvent, self._on_message_updated)
+        registry.add_callback(AfterInvocationEvent, self._on_run_ended)
+        registry.add_callback(MultiAgentInitializedEvent, self._on_multi_agent_initialized)
+        registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
+        registry.add_callback(AfterMultiAgentInvocationEvent, self._on_multi_agent_ended)
+
+    # --- Strands' interface, all sync --------------------------------------------------------
+
+    def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:
+        """Restores an agent from its session, or makes it there.
+
+        Args:
+            agent: The agent.
+            **kwargs: Ignored.
+
+        Raises:
+            SessionException: Another agent of this id uses this manager.
+            SessionNotFoundError: The session is somebody else's.
+        """
+        known = self._conversations.get(agent.agent_id)
+        if known is not None and known.agent() not in (None, agent):
+            raise SessionException(
+                f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: give "
+                "each agent its own agent_id"
+            )
+        conversation = Conversation(weakref.ref(agent))
+        if self._loaded_agents is None:
+            found = self._run(functools.partial(self._read_or_make, conversation, agent))
+        else:
+            # What was not there when the session was loaded is made with the first message.
+            found = self._loaded_agents.pop(agent.agent_id, None)
+            if found is None:
+                conversation.unwritten = _seeds(agent)
+        if found is not None:
+            _restore(agent, conversation, *found)
+        self._conversations[agent.agent_id] = conversation
+
+    def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:
+        """Writes a message of the agent.
+
+        Args:
+            message: The message.
+            agent: The agent.
+            **kwargs: Ignored.
+
+        Raises:
+            PayloadError: It is not JSON or over a limit; it is left out of the session.
+            SessionConflictError: Another process appended, and the manager was told to raise.
+        """
+        self._run(functools.partial(self._append, message, agent))
+
+    def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
+        """Writes the agent's state, if it changed since it was last written.
+
+        Args:
+            agent: The agent.
+            **kwargs: Ignored.
+
+        Raises:
+            PayloadError: The state is not JSON or over a limit.
+        """
+        conversation = self._conversation(agent)
+        if conversation.unwritten or conversation.unsynced(agent) is not None:
+            self._run(functools.partial(self._write, conversation, agent))
+
+    def redact_latest_message(
+        self, redact_message: Message, agent: LocalAgent, **kwargs: Any
+    ) -> None:
+        """Overwrites the agent's latest message; the original is gone for good.
+
+        Args:
+            redact_message: What to keep in its place.
+            agent: The agent.
+            **kwargs: Ignored.
+
+        Raises:
+            SessionException: The agent has no message.
+        """
+        self._run(functools.partial(self._redact, redact_message, agent))
+
+    def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
+        """Restores an orchestrator from its session, or makes it there.
+
+        Args:
+            source: The graph or swarm.
+            **kwargs: Ignored.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+        """
+        self._restore_multi_agent(source, self._run(self._multi_agent_reader(source)))
+
+    def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
+        """Writes an orchestrator's state, if it changed since it was last written.
+
+        Args:
+            source: The graph or swarm.
+            **kwargs: Ignored.
+
+        Raises:
+            PayloadError: The state is not JSON or over a limit.
+        """
+        if (state := self._changed_state(source)) is not None:
+            self._run(functools.partial(self._write_multi_agent, source.id, state))
+
+    # --- Strands' events ---------------------------------------------------------------------
+
+    def _on_initialized(self, event: AgentInitializedEvent[LocalAgent]) -> None:
+        self.initialize(event.agent)
+
+    def _on_run_started(self, event: BeforeInvocationEvent) -> None:
+        # An interrupted run goes on: its tool results belong behind its tool calls.
+        if not event.agent._interrupt_state.activated:
+            self._conversation(event.agent).run_id = new_id()
+
+    async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
+        await self._arun(functools.partial(self._append, event.message, event.agent))
+
+    async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
+        await self._arun(functools.partial(self._update, event.message, event.agent))
+
+    async def _on_run_ended(self, event: AfterInvocationEvent) -> None:
+        agent = event.agent
+        conversation = self._conversation(agent)
+        if conversation.has_news(agent):
+            await self._arun(functools.partial(self._end_run, conversation, agent))
+
+    async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
+        source = event.source
+        self._restore_multi_agent(source, await self._arun(self._multi_agent_reader(source)))
+
+    async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
+        if (state := self._changed_state(event.source)) is not None:
+            await self._arun(functools.partial(self._write_multi_agent, event.source.id, state))
+
+    async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
+        state = self._changed_state(event.source)
+        await self._arun(
+            functools.partial(self._write_multi_agent, event.source.id, state, ended=True)
+        )
+
+    # --- database work, in whatever thread the bridge chooses --------------------------------
+
+    def _open(self) -> SessionRecord:
+        if self._session is None:
+            self._session = self._store.open(
+                self.session_id, title=self._title, metadata=self._metadata
+            )
+            self._epoch = self._session.redaction_epoch
+        return self._session
+
+    def _load_ahead(self) -> None:
+        session = self._open()
+        self._loaded_agents = {
+            record.agent_id: (record, self._messages_of(record))
+            for record in self._store.list_agents(session)
+        }
+        self._loaded_multi_agents = {
+            record.multi_agent_id: record.state for record in self._store.list_multi_agents(session)
+        }
+
+    def _read_or_make(
+        self, conversation: Conversation, agent: LocalAgent
+    ) -> tuple[AgentRecord, _Restored] | None:
+        record = self._store.read_agent(self._open(), agent.agent_id)
+        if record is not None:
+            return record, self._messages_of(record)
+        conversation.unwritten = _seeds(agent)
+        self._write(conversation, agent)
+        return None
+
+    def _messages_of(self, record: AgentRecord) -> _Restored:
+        # Where no window is known, Strands' own count of removed messages is an offset.
+        removed = record.data.conversation_manager_state.get("removed_message_count", 0)
+        return self._store.restore(record, offset=removed)
+
+    def _append(self, message: Message, agent: LocalAgent) -> None:
+        conversation = self._conversation(agent)
+        with conversation.lock:
+            self._append_alone(conversation, message, agent)
+
+    def _append_alone(
+        self, conversation: Conversation, message: Message, agent: LocalAgent
+    ) -> None:
+        grown = conversation.grown(tracked(message))
+        if grown is not None:
+            self._replace(conversation, grown.position, message)
+        else:
+            conversation.unwritten.append(NewMessage(message))
+        self._write(conversation, agent)
+
+    def _update(self, message: Message, agent: LocalAgent) -> None:
+        conversation = self._conversation(agent)
+        with conversation.lock:
+            stored = conversation.find(message["tracking_id"])
+            if stored is not None:
+                self._replace(conversation, stored.position, message)
+            else:
+                conversation.rewrite_unwritten(message)
+
+    def _replace(self, conversation: Conversation, position: int, message: Message) -> None:
+        self._store.update_message(_row_of(conversation), position, message)
+        conversation.remember(position, message)
+
+    def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
+        """Writes what of an agent is not in the database: its row, messages and state."""
+        with conversation.lock:
+            try:
+                self._write_at(conversation, agent, self._epoch)
+            except StaleSessionError:
+                self._reload()
+                self._write_at(conversation, agent, self._epoch)
+
+    def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
+        if conversation.record is None:
+            conversation.record = self._store.open_agent(
+                self._open(),
+                agent.agent_id,
+                dialect=transcripts.STRANDS,
+                data=formats.agent_state(SessionAgent.from_agent(agent)),
+            )
+            conversation.mark_synced(agent)
+        if conversation.unwritten:
+            self._write_messages(conversation, conversation.record, epoch)
+        if (state := conversation.unsynced(agent)) is not None:
+            self._store.update_agent(conversation.record, state, epoch=epoch)
+            conversation.mark_synced(agent)
+
+    def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
+        new = conversation.unwritten
+        try:
+            written = self._store.append_many(
+                record,
+                new,
+                run_id=conversation.run_id,
+                expected=conversation.next_position if self._raises else None,
+                epoch=epoch,
+                count=False,
+                again=conversation.unsure,
+            )
+        except StaleSessionError:
+            raise
+        except (PayloadError, SessionConflictError) as error:
+            # Nothing was written. What can never be written must not stand in the way of what
+            # comes next, and a caller who wants to hear of a conflict decides what to do.
+            if self._raises or isinstance(error, PayloadError):
+                conversation.unwritten = new[:-1]
+            raise
+        except Exception:
+            conversation.unsure = True
+            raise
+        conversation.unwritten = []
+        conversation.unsure = False
+        conversation.remember_written(written)
+        conversation.spent += _spent(new)
+
+    def _end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
+        self._write(conversation, agent)
+        spent, conversation.spent = conversation.spent, Usage()
+        if spent != Usage():
+            self._store.touch(_row_of(conversation).session, spent)
+
+    def _redact(self, redact_message: Message, agent: LocalAgent) -> None:
+        conversation = self._conversation(agent)
+        with conversation.lock:
+            if conversation.unwritten:
+                # Its write failed: what will be written instead is the redacted version.
+                last = conversation.unwritten[-1]
+                redacted = _with_id_of(redact_message, last.payload)
+                conversation.unwritten[-1] = NewMessage(redacted, id=last.id)
+                return
+            latest = conversation.latest
+            if latest is None:
+                raise SessionException("There is no message to redact")
+            # A prompt that was tried again stands in the conversation more than once.
+            same = {stored.position: stored for stored in conversation.same_as(latest.message)}
+            same |= {stored.position: stored for stored in conversation.same_as(redact_message)}
+            for stored in {**same, latest.position: latest}.values():
+                self._redact_stored(conversation, stored, redact_message)
+
+    def _redact_stored(
+        self, conversation: Conversation, stored: Stored, redact_message: Message
+    ) -> None:
+        redacted = _with_id_of(redact_message, stored.message)
+        epoch = self._store.redact_message(_row_of(conversation), stored.position, redacted)
+        # If somebody else redacted too, the next write has to find that out.
+        if epoch == self._epoch + 1:
+            self._epoch = epoch
+        conversation.remember(stored.position, redacted)
+
+    def _reload(self) -> None:
+        """Reads again what was redacted, so that the agents forget it too."""
+        self._session = None
+        self._open()
+        for conversation in self._conversations.values():
+            if conversation.record is None:
+                continue
+            contents = {
+                record.message_id: record.content
+                for record in self._store.messages(conversation.record)
+            }
+            for stored in conversation.all_stored():
+                content = contents.get(stored.position)
+                if content is not None and content != stored.message:
+                    # In place, because the agent holds this very dict.
+                    stored.message.clear()  # type: ignore[attr-defined]
+                    stored.message.update(content)
+
+    def _multi_agent_reader(self, source: MultiAgentBase) -> Callable[[], Any]:
+        if source.id in self._loaded_multi_agents:
+            return functools.partial(self._loaded_multi_agents.pop, source.id)
+        return functools.partial(
+            self._read_or_make_multi_agent, source.id, source.serialize_state()
+        )
+
+    def _read_or_make_multi_agent(self, multi_agent_id: str, state: dict[str, Any]) -> Any:
+        session = self._open()
+        found = self._store.read_multi_agent(session, multi_agent_id)
+        if found is None:
+            try:
+                self._store.create_multi_agent(
+                    session, multi_agent_id, state, kind=str(state.get("type", ""))
+                )
+            except SessionConflictError:
+                # Another process made it at this very moment.
+                found = self._store.read_multi_agent(session, multi_agent_id)
+        return None if found is None else found.state
+
+    def _write_multi_agent(
+        self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
+    ) -> None:
+        session = self._open()
+        if state is not None:
+            if not self._store.update_multi_agent(session, multi_agent_id, state):
+                raise SessionException(
+                    f"Orchestrator {multi_agent_id!r} of session {self.session_id!r} was deleted"
+                )
+            # A copy, because the state refers to what the orchestrator goes on changing.
+            self._multi_agents[multi_agent_id] = copy.deepcopy(state)
+        if ended:
+            self._store.touch(session.id, self._newly_spent(multi_agent_id))
+
+    # --- bookkeeping -------------------------------------------------------------------------
+
+    def _conversation(self, agent: LocalAgent) -> Conversation:
+        try:
+            return self._conversations[agent.agent_id]
+        except KeyError:
+            raise SessionException(
+                f"Agent {agent.agent_id!r} was not built with the session manager of "
+                f"{self.session_id!r}"
+            ) from None
+
+    def _restore_multi_agent(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
+        if state is not None:
+            source.deserialize_state(state)
+            self._counted[source.id] = _accumulated(state)
+        self._multi_agents[source.id] = copy.deepcopy(state or source.serialize_state())
+
+    def _changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
+        state = source.serialize_state()
+        return None if state == self._multi_agents.get(source.id) else state
+
+    def _newly_spent(self, multi_agent_id: str) -> Usage:
+        before = self._counted.get(multi_agent_id, Usage())
+        now = _accumulated(self._multi_agents.get(multi_agent_id) or {})
+        self._counted[multi_agent_id] = now
+        if now.input_tokens < before.input_tokens or now.output_tokens < before.output_tokens:
+            # The orchestrator started from the beginning and counts anew.
+            return now
+        return Usage(
+            0, now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens
+        )
+
+    def _run(self, function: Callable[[], R]) -> R:
+        return bridge.run_sync(function, using=self._store.using)
+
+    async def _arun(self, function: Callable[[], R]) -> R:
+        return await bridge.run_async(function, using=self._store.using)
+
+
+def _row_of(conversation: Conversation) -> AgentRecord:
+    if conversation.record is None:
+        raise SessionException("The agent has no message yet")
+    return conversation.record
+
+
+def _seeds(agent: LocalAgent) -> list[NewMessage]:
+    return [NewMessage(tracked(message)) for message in agent.messages]
+
+
+def _restore(
+    agent: LocalAgent, conversation: Conversation, record: AgentRecord, restored: _Restored
+) -> None:
+    """Gives an agent what its session holds."""
+    conversation.record = record
+    conversation.start_from(record.data.window)
+    agent.state = StrandsAgentState(record.data.state)
+    formats.session_agent(record).initialize_internal_state(agent)
+    prepended: list[Message] = []
+    manager_state = record.data.conversation_manager_state
+    # A bidirectional agent has none, and neither has an agent that another tool made.
+    if isinstance(agent, Agent) and manager_state:
+        prepended = agent.conversation_manager.restore_from_session(manager_state) or []
+    for position, message, _ in restored:
+        conversation.remember(position, tracked(message))
+    if isinstance(agent, Agent) and agent._interrupt_state.activated:
+        conversation.run_id = _interrupted_run(restored) or conversation.run_id
+    if not (isinstance(agent, Agent) and agent.model.stateful):
+        # Pinned messages stand before a summary, as the conversation manager left them.
+        tail = record.data.window["tail"] if record.data.window else 0
+        pinned = [message for position, message, _ in restored if position < tail]
+        others = [message for position, message, _ in restored if position >= tail]
+        agent.messages = _repaired([*pinned, *prepended, *others])
+    conversation.mark_synced(agent)
+
+
+def _repaired(messages: list[Message]) -> list[Message]:
+    """Pairs tool calls and results as Strands' own manager does after an interrupted process."""
+    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), messages)
+
+
+def _interrupted_run(restored: _Restored) -> Any:
+    answered: set[str] = set()
+    for _, message, run_id in reversed(restored):
+        for block in message["content"]:
+            if "toolResult" in block:
+                answered.add(block["toolResult"]["toolUseId"])
+            elif "toolUse" in block and block["toolUse"]["toolUseId"] not in answered:
+                return run_id
+    return None
+
+
+def _with_id_of(redacted: Message, original: Message) -> Message:
+    """Keeps Strands' id of a message whose redacted version has none."""
+    if redacted.get("tracking_id") or not original.get("tracking_id"):
+        return redacted
+    return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
+
+
+def _spent(messages: list[NewMessage]) -> Usage:
+    spent = Usage()
+    for message in messages:
+        summary = transcripts.summary(transcripts.STRANDS, message.payload)
+        spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+    return spent
+
+
+def _accumulated(state: Mapping[str, Any]) -> Usage:
+    usage = state.get("accumulated_usage") or {}
+    return Usage(0, usage.get("inputTokens", 0), usage.get("outputTokens", 0))

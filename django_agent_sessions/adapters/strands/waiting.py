@@ -1,0 +1,24 @@
+"""Who waits for a Strands agent: the thread that called it synchronously.
+
+``agent("Hello")`` runs the agent's event loop in a fresh thread and blocks the caller until that
+thread has ended. This is the proof that the caller's transaction may be joined.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from django_agent_sessions import bridge
+from strands._async import run_async
+
+
+def register() -> None:
+    """Teaches the bridge Strands' way from sync to async."""
+    bridge.register_waiting_call(run_async.__code__, _threads_waited_for)
+
+
+def _threads_waited_for(frame: FrameType) -> frozenset[int]:
+    # The executor is made by this very call and joined before it returns.
+    executor = frame.f_locals.get("executor")
+    threads = list(getattr(executor, "_threads", ()))
+    return frozenset(thread.ident for thread in threads if thread.ident is not None)
