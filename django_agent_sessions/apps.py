@@ -17,10 +17,14 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connects the system checks, and the register of which thread opened which connection."""
+        """Connects the system checks, and what each new database connection needs."""
         from . import bridge
         from .checks import check_settings, check_storage
+        from .store import vendors
 
         checks.register(check_settings)
         checks.register(check_storage, checks.Tags.models)
         connection_created.connect(bridge.remember_connection, dispatch_uid="agent_sessions")
+        connection_created.connect(
+            vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
+        )
