@@ -41,7 +41,8 @@ def test_a_payload_may_be_missing_only_where_the_column_may(agent):
     quote = connection.ops.quote_name
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT {quote('state')}, {quote('window')} FROM {quote('agent_sessions_sessionagent')}"
+            f"SELECT {quote('state')}, {quote('window')} "
+            f"FROM {quote('agent_sessions_sessionagent')}"
         )
         assert cursor.fetchone() == ("null", None)
     row = SessionAgent.objects.get(pk=agent.id)
