@@ -30,6 +30,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from concurrent.futures.thread import _worker
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -61,7 +62,7 @@ _locks: weakref.WeakKeyDictionary[BaseDatabaseWrapper, threading.RLock] = (
     weakref.WeakKeyDictionary()
 )
 _locks_guard = threading.Lock()
-_waiting_calls: dict[CodeType, Callable[[FrameType], frozenset[int]]] = {}
+_waiting_calls: dict[CodeType, Callable[[FrameType], object]] = {}
 
 
 @dataclass(eq=False)
@@ -226,15 +227,15 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
         timer.cancel()
 
 
-def register_waiting_call(code: CodeType, threads: Callable[[FrameType], frozenset[int]]) -> None:
-    """Teaches the bridge a function that blocks its thread until an event loop elsewhere is done.
+def register_waiting_call(code: CodeType, executor: Callable[[FrameType], object]) -> None:
+    """Teaches the bridge a function that blocks its thread until an executor's work is done.
 
     Args:
         code: The code object of the function.
-        threads: Takes a frame of that function and returns the idents of the threads that it
-            certainly waits for.
+        executor: Takes a frame of that function and returns the ``ThreadPoolExecutor`` that it
+            certainly waits for, or None.
     """
-    _waiting_calls[code] = threads
+    _waiting_calls[code] = executor
 
 
 def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
@@ -284,30 +285,45 @@ def _find_lender(using: str) -> _Lender | CurrentThreadExecutor | None:
 
 def _waiter_of(thread: int, frames: dict[int, FrameType], seen: set[int]) -> int | None:
     """Finds the thread that provably waits for this one."""
-    for ident, frame in frames.items():
-        if ident not in seen and thread in _waited_for_by(frame, frames):
+    works_for = _executor_of(frames.get(thread))
+    if works_for is None:
+        return None
+    waiting = {
+        ident: executor
+        for ident, frame in frames.items()
+        if ident not in seen and (executor := _waited_for_by(frame)) is not None
+    }
+    for ident, executor in waiting.items():
+        if executor is works_for:
             return ident
+    # A loop's default threads count with the loop's own, because asyncio.run joins them.
+    for frame in frames.values() if waiting else ():
+        if getattr(_loop_in(frame), "_default_executor", None) is works_for:
+            loop_works_for = _executor_of(frame)
+            return next((i for i, executor in waiting.items() if executor is loop_works_for), None)
     return None
 
 
-def _waited_for_by(frame: FrameType, frames: dict[int, FrameType]) -> frozenset[int]:
-    """Tells which threads the thread with this innermost frame waits for, if it provably does.
-
-    A loop's default threads count with the loop's own, because ``asyncio.run`` joins them.
-    """
+def _waited_for_by(frame: FrameType) -> object:
+    """Tells which executor the thread with this innermost frame waits for, if it provably does."""
     # A thread that waits is in a lock of the standard library, a few frames from the call.
-    for candidate in _callers(frame, 8):
-        threads = _waiting_calls.get(candidate.f_code)
-        if threads is not None:
-            found = threads(candidate)
-            return found.union(*(_default_threads(frames.get(ident)) for ident in found))
-    return frozenset()
+    for candidate in _callers(frame, 10):
+        executor = _waiting_calls.get(candidate.f_code)
+        if executor is not None:
+            return executor(candidate)
+    return None
 
 
-def _default_threads(frame: FrameType | None) -> frozenset[int]:
-    executor = getattr(_loop_in(frame), "_default_executor", None)
-    threads = list(getattr(executor, "_threads", ()))
-    return frozenset(thread.ident for thread in threads if thread.ident is not None)
+def _executor_of(frame: FrameType | None) -> object:
+    """Finds the executor that a thread works for.
+
+    The executor lists its threads too, but a new thread may work before it is on the list.
+    """
+    for caller in _callers(frame):
+        if caller.f_code is _worker.__code__:
+            reference = caller.f_locals["executor_reference"]
+            return reference()
+    return None
 
 
 def _asgiref_lender(

@@ -26,6 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _LONGEST_DELAY = 0.05
+_LONGEST_WAIT = 5.0
 
 
 class StorePart:
@@ -107,6 +108,7 @@ def write(
     failure: Exception = SessionConflictError(
         f"{what}: other writers were faster each time; try again, or raise WRITE_RETRIES"
     )
+    started = time.monotonic()
     for delay in _delays():
         guard: AbstractContextManager[Any] = (
             transaction.atomic(using) if joined and savepoint else nullcontext()
@@ -124,7 +126,9 @@ def write(
                 failure = translated
                 break
             if not is_duplicate(error):
-                if joined or not (is_conflict(error) or is_lost_connection(error)):
+                passes = is_conflict(error) or is_lost_connection(error)
+                # Whoever has waited for a lock that long would wait as long again.
+                if joined or not passes or time.monotonic() - started > _LONGEST_WAIT:
                     raise
                 if is_lost_connection(error):
                     if unsure:

@@ -14,11 +14,9 @@ from strands._async import run_async
 
 def register() -> None:
     """Teaches the bridge Strands' way from sync to async."""
-    bridge.register_waiting_call(run_async.__code__, _threads_waited_for)
+    bridge.register_waiting_call(run_async.__code__, _executor)
 
 
-def _threads_waited_for(frame: FrameType) -> frozenset[int]:
-    # The executor is made by this very call and joined before it returns.
-    executor = frame.f_locals.get("executor")
-    threads = list(getattr(executor, "_threads", ()))
-    return frozenset(thread.ident for thread in threads if thread.ident is not None)
+def _executor(frame: FrameType) -> object:
+    # It is made by this very call, and joined before the call returns.
+    return frame.f_locals.get("executor")
