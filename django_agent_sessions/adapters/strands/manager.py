@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping
@@ -41,6 +40,7 @@ from strands.types.session import SessionAgent
 
 from . import formats
 from .conversation import Conversation, Stored, tracked
+from .orchestrators import Orchestrators
 
 R = TypeVar("R")
 _Restored = list[tuple[int, Any, Any]]
@@ -101,10 +101,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._session: SessionRecord | None = None
         self._epoch = 0
         self._conversations: dict[str, Conversation] = {}
-        self._multi_agents: dict[str, Any] = {}
         self._loaded_agents: dict[str, tuple[AgentRecord, _Restored]] | None = None
-        self._loaded_multi_agents: dict[str, Any] = {}
-        self._counted: dict[str, Usage] = {}
+        self._orchestrators = Orchestrators(self._store, self._open)
 
     @classmethod
     async def load(
@@ -250,7 +248,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             SessionNotFoundError: The session is somebody else's.
         """
-        self._restore_multi_agent(source, self._run(self._multi_agent_reader(source)))
+        restored = self._run(self._orchestrators.reader(source))
+        self._orchestrators.restore(source, restored)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
         """Writes an orchestrator's state, if it changed since it was last written.
@@ -262,8 +261,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             PayloadError: The state is not JSON or over a limit.
         """
-        if (state := self._changed_state(source)) is not None:
-            self._run(functools.partial(self._write_multi_agent, source.id, state))
+        if (state := self._orchestrators.changed_state(source)) is not None:
+            self._run(functools.partial(self._orchestrators.write, source.id, state))
 
     # --- Strands' events ---------------------------------------------------------------------
 
@@ -288,18 +287,18 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             await self._arun(functools.partial(self._end_run, conversation, agent))
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
-        source = event.source
-        self._restore_multi_agent(source, await self._arun(self._multi_agent_reader(source)))
+        restored = await self._arun(self._orchestrators.reader(event.source))
+        self._orchestrators.restore(event.source, restored)
 
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
-        if (state := self._changed_state(event.source)) is not None:
-            await self._arun(functools.partial(self._write_multi_agent, event.source.id, state))
+        source = event.source
+        if (state := self._orchestrators.changed_state(source)) is not None:
+            await self._arun(functools.partial(self._orchestrators.write, source.id, state))
 
     async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
-        state = self._changed_state(event.source)
-        await self._arun(
-            functools.partial(self._write_multi_agent, event.source.id, state, ended=True)
-        )
+        source = event.source
+        state = self._orchestrators.changed_state(source)
+        await self._arun(functools.partial(self._orchestrators.write, source.id, state, ended=True))
 
     # --- database work, in whatever thread the bridge chooses --------------------------------
 
@@ -317,9 +316,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             record.agent_id: (record, self._messages_of(record))
             for record in self._store.list_agents(session)
         }
-        self._loaded_multi_agents = {
-            record.multi_agent_id: record.state for record in self._store.list_multi_agents(session)
-        }
+        self._orchestrators.load_ahead()
 
     def _read_or_make(
         self, conversation: Conversation, agent: LocalAgent
@@ -468,40 +465,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                     stored.message.clear()  # type: ignore[attr-defined]
                     stored.message.update(content)
 
-    def _multi_agent_reader(self, source: MultiAgentBase) -> Callable[[], Any]:
-        if source.id in self._loaded_multi_agents:
-            return functools.partial(self._loaded_multi_agents.pop, source.id)
-        return functools.partial(
-            self._read_or_make_multi_agent, source.id, source.serialize_state()
-        )
-
-    def _read_or_make_multi_agent(self, multi_agent_id: str, state: dict[str, Any]) -> Any:
-        session = self._open()
-        found = self._store.read_multi_agent(session, multi_agent_id)
-        if found is None:
-            try:
-                self._store.create_multi_agent(
-                    session, multi_agent_id, state, kind=str(state.get("type", ""))
-                )
-            except SessionConflictError:
-                # Another process made it at this very moment.
-                found = self._store.read_multi_agent(session, multi_agent_id)
-        return None if found is None else found.state
-
-    def _write_multi_agent(
-        self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
-    ) -> None:
-        session = self._open()
-        if state is not None:
-            if not self._store.update_multi_agent(session, multi_agent_id, state):
-                raise SessionException(
-                    f"Orchestrator {multi_agent_id!r} of session {self.session_id!r} was deleted"
-                )
-            # A copy, because the state refers to what the orchestrator goes on changing.
-            self._multi_agents[multi_agent_id] = copy.deepcopy(state)
-        if ended:
-            self._store.touch(session.id, self._newly_spent(multi_agent_id))
-
     # --- bookkeeping -------------------------------------------------------------------------
 
     def _conversation(self, agent: LocalAgent) -> Conversation:
@@ -512,27 +475,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                 f"Agent {agent.agent_id!r} was not built with the session manager of "
                 f"{self.session_id!r}"
             ) from None
-
-    def _restore_multi_agent(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
-        if state is not None:
-            source.deserialize_state(state)
-            self._counted[source.id] = _accumulated(state)
-        self._multi_agents[source.id] = copy.deepcopy(state or source.serialize_state())
-
-    def _changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
-        state = source.serialize_state()
-        return None if state == self._multi_agents.get(source.id) else state
-
-    def _newly_spent(self, multi_agent_id: str) -> Usage:
-        before = self._counted.get(multi_agent_id, Usage())
-        now = _accumulated(self._multi_agents.get(multi_agent_id) or {})
-        self._counted[multi_agent_id] = now
-        if now.input_tokens < before.input_tokens or now.output_tokens < before.output_tokens:
-            # The orchestrator started from the beginning and counts anew.
-            return now
-        return Usage(
-            0, now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens
-        )
 
     def _run(self, function: Callable[[], R]) -> R:
         return bridge.run_sync(function, using=self._store.using)
@@ -606,8 +548,3 @@ def _spent(messages: list[NewMessage]) -> Usage:
         summary = transcripts.summary(transcripts.STRANDS, message.payload)
         spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
     return spent
-
-
-def _accumulated(state: Mapping[str, Any]) -> Usage:
-    usage = state.get("accumulated_usage") or {}
-    return Usage(0, usage.get("inputTokens", 0), usage.get("outputTokens", 0))

@@ -1,0 +1,109 @@
+"""What the session manager knows of the graphs and swarms of a session."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.records import SessionRecord, Usage
+from django_agent_sessions.store import SessionStore
+from strands.multiagent.base import MultiAgentBase
+from strands.types.exceptions import SessionException
+
+
+class Orchestrators:
+    """The orchestrators of one session.
+
+    Args:
+        store: Where they are kept.
+        session: Opens the session, or returns it if it is open.
+    """
+
+    def __init__(self, store: SessionStore, session: Callable[[], SessionRecord]) -> None:
+        self._store = store
+        self._session = session
+        self._synced: dict[str, dict[str, Any]] = {}
+        self._counted: dict[str, Usage] = {}
+        self._loaded: dict[str, Any] = {}
+
+    def changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
+        """Makes the state to write; None if it is in the database as it is."""
+        state = source.serialize_state()
+        return None if state == self._synced.get(source.id) else state
+
+    def restore(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
+        """Gives an orchestrator what its session holds, if it holds anything."""
+        if state is not None:
+            source.deserialize_state(state)
+            self._counted[source.id] = _accumulated(state)
+        self._synced[source.id] = copy.deepcopy(state or source.serialize_state())
+
+    def reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
+        """Makes the database work that reads an orchestrator's state, or creates its row."""
+        if source.id in self._loaded:
+            return functools.partial(self._loaded.pop, source.id)
+        return functools.partial(self._read_or_make, source.id, source.serialize_state())
+
+    def load_ahead(self) -> None:
+        """Reads all states; database work."""
+        self._loaded = {
+            record.multi_agent_id: record.state
+            for record in self._store.list_multi_agents(self._session())
+        }
+
+    def write(
+        self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
+    ) -> None:
+        """Writes a state, and counts an invocation that ended; database work.
+
+        Args:
+            multi_agent_id: The orchestrator.
+            state: Its state; None if that did not change.
+            ended: Whether its invocation ended.
+
+        Raises:
+            SessionException: It was deleted.
+            PayloadError: The state is not JSON or over a limit.
+        """
+        session = self._session()
+        if state is not None:
+            if not self._store.update_multi_agent(session, multi_agent_id, state):
+                raise SessionException(
+                    f"Orchestrator {multi_agent_id!r} of session {session.session_id!r} was deleted"
+                )
+            # A copy, because the state refers to what the orchestrator goes on changing.
+            self._synced[multi_agent_id] = copy.deepcopy(state)
+        if ended:
+            self._store.touch(session.id, self._newly_spent(multi_agent_id))
+
+    def _read_or_make(self, multi_agent_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
+        session = self._session()
+        found = self._store.read_multi_agent(session, multi_agent_id)
+        if found is None:
+            try:
+                self._store.create_multi_agent(
+                    session, multi_agent_id, state, kind=str(state.get("type", ""))
+                )
+            except SessionConflictError:
+                # Another process made it at this very moment.
+                found = self._store.read_multi_agent(session, multi_agent_id)
+        return None if found is None else found.state
+
+    def _newly_spent(self, multi_agent_id: str) -> Usage:
+        before = self._counted.get(multi_agent_id, Usage())
+        now = _accumulated(self._synced.get(multi_agent_id) or {})
+        self._counted[multi_agent_id] = now
+        if now.input_tokens < before.input_tokens or now.output_tokens < before.output_tokens:
+            # The orchestrator started from the beginning and counts anew.
+            return now
+        return Usage(
+            0, now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens
+        )
+
+
+def _accumulated(state: Mapping[str, Any]) -> Usage:
+    usage = state.get("accumulated_usage") or {}
+    return Usage(0, usage.get("inputTokens", 0), usage.get("outputTokens", 0))
