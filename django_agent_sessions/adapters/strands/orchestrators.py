@@ -13,6 +13,8 @@ from django_agent_sessions.store import SessionStore
 from strands.multiagent.base import MultiAgentBase
 from strands.types.exceptions import SessionException
 
+_ENDED_MIDWAY = frozenset({"interrupted", "failed"})
+
 
 class Orchestrators:
     """The orchestrators of one session.
@@ -38,7 +40,9 @@ class Orchestrators:
         """Gives an orchestrator what its session holds, if it holds anything."""
         if state is not None:
             source.deserialize_state(state)
-            self._counted[source.id] = _accumulated(state)
+            # A killed process has not counted what its nodes spent; an ended invocation has.
+            goes_on = state.get("next_nodes_to_execute") and state.get("status") in _ENDED_MIDWAY
+            self._counted[source.id] = _accumulated(state) if goes_on else Usage()
         self._synced[source.id] = copy.deepcopy(state or source.serialize_state())
 
     def reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
@@ -93,14 +97,16 @@ class Orchestrators:
         return None if found is None else found.state
 
     def _newly_spent(self, multi_agent_id: str) -> Usage:
+        state = self._synced.get(multi_agent_id) or {}
         before = self._counted.get(multi_agent_id, Usage())
-        now = _accumulated(self._synced.get(multi_agent_id) or {})
-        self._counted[multi_agent_id] = now
-        if now.input_tokens < before.input_tokens or now.output_tokens < before.output_tokens:
-            # The orchestrator started from the beginning and counts anew.
-            return now
+        now = _accumulated(state)
+        # Only an interrupted invocation goes on counting in this process; any other starts anew.
+        interrupted = state.get("status") == "interrupted"
+        self._counted[multi_agent_id] = now if interrupted else Usage()
         return Usage(
-            0, now.input_tokens - before.input_tokens, now.output_tokens - before.output_tokens
+            0,
+            max(now.input_tokens - before.input_tokens, 0),
+            max(now.output_tokens - before.output_tokens, 0),
         )
 
 
