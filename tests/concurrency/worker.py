@@ -1,0 +1,47 @@
+"""A process that works on a conversation beside others.
+
+``python -m tests.concurrency.worker append|append-many|pop SESSION COUNT NUMBER``
+"""
+
+from __future__ import annotations
+
+import sys
+
+import django
+
+django.setup()
+
+from django_agent_sessions.records import AgentRecord  # noqa: E402 - needs the apps
+from django_agent_sessions.store import SessionStore  # noqa: E402
+
+
+def append(store: SessionStore, agent: AgentRecord, text: str) -> None:
+    store.append(agent, {"role": "user", "content": text})
+    # Printed after the store acknowledged it.
+    print(text)
+
+
+def append_many(store: SessionStore, agent: AgentRecord, text: str) -> None:
+    texts = [f"{text}-{part}" for part in range(5)]
+    store.append_many(agent, [{"role": "user", "content": text} for text in texts])
+    print(*texts, sep="\n")
+
+
+def pop(store: SessionStore, agent: AgentRecord, text: str) -> None:
+    taken = store.pop(agent)
+    assert taken is not None
+    print(taken["content"])
+
+
+def main(work: str, session_id: str, count: int, number: str) -> None:
+    store = SessionStore()
+    agent = store.open_agent(store.open(session_id))
+    do = {"append": append, "append-many": append_many, "pop": pop}[work]
+    print("ready")
+    sys.stdin.readline()
+    for index in range(count):
+        do(store, agent, f"{number}-{index}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
+from django_agent_sessions.records import AgentState, Usage
+from django_agent_sessions.store import SessionStore
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def public_methods() -> dict[str, Callable[..., Any]]:
+    return {
+        name: function
+        for name, function in inspect.getmembers(SessionStore, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+SYNC = sorted(
+    name for name, method in public_methods().items() if not inspect.iscoroutinefunction(method)
+)
+
+
+def test_there_is_nothing_async_without_a_sync_twin():
+    twins = [name for name, method in public_methods().items() if name not in SYNC]
+
+    assert sorted(twins) == sorted(f"a{name}" for name in SYNC)
+
+
+@pytest.mark.parametrize("name", SYNC)
+def test_an_async_twin_takes_and_returns_the_same(name):
+    methods = public_methods()
+
+    assert inspect.signature(methods[f"a{name}"]) == inspect.signature(methods[name])
+    assert f":meth:`{name}`" in (inspect.getdoc(methods[f"a{name}"]) or "")
+
+
+async def test_every_async_twin_does_what_the_sync_one_does(db):
+    store = SessionStore()
+    session = await store.aopen("s", title="Plans")
+    assert await store.aget("s") == await store.afind("s") == session
+    other = await store.acreate("t")
+    agent = await store.aopen_agent(session)
+    second = await store.acreate_agent(session, "second", data=AgentState(state={"a": 1}))
+    assert await store.aread_agent(session, "second") == second
+    assert [found.id for found in await store.alist_agents(session)] == [agent.id, second.id]
+    await store.aupdate_agent(second, AgentState(state={"a": 2}))
+    assert (await store.aopen_agent(session, "second")).data.state == {"a": 2}
+
+    first = await store.aappend(agent, user("a"))
+    await store.aappend_many(agent, [user("b"), user("c")])
+    assert await store.aread_message(agent, 0) == first
+    assert len(await store.amessages(agent, limit=2)) == len(await store.alatest(agent, 2)) == 2
+    await store.aupdate_message(agent, 1, user("B"))
+    assert await store.aredact_message(agent, 0, user("[gone]")) == 1
+    assert await store.apayloads(agent) == [user("[gone]"), user("B"), user("c")]
+    assert await store.apop(agent) == user("c")
+    assert [row[0] for row in await store.arestore(agent, offset=1)] == [1]
+    await store.atouch(session.id, Usage(0, 10, 5))
+    assert await store.ausage("s") == Usage(2, 10, 5)
+    assert await store.aclear(agent) == 2
+
+    await store.acreate_multi_agent(session, "graph", {"a": 1}, kind="graph")
+    assert await store.aupdate_multi_agent(session, "graph", {"a": 2})
+    graph = await store.aread_multi_agent(session, "graph")
+    assert graph is not None
+    assert graph.state == {"a": 2}
+    assert {found.id for found in await store.alist_sessions()} == {session.id, other.id}
+    assert await store.adelete("s") is True
+    assert await store.afind("s") is None
+
+
+async def test_errors_come_through_as_they_are(db):
+    store = SessionStore()
+    agent = await store.aopen_agent(await store.aopen("s"))
+
+    with pytest.raises(SessionNotFoundError, match="there is no session 'missing'"):
+        await store.aget("missing")
+    with pytest.raises(PayloadError, match="NaN"):
+        await store.aappend(agent, float("nan"))
+
+
+def test_under_the_plain_fixture_what_a_loop_wrote_goes_with_the_test(db):
+    """A second half of the test below, whichever of them runs first."""
+    store = SessionStore()
+    assert store.find("left-behind") is None
+    asyncio.run(store.aopen("left-behind"))
+    assert store.find("left-behind") is not None
+
+
+async def test_under_the_plain_fixture_an_async_test_leaves_nothing_either(db):
+    store = SessionStore()
+    assert await store.afind("left-behind") is None
+    await store.aopen("left-behind")
+    assert await store.afind("left-behind") is not None
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_cancelled_append_is_settled_before_the_caller_goes_on(db):
+    store = SessionStore()
+    agent = await store.aopen_agent(await store.aopen("s"))
+    batch = [user(str(number)) for number in range(450)]
+    writing = asyncio.create_task(store.aappend_many(agent, batch))
+    await asyncio.sleep(0.005)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+
+    # Whole or not at all, and already decided.
+    there = len(await store.apayloads(agent))
+    assert there in (0, 450)
+    await asyncio.sleep(0.1)
+    assert len(await store.apayloads(agent)) == there
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_loop_goes_on_while_the_database_works(db):
+    store = SessionStore()
+    agent = await store.aopen_agent(await store.aopen("s"))
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    await store.aappend_many(agent, [user("x" * 1000)] * 450)
+    ticking.cancel()
+
+    assert ticks > 10

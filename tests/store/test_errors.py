@@ -1,0 +1,165 @@
+"""Errors and logs carry ids and say what to do; never what was said."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from django.db import connection, transaction
+from django.db.utils import DatabaseError
+
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    PayloadError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing import everything_said
+
+SECRET = "plantedsecret"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture
+def strict_column():
+    """A rule of the database's own that a row can break: PostgreSQL then prints the row."""
+    table, name = "agent_sessions_sessionmessage", "test_nothing_forbidden"
+    if connection.vendor == "sqlite":
+        rule = (
+            f"CREATE TRIGGER {name} BEFORE INSERT ON {table} WHEN NEW.text LIKE 'forbidden%' "
+            "BEGIN SELECT RAISE(ABORT, 'CHECK constraint failed: text'); END",
+            f"DROP TRIGGER {name}",
+        )
+    else:
+        rule = (
+            f"ALTER TABLE {table} ADD CONSTRAINT {name} CHECK (text NOT LIKE 'forbidden%')",
+            f"ALTER TABLE {table} DROP CONSTRAINT {name}",
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(rule[0])
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(rule[1])
+
+
+def test_the_database_itself_does_tell_the_content(store, agent, strict_column):
+    """What is guarded against is real, at least on PostgreSQL."""
+    row = SessionMessage(
+        session_id=agent.session, agent_id=agent.id, message_id=0, text=f"forbidden {SECRET}"
+    )
+    with pytest.raises(DatabaseError) as refusal:
+        row.save(force_insert=True)
+
+    assert (SECRET in everything_said(refusal.value)) == (connection.vendor == "postgresql")
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_what_the_database_refuses_is_one_of_our_errors_without_the_row(
+    store, agent, strict_column, joined, caplog
+):
+    forbidden = user(f"forbidden {SECRET}")
+    with caplog.at_level("DEBUG"):
+        for write in (
+            lambda: store.append(agent, forbidden, count=False),
+            lambda: store.append_many(agent, [user("a"), forbidden], count=False),
+        ):
+            with (
+                pytest.raises(AgentSessionsError) as refusal,
+                transaction.atomic() if joined else nullcontext(),
+            ):
+                write()
+            assert SECRET not in everything_said(refusal.value)
+            assert refusal.value.__cause__ is None
+            assert "agent 'default'" in str(refusal.value)
+
+    ours = [r for r in caplog.records if r.name.startswith("django_agent_sessions")]
+    assert SECRET not in "".join(record.getMessage() for record in ours)
+    store.append(agent, user("b"))
+    assert store.payloads(agent) == [user("b")]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_position_that_is_taken_each_time_is_a_conflict_without_the_row(
+    store, agent, settings, joined, count
+):
+    settings.AGENT_SESSIONS = {"WRITE_RETRIES": 3}
+    store.append(agent, user("a"))
+    tries = []
+
+    def somebody_was_faster(execute, sql, params, many, context):
+        if "n.next + r.p" in sql:
+            # As if position 0 had been written after this statement looked for the last one.
+            tries.append(sql)
+            sql = sql.replace("n.next + r.p", "r.p")
+        return execute(sql, params, many, context)
+
+    with transaction.atomic() if joined else nullcontext():
+        with (
+            pytest.raises(SessionConflictError, match="other writers were faster") as refusal,
+            connection.execute_wrapper(somebody_was_faster),
+        ):
+            store.append_many(agent, [user(SECRET)] * count)
+        store.append(agent, user("b"))
+
+    assert len(tries) == 3
+    assert SECRET not in everything_said(refusal.value)
+    assert refusal.value.__context__ is None
+    assert store.payloads(agent) == [user("a"), user("b")]
+
+
+def test_a_row_that_refers_to_nothing_is_not_found_without_the_row(store, session, agent):
+    store.delete("session-1")
+
+    for write in (
+        lambda: store.append(agent, user(SECRET)),
+        lambda: store.create_agent(session, "a", data=AgentState(state={"a": SECRET})),
+        lambda: store.create_multi_agent(session, "m", {"a": SECRET}),
+        lambda: SessionStore(owner=987654).open("s", title=SECRET, metadata={"a": SECRET}),
+    ):
+        with pytest.raises(SessionNotFoundError) as refusal:
+            write()
+        assert SECRET not in everything_said(refusal.value)
+
+
+def test_no_refusal_of_a_value_tells_it(store, agent, caplog):
+    with caplog.at_level("DEBUG", "django_agent_sessions"):
+        for payload in (
+            {"role": "user", "content": SECRET, "n": float("nan")},
+            {"role": "user", "content": SECRET, SECRET: {1: SECRET}},
+            {"role": "user", "content": SECRET, "n": 10**5000},
+        ):
+            for write in (
+                lambda payload=payload: store.append(agent, payload),
+                lambda payload=payload: store.update_message(agent, 0, payload),
+                lambda payload=payload: store.redact_message(agent, 0, payload),
+                lambda payload=payload: store.update_agent(agent, AgentState(state=payload)),
+            ):
+                with pytest.raises(PayloadError) as refusal:
+                    write()
+                assert SECRET not in everything_said(refusal.value)
+
+    assert SECRET not in caplog.text
+
+
+def test_a_record_of_a_corrupt_row_does_not_show_it(store, agent, caplog):
+    store.append(agent, user("a"))
+    store.append(agent, user("b"))
+    SessionMessage.objects.filter(message_id=1).update(text=SECRET)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE agent_sessions_sessionmessage SET message = '{{{SECRET}' WHERE message_id = 1"
+        )
+
+    assert store.payloads(agent) == [user("a")]
+    assert "message 1 of agent default" in caplog.text
+    assert SECRET not in caplog.text
+    assert SECRET not in repr(list(SessionAgent.objects.values()))

@@ -1,0 +1,118 @@
+"""How many statements each piece of work takes: round trips decide how fast it is."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_agent_sessions.records import AgentState
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture(params=["autocommit", "atomic"])
+def context(request):
+    """Both ways to call the store; in a transaction no statement may be added but a savepoint."""
+    with transaction.atomic() if request.param == "atomic" else nullcontext():
+        yield request.param
+
+
+@pytest.fixture
+def statements(context):
+    """Counts the statements of a call, without the savepoints that only a transaction needs."""
+
+    def count(function, *arguments, **options) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            function(*arguments, **options)
+        told = [query["sql"].split(None, 1)[0].upper() for query in captured.captured_queries]
+        return len([verb for verb in told if verb not in ("SAVEPOINT", "RELEASE")])
+
+    return count
+
+
+def test_appending_takes_one_statement_and_one_for_the_counters(store, agent, statements):
+    assert statements(store.append, agent, user("a"), count=False) == 1
+    assert statements(store.append, agent, user("b")) == 2
+    assert statements(store.append, agent, user("c"), expected=2, epoch=0, count=False) == 1
+
+
+@pytest.mark.parametrize("length", [2, 200])
+def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statements, length):
+    batch = [user("a")] * length
+    assert statements(store.append_many, agent, batch, count=False) == 1
+    assert statements(store.append_many, agent, batch) == 2
+    assert statements(store.append_many, agent, []) == 0
+
+
+def test_reading_takes_one_statement(store, agent, statements):
+    store.append_many(agent, [user("a")] * 30)
+
+    assert statements(store.payloads, agent) == 1
+    assert statements(store.payloads, agent, latest=20) == 1
+    assert statements(store.messages, agent, limit=10, offset=10) == 1
+    assert statements(store.latest, agent, 20) == 1
+    assert statements(store.restore, agent) == 1
+    assert statements(store.read_message, agent, 3) == 1
+
+
+def test_popping_takes_one_statement_and_one_for_the_counters(store, agent, statements):
+    store.append(agent, user("a"))
+
+    assert statements(store.pop, agent) == 2
+    assert statements(store.pop, agent) == 2  # That there is none is asked again.
+
+
+def test_opening_what_exists_takes_one_statement(store, session, agent, statements):
+    assert statements(store.open, "session-1") == 1
+    assert statements(store.open_agent, session) == 1
+    assert statements(store.open, "new") == 2
+    assert statements(store.open_agent, session, "new") == 2
+
+
+def test_states_are_written_in_one_statement(store, session, agent, statements):
+    store.create_multi_agent(session, "graph", {})
+
+    assert statements(store.update_agent, agent, AgentState(state={"a": 1})) == 1
+    assert statements(store.update_agent, agent, AgentState(), epoch=0) == 1
+    assert statements(store.update_multi_agent, session, "graph", {"a": 1}) == 1
+    assert statements(store.read_multi_agent, session, "graph") == 1
+
+
+def test_lists_and_usage_take_one_statement_however_long_they_are(store, agent, statements):
+    for number in range(10):
+        store.open(f"s-{number}")
+    store.append_many(agent, [user("a")] * 30)
+
+    page = store.list_sessions(limit=5)
+    assert statements(store.list_sessions, limit=5, after=page[-1]) == 1
+    assert statements(store.usage, "session-1") == 1
+
+
+def test_a_redaction_takes_as_many_statements_in_a_long_conversation(store, agent, statements):
+    store.append(agent, user("a"))
+    short = statements(store.redact_message, agent, 0, user("[gone]"))
+    store.append_many(agent, [user("a")] * 400)
+    long = statements(store.redact_message, agent, 200, user("[gone]"))
+
+    assert long == short <= 10
+
+
+def test_clearing_and_deleting_take_as_many_statements_in_a_long_conversation(store, statements):
+    found = []
+    for session_id, length in (("short", 1), ("long", 400)):
+        agent = store.open_agent(store.open(session_id))
+        store.append_many(agent, [user("a")] * length)
+        cleared = statements(store.clear, agent)
+        store.append_many(agent, [user("a")] * length)
+        found.append((cleared, statements(store.delete, session_id)))
+
+    assert found[0] == found[1]
+    assert found[0][0] <= 4
+    assert found[0][1] <= 10
