@@ -1,0 +1,49 @@
+"""The examples in the documentation run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from django_agent_sessions.exceptions import SessionNotFoundError
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def example(page: str, function: str) -> Any:
+    """The function that an example on a page defines."""
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec("\n".join(b for b in blocks if "def " in b), namespace)  # noqa: S102 - our own page
+    return namespace[function]
+
+
+@pytest.mark.django_db
+def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
+    chat = example("store.md", "chat")
+    ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
+
+    def client(messages: list[dict[str, str]]) -> str:
+        return f"{len(messages)} messages, the first: {messages[0]['content']}"
+
+    assert chat(ada, "talk", "I am Ada", client) == "1 messages, the first: I am Ada"
+    assert chat(ada, "talk", "Who am I?", client) == "3 messages, the first: I am Ada"
+    with pytest.raises(SessionNotFoundError):
+        chat(bob, "talk", "Who was that?", client)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
+    achat = example("store.md", "achat")
+    ada = User.objects.create_user("ada")
+
+    async def client(messages: list[dict[str, str]]) -> str:
+        return f"{len(messages)} messages"
+
+    assert asyncio.run(achat(ada, "talk", "Hello", client)) == "1 messages"
+    assert asyncio.run(achat(ada, "talk", "Still there?", client)) == "3 messages"
