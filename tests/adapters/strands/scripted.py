@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -27,7 +28,7 @@ class Overflow:
 
 
 Step = Any
-"""A text to say, what :func:`call` returns, a list of such calls, Redact, Overflow, an exception."""
+"""A text to say, a :func:`call` or a list of them, a Redact, an Overflow, or an exception."""
 
 
 class ScriptedModel(Model):
@@ -94,8 +95,6 @@ async def _events(step: Step) -> AsyncIterable[dict[str, Any]]:
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "end_turn"}}
     else:
-        import json
-
         for use in step if isinstance(step, list) else [step]:
             start = {"toolUse": {"name": use["name"], "toolUseId": use["toolUseId"]}}
             yield {"contentBlockStart": {"start": start}}
