@@ -1,0 +1,56 @@
+"""Runs the code of ADDING_AN_ADAPTER.md, so that the page stays true."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from django_agent_sessions.exceptions import MissingDependencyError
+
+PAGE = Path(__file__).resolve().parent.parent / "ADDING_AN_ADAPTER.md"
+ADAPTER, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
+NAME = "django_agent_sessions.adapters.parrot"
+
+
+def run(code: str, name: str) -> dict[str, Any]:
+    module = ModuleType(name)
+    exec(compile(code, f"{PAGE.name}: {name}", "exec"), vars(module))  # noqa: S102 - our own page
+    sys.modules[name] = module
+    return vars(module)
+
+
+def with_the_sdk() -> Any:
+    """The page's test class, made while the imaginary SDK and its adapter can be imported."""
+    sdk = ModuleType("parrot")
+    vars(sdk)["Memory"] = type("Memory", (), {})
+    sys.modules["parrot"] = sdk
+    try:
+        run(ADAPTER, NAME)
+        return run(CONTRACT_TEST, "tests.adapters.parrot.test_contract")["TestParrot"]
+    finally:
+        for name in ("parrot", NAME, "tests.adapters.parrot.test_contract"):
+            sys.modules.pop(name, None)
+
+
+TestParrot = with_the_sdk()
+
+
+def test_without_the_sdk_the_adapter_names_its_extra():
+    with pytest.raises(MissingDependencyError, match=r"django-agent-sessions\[parrot\]"):
+        run(ADAPTER, NAME)
+    assert NAME not in sys.modules
+
+
+NAMED = set(re.findall(r"`([a-z_./]+\.(?:py|md|toml))`", PAGE.read_text()))
+
+
+@pytest.mark.parametrize("path", sorted(path for path in NAMED if "parrot" not in path))
+def test_the_files_that_the_page_names_exist(path):
+    root = PAGE.parent
+
+    assert (root / path).exists() or (root / "django_agent_sessions" / path).exists()
