@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
@@ -72,6 +73,13 @@ class Conversation:
     _latest: Stored | None = None
     _synced: _Fingerprint | None = None
     _window: Any = None
+
+    def is_held_by_another(self, agent: LocalAgent) -> bool:
+        """Tells whether this conversation's agent lives, and is not this one."""
+        if self.agent() not in (None, agent):
+            # One that nobody holds any more may still wait for the garbage collector.
+            gc.collect()
+        return self.agent() not in (None, agent)
 
     @property
     def next_position(self) -> int:

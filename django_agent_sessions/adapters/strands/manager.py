@@ -178,13 +178,14 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             SessionNotFoundError: The session is somebody else's.
         """
         known = self._conversations.get(agent.agent_id)
-        if known is not None and known.agent() not in (None, agent):
+        if known is not None and known.is_held_by_another(agent):
             raise SessionException(
                 f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: give "
                 "each agent its own agent_id"
             )
         conversation = Conversation(weakref.ref(agent))
-        if self._loaded_agents is None:
+        if self._loaded_agents is None or known is not None:
+            # What was loaded is out of date once an agent of this id has used it.
             found = self._run(functools.partial(self._read_or_make, conversation, agent))
         else:
             # What was not there when the session was loaded is made with the first message.
