@@ -42,8 +42,11 @@ class ReadOnlyAdmin(_ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody deletes."""
-        return False
+        """Nobody deletes here; a user can be deleted together with the sessions it owns."""
+        page = request.resolver_match
+        if page is None or (page.url_name or "").startswith(self.opts.app_label):
+            return False
+        return super().has_delete_permission(request, obj)
 
 
 def _shown(payload: Any) -> Any:

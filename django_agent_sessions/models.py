@@ -6,17 +6,35 @@ The names are those of the Strands session data model, which the tables mirror f
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
+from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from .exceptions import LegalHoldError
 from .fields import ExactJSONField, IdField
 from .ids import new_id
 from .querysets import MessageQuerySet, SessionQuerySet
 
 MAIN_BRANCH = 0
 """The branch that an agent's conversation is on unless somebody went back in time."""
+
+
+def cascade_unless_held(
+    collector: Collector, field: models.Field[Any, Any], sub_objs: Any, using: str
+) -> None:
+    """Deletes a user's sessions with the user, unless one is under legal hold; an ``on_delete``.
+
+    Raises:
+        LegalHoldError: One is. Django makes a ``ProtectedError`` of it that names the sessions,
+            and the admin shows its usual page of what is protected.
+    """
+    if held := list(sub_objs.filter(legal_hold=True)):
+        raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
+    models.CASCADE(collector, field, sub_objs, using)
 
 
 class Session(models.Model):
@@ -31,7 +49,7 @@ class Session(models.Model):
         verbose_name=_("owner"),
         null=True,
         blank=True,
-        on_delete=models.CASCADE,
+        on_delete=cascade_unless_held,
         related_name="agent_sessions",
         # Two indexes below start with the owner.
         db_index=False,

@@ -134,5 +134,38 @@ def test_a_page_takes_as_many_statements_for_many_rows_as_for_few(admin_client, 
     assert statements() == few
 
 
+def test_a_user_with_a_session_under_legal_hold_is_shown_as_protected(admin_client, store, ada):
+    Session.objects.filter(pk=store.open("s", title="Held plans").id).update(
+        owner=ada, legal_hold=True
+    )
+    url = reverse("admin:auth_user_delete", args=[ada.pk])
+
+    page = admin_client.get(url).content.decode()
+    assert "Cannot delete user" in page
+    assert "Held plans" in page
+    assert admin_client.post(url, {"post": "yes"}).status_code == 200
+    assert get_user_model().objects.filter(pk=ada.pk).exists()
+
+
+def test_a_user_can_be_deleted_together_with_sessions(admin_client, conversation, ada):
+    url = reverse("admin:auth_user_delete", args=[ada.pk])
+
+    assert "Are you sure" in admin_client.get(url).content.decode()
+    assert admin_client.post(url, {"post": "yes"}).status_code == 302
+    for model in MODELS:
+        assert not model._base_manager.exists()
+
+
+def test_whoever_may_not_delete_sessions_may_not_delete_their_owner(client, conversation, ada):
+    clerk = get_user_model().objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.set(Permission.objects.filter(codename__in=["delete_user", "view_user"]))
+    client.force_login(clerk)
+
+    page = client.post(reverse("admin:auth_user_delete", args=[ada.pk]), {"post": "yes"})
+
+    assert page.status_code == 403
+    assert get_user_model().objects.filter(pk=ada.pk).exists()
+
+
 def test_all_our_models_are_in_the_admin():
     assert all(admin.site.is_registered(model) for model in MODELS)

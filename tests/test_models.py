@@ -3,8 +3,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
 from django.utils import timezone
 
 from django_agent_sessions.models import (
@@ -109,6 +111,25 @@ def test_with_a_user_go_the_sessions_and_all_that_belongs_to_them(ada, bob):
     for model in (Session, SessionAgent, SessionMessage, SessionMultiAgent):
         assert model._base_manager.count() == 1
     assert Session.objects.get().owner == bob
+
+
+def test_a_user_with_a_session_under_legal_hold_stays(ada, bob):
+    for owner in (ada, bob):
+        Session.objects.create(session_id=owner.username, owner=owner)
+    Session.objects.create(session_id="held", owner=ada, legal_hold=True)
+
+    with transaction.atomic():
+        with pytest.raises(ProtectedError, match=r"Session\.owner") as refusal:
+            ada.delete()
+        with pytest.raises(ProtectedError):
+            get_user_model().objects.filter(username__in=["ada", "bob"]).delete()
+        bob.delete()
+
+    assert [str(held) for held in refusal.value.protected_objects] == ["held"]
+    assert set(Session.objects.values_list("session_id", flat=True)) == {"ada", "held"}
+    Session.objects.update(legal_hold=False)
+    ada.delete()
+    assert not Session.objects.exists()
 
 
 def test_querysets_find_by_owner_and_activity(ada, bob):

@@ -7,6 +7,7 @@ from django.db import migrations, models
 
 import django_agent_sessions.fields
 import django_agent_sessions.ids
+import django_agent_sessions.models
 
 
 class Migration(migrations.Migration):
@@ -108,7 +109,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_index=False,
                         null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
+                        on_delete=django_agent_sessions.models.cascade_unless_held,
                         related_name="agent_sessions",
                         to=settings.AUTH_USER_MODEL,
                         verbose_name="owner",
