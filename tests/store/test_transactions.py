@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.db import Error, connection, connections, transaction
 
-from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 
@@ -132,3 +132,49 @@ def test_crossing_appends_of_two_transactions_end(store):
     for agent in agents:
         assert sorted(message["content"] for message in store.payloads(agent)) == expected
     assert len(told) <= 1
+
+
+def first_of(verb: str, table: str, meanwhile):
+    """Does something right before the first statement of a kind: another process is faster."""
+    met: list[str] = []
+
+    def execute_after(execute, sql, params, many, context):
+        if not met and sql.startswith(verb) and table in sql:
+            met.append(sql)
+            meanwhile()
+        return execute(sql, params, many, context)
+
+    return connection.execute_wrapper(execute_after)
+
+
+def test_a_session_that_somebody_makes_meanwhile_is_found_or_refused(store, ada, bob):
+    with first_of("INSERT", "session", lambda: store.open("s")):
+        found = store.open("s")
+    assert found == store.get("s")
+
+    hers = SessionStore(owner=ada)
+    with first_of("INSERT", "session", lambda: hers.open("t")):
+        assert hers.open("t").owner_id == ada.pk
+    with (
+        pytest.raises(SessionNotFoundError),
+        first_of("INSERT", "session", lambda: hers.open("u")),
+    ):
+        SessionStore(owner=bob).open("u")
+    assert store.get("u").owner_id == ada.pk
+
+
+def test_an_agent_that_somebody_makes_meanwhile_is_found(store, session):
+    with first_of("INSERT", "sessionagent", lambda: store.open_agent(session, "a")):
+        found = store.open_agent(session, "a")
+
+    assert found == store.read_agent(session, "a")
+    assert len(store.list_agents(session)) == 1
+
+
+def test_a_conversation_that_is_deleted_meanwhile_is_not_found(store, session, agent):
+    with (
+        pytest.raises(SessionNotFoundError),
+        first_of("INSERT", "sessionmessage", lambda: store.delete("session-1")),
+    ):
+        store.append(agent, user("late"))
+    assert store.find("session-1") is None
