@@ -1,0 +1,353 @@
+"""Sessions of the OpenAI Agents SDK in the project's database.
+
+::
+
+    from agents import Runner
+    from django_agent_sessions.adapters.openai_agents import DjangoSession
+
+    session = DjangoSession("user-123", owner=request.user)
+    result = await Runner.run(agent, "Hello", session=session)
+
+Only the SDK's public contract is implemented, the ``Session`` protocol with the ``wrapper``
+parameter that its Runner looks for. The underscored methods that the SDK's own stores offer to its
+compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) trade in a private
+dataclass and change from release to release, so they are left out: compaction then takes the way
+that the SDK documents for all other stores, and replaces a history only as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import isawaitable
+from typing import Any, TypeVar
+from uuid import UUID
+from weakref import WeakKeyDictionary
+
+from django_agent_sessions import bridge, payloads, transcripts
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    MissingDependencyError,
+    PayloadError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.records import AgentRecord, MessageRecord
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.agents import DEFAULT_AGENT
+
+try:
+    from agents import RunContextWrapper, TResponseInputItem
+    from agents.memory.session_settings import (
+        SessionSettings,
+        coerce_session_settings,
+        resolve_session_limit,
+    )
+except ImportError as error:
+    raise MissingDependencyError("openai-agents", extra="openai") from error
+
+R = TypeVar("R")
+
+_Context = RunContextWrapper[Any]
+
+
+class DjangoSession:
+    """A conversation in the project's database, for ``Runner.run(…, session=…)``.
+
+    It is a ``Session`` of the SDK. Making one does no database work, so it may be made anywhere;
+    the rows are made by the first item. One object may serve several tasks at once.
+
+    Args:
+        session_id: The name of the session. It may come from a browser, if there is an owner.
+        owner: Whose session it is: a user, that user's primary key, or a callable that returns
+            one of them. It is called in the event loop at each use with the ``RunContextWrapper``
+            of the run, or None where there is no run; it may be async, and must be to ask the
+            database. No owner reaches the sessions of everybody.
+        namespace: The space of session ids.
+        session_settings: How many items are read by default; a dict with the same names will do.
+        title: A title for a session that is made.
+        metadata: JSON for a session that is made.
+        using: The alias of the database.
+
+    Attributes:
+        session_id: The name of the session.
+        session_settings: As given, or ``SessionSettings()``; it may be set.
+
+    Raises:
+        InvalidIdError: The session id or the namespace cannot be one.
+    """
+
+    session_id: str
+    session_settings: SessionSettings | None
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        owner: Any | Callable[[_Context | None], Any] = None,
+        namespace: str = "",
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        using: str | None = None,
+    ) -> None:
+        self.session_id = validate_id(session_id)
+        self.session_settings = coerce_session_settings(
+            SessionSettings() if session_settings is None else session_settings
+        )
+        self._owner = owner
+        self._namespace = validate_namespace(namespace)
+        self._title = title
+        self._metadata = metadata
+        self._using = using
+        # Where the items of which session and owner are, as far as this object knows.
+        self._known: tuple[str, Any, AgentRecord] | None = None
+        self._runs: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
+
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: _Context | None = None
+    ) -> list[TResponseInputItem]:
+        """Reads the conversation.
+
+        Args:
+            limit: Only that many of the latest items, 0 or less none; None reads as many as
+                ``session_settings`` say.
+            wrapper: The context of the run, which the Runner gives.
+
+        Returns:
+            The items, the oldest first, redacted where they were redacted; none if there is no
+            such session. A corrupt item is left out and reported in the log.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+        """
+        latest = resolve_session_limit(limit, self.session_settings)
+        if latest is not None and latest <= 0:
+            return []
+        return await self._run(partial(self._read, latest), wrapper) or []
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
+    ) -> None:
+        """Writes items behind the last one: all of them or none.
+
+        No items make no session. A cancellation waits until it is known whether they were
+        written.
+
+        Args:
+            items: Any JSON objects.
+            wrapper: The context of the run, which the Runner gives. What is written with the
+                same one gets the same ``run_id``.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            PayloadError: An item is not JSON or over a limit; nothing was written.
+            SessionConflictError: Other writers were faster each time.
+            ConfigurationError: The session holds messages of another agent framework.
+        """
+        if not items:
+            return
+        run_id = None if wrapper is None else self._runs.setdefault(wrapper, new_id())
+        await self._run(partial(self._append, list(items), run_id), wrapper)
+
+    async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
+        """Takes the latest item away; no two callers get the same one.
+
+        Args:
+            wrapper: The context of the run, which the Runner gives.
+
+        Returns:
+            The item; None if there is none.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            SessionConflictError: The connection was lost, so that it is not known whether an
+                item was taken; or others were faster each time.
+        """
+        item: TResponseInputItem | None = await self._run(self._pop, wrapper)
+        return item
+
+    async def clear_session(self, *, wrapper: _Context | None = None) -> None:
+        """Deletes all items; the session stays, with its title, metadata and owner.
+
+        Args:
+            wrapper: The context of the run, which the Runner gives.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+        """
+        await self._run(self._clear, wrapper)
+
+    async def redact_item(
+        self,
+        position: int,
+        replacement: TResponseInputItem | str,
+        *,
+        wrapper: _Context | None = None,
+    ) -> None:
+        """Overwrites an item by its redacted version; the original is gone for good.
+
+        ::
+
+            await session.redact_item(-1, "[removed]")
+
+        Args:
+            position: Which one: 0 is the first of the conversation, -1 the latest.
+            replacement: What to keep in its place. Either an item that answers and is answered by
+                the same ones: its type, role and call id are the original's. Or a text, which
+                replaces all that a message or a function's output says.
+            wrapper: The context of a run, for an owner that is found by it.
+
+        Raises:
+            SessionNotFoundError: There is no such session or item, or it is somebody else's.
+            PayloadError: The replacement does not fit the item, is not JSON or over a limit.
+        """
+        await self._run(partial(self._redact, position, replacement), wrapper)
+
+    async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
+        """Does all of an operation in one trip to the database's thread."""
+        owner = self._owner
+        if callable(owner):
+            owner = owner(wrapper)
+            if isawaitable(owner):
+                owner = await owner
+            if owner is None:
+                # Whoever names owners does not mean everybody.
+                raise ConfigurationError(
+                    f"the owner callable of session {self.session_id!r} returned None"
+                    + ("; it was called without a run's context" if wrapper is None else "")
+                )
+        store = SessionStore(owner=owner, namespace=self._namespace, using=self._using)
+        return await bridge.run_async(partial(work, store), using=store.using)
+
+    # --- what runs in the database's thread --------------------------------------------------
+
+    def _read(self, latest: int | None, store: SessionStore) -> list[TResponseInputItem] | None:
+        return self._try(store, lambda agent: store.payloads(agent, latest=latest) or None)
+
+    def _pop(self, store: SessionStore) -> Any:
+        return self._try(store, store.pop)
+
+    def _clear(self, store: SessionStore) -> None:
+        self._try(store, lambda agent: store.clear(agent) or None)
+
+    def _append(
+        self, items: Sequence[TResponseInputItem], run_id: UUID | None, store: SessionStore
+    ) -> None:
+        known = self._recall(store)
+        if known is not None:
+            try:
+                store.append_many(known, items, run_id=run_id)
+            except SessionNotFoundError:
+                # It was deleted, or made in a transaction that was rolled back: begin anew.
+                self._known = None
+            else:
+                return
+        for item in items:
+            payloads.dumps(item)  # Refused before a session is made for it.
+        session = store.open(self.session_id, title=self._title, metadata=self._metadata)
+        agent = self._remember(store, store.open_agent(session, dialect=transcripts.OPENAI))
+        store.append_many(agent, items, run_id=run_id)
+
+    def _redact(
+        self, position: int, replacement: TResponseInputItem | str, store: SessionStore
+    ) -> None:
+        agent = self._find(store)
+        found = None if agent is None else _at(position, agent, store)
+        if agent is None or found is None:
+            raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
+        store.redact_message(agent, found.message_id, _redacted(found, replacement))
+
+    def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
+        """Works on the conversation, if there is one.
+
+        Args:
+            store: The owner's store.
+            operate: Returns None if it found nothing to work on.
+        """
+        known = self._recall(store)
+        if known is not None and (outcome := operate(known)) is not None:
+            return outcome
+        # Empty, or deleted meanwhile and perhaps begun anew by somebody else.
+        found = self._find(store)
+        if found is None or (known is not None and found.id == known.id):
+            return None
+        return operate(found)
+
+    def _find(self, store: SessionStore) -> AgentRecord | None:
+        session = store.find(self.session_id)
+        if session is None and store.owner_id is not None:
+            everybodys = SessionStore(namespace=store.namespace, using=store.using)
+            if everybodys.find(self.session_id) is not None:
+                # Raises, unless it was made between the two looks.
+                session = store.get(self.session_id)
+        agent = None if session is None else store.read_agent(session, DEFAULT_AGENT)
+        if agent is None:
+            self._known = None
+            return None
+        return self._remember(store, agent)
+
+    def _recall(self, store: SessionStore) -> AgentRecord | None:
+        known = self._known
+        if known is None or known[:2] != (self.session_id, store.owner_id):
+            return None
+        return known[2]
+
+    def _remember(self, store: SessionStore, agent: AgentRecord) -> AgentRecord:
+        if agent.dialect != transcripts.OPENAI:
+            raise ConfigurationError(
+                f"session {self.session_id!r} holds messages of {agent.dialect!r} agents: give "
+                "this one another id or namespace"
+            )
+        self._known = (self.session_id, store.owner_id, agent)
+        return agent
+
+
+# --- redaction -------------------------------------------------------------------------------
+
+_TIES = ("type", "role", "call_id", "tool_call_id", "approval_request_id")
+_FRAME = frozenset({*_TIES, "id", "status"})
+
+
+def _at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRecord | None:
+    if position >= 0:
+        return store.read_message(agent, position)
+    latest = store.latest(agent, -position)
+    # Fewer if the conversation is shorter, or an item among them is corrupt: never guess.
+    return latest[0] if len(latest) == -position else None
+
+
+def _redacted(found: MessageRecord, replacement: Any) -> Any:
+    item = found.content
+    if isinstance(replacement, str):
+        return _reworded(found.message_id, item, replacement)
+    if not isinstance(item, dict) or not isinstance(replacement, dict):
+        raise PayloadError(f"item {found.message_id} can only be replaced by an item")
+    changed = [name for name in _TIES if item.get(name) != replacement.get(name)]
+    if changed:
+        raise PayloadError(
+            f"the replacement of item {found.message_id} must keep its {' and '.join(changed)}"
+        )
+    return replacement
+
+
+def _reworded(position: int, item: Any, words: str) -> dict[str, Any]:
+    """Keeps nothing of an item but its frame."""
+    if isinstance(item, dict):
+        frame = {name: value for name, value in item.items() if name in _FRAME}
+        if item.get("type") == "function_call_output":
+            return {**frame, "output": words}
+        if "role" in item and "content" in item and "tool_calls" not in item:
+            return {**frame, "content": _content(item, words)}
+    raise PayloadError(
+        f"item {position} is neither a message nor a function's output: "
+        "give the item that is to replace it"
+    )
+
+
+def _content(message: dict[str, Any], words: str) -> Any:
+    if not isinstance(message["content"], list):
+        return words
+    if message["role"] == "assistant":
+        return [{"type": "output_text", "text": words, "annotations": []}]
+    return [{"type": "input_text", "text": words}]
