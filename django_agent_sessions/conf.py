@@ -39,7 +39,7 @@ class AgentSessionsSettings:
     """Dotted path of a callable that takes the connection and returns a context manager, entered
     around every piece of work on a connection of our own: row-level security, django-tenants."""
 
-    WRITE_RETRIES: int = 20
+    WRITE_RETRIES: int = 50
     """How often a write is tried again when another process wrote to the same conversation at the
     same moment, before :class:`~django_agent_sessions.exceptions.SessionConflictError`."""
 
