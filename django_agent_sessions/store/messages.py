@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -165,35 +166,46 @@ class MessageStore(MessageReader, SessionsStore):
             again=again,
         )
 
-    def update_message(self, agent: AgentRecord, message_id: int, message: Any) -> None:
+    def update_message(
+        self, agent: AgentRecord, message_id: int, message: Any, *, epoch: int | None = None
+    ) -> None:
         """Replaces a message.
 
         Args:
             agent: The agent whose conversation it is.
             message_id: Its position.
             message: The new payload.
+            epoch: Write only if the session's redaction epoch is still this one: whoever makes
+                the payload from an older one must not bring back what was redacted.
 
         Raises:
             SessionNotFoundError: There is no message at this position.
+            StaleSessionError: The epoch moved.
             PayloadError: The payload is not JSON or over a limit.
         """
         row = Row(agent.dialect, message)
         check_statement_size(self.using, row.texts)
+        what = f"updating message {message_id} of agent {agent.agent_id!r}"
 
         def update(unsure: bool) -> int:
-            return (
-                self._messages(agent)
-                .filter(message_id=message_id)
-                .update(message=message, revision=F("revision") + 1, **row.neutral_columns())
-            )
+            with nullcontext() if epoch is None else transaction.atomic(self.using):
+                # A redaction takes the session's row first, so it comes before this or after it.
+                if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
+                    raise StaleSessionError(f"{what}: something was redacted; read it again")
+                return (
+                    self._messages(agent)
+                    .filter(message_id=message_id)
+                    .update(message=message, revision=F("revision") + 1, **row.neutral_columns())
+                )
 
-        what = f"updating message {message_id} of agent {agent.agent_id!r}"
         if not write(self.using, update, what=what):
             raise SessionNotFoundError(f"{what}: there is no such message")
 
-    async def aupdate_message(self, agent: AgentRecord, message_id: int, message: Any) -> None:
+    async def aupdate_message(
+        self, agent: AgentRecord, message_id: int, message: Any, *, epoch: int | None = None
+    ) -> None:
         """Does what :meth:`update_message` does."""
-        await self._arun(self.update_message, agent, message_id, message)
+        await self._arun(self.update_message, agent, message_id, message, epoch=epoch)
 
     def redact_message(self, agent: AgentRecord, message_id: int, redacted: Any) -> int:
         """Overwrites a message by its redacted version; the original is gone for good.
@@ -335,6 +347,10 @@ class MessageStore(MessageReader, SessionsStore):
                 first = position if first is None else first
                 expected = position + len(part)
         return first
+
+    def _locked_epoch(self, agent: AgentRecord) -> int | None:
+        sessions = Session.objects.using(self.using).filter(pk=agent.session)
+        return sessions.select_for_update().values_list("redaction_epoch", flat=True).first()
 
     def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
         found = SessionMessage.objects.using(self.using).filter(pk__in=[row.id for row in rows])

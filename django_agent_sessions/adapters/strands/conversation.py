@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
 from strands import Agent
 from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.session import SessionAgent
+
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
 
 from . import formats
 
@@ -29,11 +30,13 @@ class Stored:
         position: Its ``message_id``.
         message: The very dict that the agent holds, or held.
         content: Its blocks when it was stored, to recognise a message that grew.
+        pinned: Whether it was pinned when it was stored.
     """
 
     position: int
     message: Message
     content: list[Any]
+    pinned: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Conversation:
 
     def remember(self, position: int, message: Message) -> None:
         """Notes that a message of the agent is in the database."""
-        stored = Stored(position, message, list(message["content"]))
+        stored = Stored(position, message, list(message["content"]), _is_pinned(message))
         before = self._stored.get(message["tracking_id"])
         if before is not None and before.position != position:
             self._repeated.append(before)
@@ -133,7 +136,25 @@ class Conversation:
 
     def has_news(self, agent: LocalAgent) -> bool:
         """Tells whether anything of the agent is not in the database."""
-        return bool(self.unwritten) or self.spent != Usage() or self.unsynced(agent) is not None
+        return bool(
+            self.unwritten
+            or self.spent != Usage()
+            or self.unsynced(agent) is not None
+            or self.repinned(agent)
+        )
+
+    def repinned(self, agent: LocalAgent) -> list[Stored]:
+        """Finds what was pinned, or is no longer, since it was stored.
+
+        Strands marks a pinned message in its metadata, in place and without a word. Unless the
+        mark is stored, a later process lets the message go with the others.
+        """
+        found = []
+        for message in agent.messages:
+            stored = self._stored.get(message.get("tracking_id", ""))
+            if stored and stored.message is message and stored.pinned != _is_pinned(message):
+                found.append(stored)
+        return found
 
     def find(self, tracking_id: str) -> Stored | None:
         """Finds a stored message by Strands' id."""
@@ -201,6 +222,11 @@ def tracked(message: Message) -> Message:
     if not message.get("tracking_id"):
         message["tracking_id"] = str(uuid4())
     return message
+
+
+def _is_pinned(message: Message) -> bool:
+    custom = (message.get("metadata") or {}).get("custom") or {}
+    return custom.get("pinned") is True
 
 
 def _fingerprint(agent: LocalAgent) -> _Fingerprint:

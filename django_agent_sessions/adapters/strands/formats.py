@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from django.conf import settings
 from django.utils import timezone
+from strands.types.content import Message
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from django_agent_sessions.records import (
     AgentRecord,
@@ -15,8 +17,6 @@ from django_agent_sessions.records import (
     NewMessage,
     SessionRecord,
 )
-from strands.types.content import Message
-from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 
 def from_iso(text: str) -> datetime:

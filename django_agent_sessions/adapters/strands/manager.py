@@ -7,16 +7,6 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar, cast
 
-from django_agent_sessions import bridge, transcripts
-from django_agent_sessions.exceptions import (
-    ConfigurationError,
-    PayloadError,
-    SessionConflictError,
-    StaleSessionError,
-)
-from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord, Usage
-from django_agent_sessions.store import SessionStore
 from strands import Agent
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.hooks.events import (
@@ -37,6 +27,17 @@ from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
+
+from django_agent_sessions import bridge, transcripts
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    PayloadError,
+    SessionConflictError,
+    StaleSessionError,
+)
+from django_agent_sessions.ids import new_id, validate_id
+from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord, Usage
+from django_agent_sessions.store import SessionStore
 
 from . import formats
 from .conversation import Conversation, Stored, tracked
@@ -221,8 +222,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             PayloadError: The state is not JSON or over a limit.
         """
         conversation = self._conversation(agent)
-        if conversation.unwritten or conversation.unsynced(agent) is not None:
-            self._run(functools.partial(self._write, conversation, agent))
+        if conversation.has_news(agent):
+            self._run(functools.partial(self._sync, conversation, agent))
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
@@ -344,7 +345,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     ) -> None:
         grown = conversation.grown(tracked(message))
         if grown is not None:
-            self._replace(conversation, grown.position, message)
+            self._replace(conversation, grown, message)
         else:
             conversation.unwritten.append(NewMessage(message))
         self._write(conversation, agent)
@@ -354,13 +355,22 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         with conversation.lock:
             stored = conversation.find(message["tracking_id"])
             if stored is not None:
-                self._replace(conversation, stored.position, message)
+                self._replace(conversation, stored, message)
             else:
                 conversation.rewrite_unwritten(message)
 
-    def _replace(self, conversation: Conversation, position: int, message: Message) -> None:
-        self._store.update_message(_row_of(conversation), position, message)
-        conversation.remember(position, message)
+    def _replace(self, conversation: Conversation, stored: Stored, message: Message) -> None:
+        row = _row_of(conversation)
+        try:
+            self._store.update_message(row, stored.position, message, epoch=self._epoch)
+        except StaleSessionError:
+            self._reload()
+            if stored.message["content"] != stored.content:
+                # It was redacted by somebody else; what grew behind it stays.
+                grown = message["content"][len(stored.content) :]
+                message["content"] = [*stored.message["content"], *grown]
+            self._store.update_message(row, stored.position, message, epoch=self._epoch)
+        conversation.remember(stored.position, message)
 
     def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Writes what of an agent is not in the database: its row, messages and state."""
@@ -414,11 +424,31 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation.remember_written(written)
         conversation.spent += _spent(new)
 
-    def _end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
+    def _sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         self._write(conversation, agent)
-        spent, conversation.spent = conversation.spent, Usage()
-        if spent != Usage():
-            self._store.touch(_row_of(conversation).session, spent)
+        for stored in conversation.repinned(agent):
+            try:
+                self._store_pin(conversation, stored)
+            except StaleSessionError:
+                self._reload()
+                self._store_pin(conversation, stored)
+
+    def _store_pin(self, conversation: Conversation, stored: Stored) -> None:
+        row = _row_of(conversation)
+        # What is stored, because a conversation manager may have shortened what the agent holds.
+        found = self._store.read_message(row, stored.position)
+        if found is not None:
+            message = {k: v for k, v in found.content.items() if k != "metadata"}
+            if "metadata" in stored.message:
+                message["metadata"] = stored.message["metadata"]
+            self._store.update_message(row, stored.position, message, epoch=self._epoch)
+        conversation.remember(stored.position, stored.message)
+
+    def _end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
+        self._sync(conversation, agent)
+        if conversation.spent != Usage():
+            self._store.touch(_row_of(conversation).session, conversation.spent)
+            conversation.spent = Usage()
 
     def _redact(self, redact_message: Message, agent: LocalAgent) -> None:
         conversation = self._conversation(agent)

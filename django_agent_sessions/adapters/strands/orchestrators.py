@@ -7,11 +7,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from strands.multiagent.base import MultiAgentBase
+from strands.types.exceptions import SessionException
+
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.records import SessionRecord, Usage
 from django_agent_sessions.store import SessionStore
-from strands.multiagent.base import MultiAgentBase
-from strands.types.exceptions import SessionException
 
 _ENDED_MIDWAY = frozenset({"interrupted", "failed"})
 

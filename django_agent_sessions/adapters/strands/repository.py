@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django_agent_sessions import bridge, transcripts
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.records import AgentRecord, SessionRecord
-from django_agent_sessions.store import SessionStore
 from strands.multiagent.base import MultiAgentBase
 from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
+
+from django_agent_sessions import bridge, transcripts
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.records import AgentRecord, SessionRecord
+from django_agent_sessions.store import SessionStore
 
 from . import formats
 

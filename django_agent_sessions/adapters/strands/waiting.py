@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from types import FrameType
 
-from django_agent_sessions import bridge
 from strands._async import run_async
+
+from django_agent_sessions import bridge
 
 
 def register() -> None:

@@ -36,11 +36,21 @@ def build(*steps: Any, session_id: str = "s", **options: Any) -> Agent:
     )
 
 
+def model_of(agent: Agent) -> ScriptedModel:
+    """The scripted model of an agent."""
+    assert isinstance(agent.model, ScriptedModel)
+    return agent.model
+
+
+def manager_of(agent: Agent) -> DjangoSessionManager:
+    """The session manager of an agent."""
+    assert isinstance(agent._session_manager, DjangoSessionManager)
+    return agent._session_manager
+
+
 def requests(agent: Agent) -> list[list[Any]]:
     """The messages of each call of an agent's model."""
-    model = agent.model
-    assert isinstance(model, ScriptedModel)
-    return model.requests
+    return model_of(agent).requests
 
 
 def texts(messages: Any) -> list[str]:

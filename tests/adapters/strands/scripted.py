@@ -66,9 +66,7 @@ class ScriptedModel(Model):
     def structured_output(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         raise NotImplementedError("a script has no structured output")
 
-    async def stream(
-        self, messages: Any, *args: Any, **kwargs: Any
-    ) -> AsyncIterable[dict[str, Any]]:
+    async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
         self.requests.append([{"role": m["role"], "content": list(m["content"])} for m in messages])
         if self.delay:
             await asyncio.sleep(self.delay)

@@ -21,7 +21,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
-from .agents import build, expect_valid, requests, stored, texts
+from .agents import build, expect_valid, manager_of, requests, stored, texts
 from .scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,7 +118,7 @@ def test_sync_agent_writes_a_state_that_changed_between_invocations():
     agent("Hi")
     agent.state.set("mood", "good")
 
-    agent._session_manager.sync_agent(agent)
+    manager_of(agent).sync_agent(agent)
 
     assert build().state.get() == {"mood": "good"}
 
@@ -217,7 +217,7 @@ class TestSeveralAgents:
             first("How are you?")
             first.state.set("mood", "good")
             manager.sync_agent(first)
-            first.itself = first  # Only the garbage collector finds out that nobody holds it.
+            first.state.itself = first  # type: ignore[attr-defined]  # Only the garbage collector finds out that nobody holds it.
             del first
 
             second = build("Bye.", session_manager=manager)
