@@ -1,0 +1,223 @@
+"""The steps of the demonstration, in order. Each runs in a process that knows nothing but its code.
+
+``prepare`` → ``converse`` (ends by killing itself within a graph) → ``carry_on`` → ``redact`` →
+``prove``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection
+
+from django_agent_sessions.store import SessionStore
+from example_project.chat import transcript
+
+from .report import Report
+from .search import search
+
+LOGIN = "demo"
+"""Name and password of the user whose conversations these are; a local database's only login."""
+
+STRANDS_SESSION = "demo-strands"
+OPENAI_SESSION = "demo-openai"
+GRAPH_SESSION = "demo-graph"
+NAME = "Ada"
+SECRET = "4111 1111 1111 1111"
+_MASK = "[card number]"
+
+
+def prepare(report: Report) -> None:
+    """Makes the tables and the user."""
+    call_command("migrate", verbosity=0)
+    get_user_model().objects.create_superuser(LOGIN, password=LOGIN)
+    report.line("Migrated, and made a user who may do everything here.")
+
+
+def converse(report: Report) -> None:
+    """Talks to both agents, then dies in the middle of a graph."""
+    from example_project.chat import model_choice, openai_agents, strands_agents
+
+    owner = _owner()
+    report.line(f"{model_choice.describe_models()}\nThis is process {os.getpid()}.\n")
+    report.line(f'Strands agent with tools and a state, session "{STRANDS_SESSION}":')
+    agent = strands_agents.concierge(STRANDS_SESSION, owner=owner, title="Strands: a trip")
+    for text in (
+        f"Hello, my name is {NAME}.",
+        "What is the weather in Lisbon?",
+        "What is in my calendar on Friday?",
+        f"My card number is {SECRET}, for the hotel.",
+    ):
+        report.said("user", text)
+        report.said("assistant", str(agent(text)).strip())
+    report.said("state", str(agent.state.get()))
+    report.promise(agent.state.get("lookups") > 0, "the tools counted in the agent's state")
+
+    report.line(f'\nOpenAI agent with a tool, session "{OPENAI_SESSION}":')
+    for text in (f"Hi! My name is {NAME}.", "What is the weather in Oslo?"):
+        report.said("user", text)
+        answer = openai_agents.ask(OPENAI_SESSION, text, owner=owner, title="OpenAI: the weather")
+        report.said("assistant", answer)
+
+    report.line(f'\nStrands graph, a planner and then a writer, session "{GRAPH_SESSION}":')
+    _run_graph_until_killed(report, owner)
+
+
+def carry_on(report: Report) -> None:
+    """Restores both agents and the graph, and goes on."""
+    from example_project.chat import openai_agents, strands_agents
+
+    owner = _owner()
+    report.line(f"This is process {os.getpid()}.\n\nStrands agent:")
+    agent = strands_agents.concierge(STRANDS_SESSION, owner=owner)
+    calls = sum("toolUse" in block for message in agent.messages for block in message["content"])
+    state = agent.state.get()
+    report.said("restored", f"{len(agent.messages)} messages, state {state}")
+    report.promise(
+        state.get("lookups") == calls > 0, "its state counts the tool calls of the dead process"
+    )
+    answer = _ask(report, agent, "What did I tell you my name was?")
+    report.promise(NAME in answer, "it remembers the name from the other process")
+    _ask(report, agent, "Do you have my card number?")
+
+    report.line("\nOpenAI agent:")
+    for text, remembered in (
+        ("What is my name?", NAME),
+        ("Which city did I ask about?", "Oslo"),
+    ):
+        report.said("user", text)
+        answer = openai_agents.ask(OPENAI_SESSION, text, owner=owner)
+        report.said("assistant", answer)
+        report.promise(remembered in answer, f"it remembers {remembered} from the other process")
+
+    report.line("\nStrands graph:")
+    _resume_graph(report, owner)
+
+
+def redact(report: Report) -> None:
+    """Redacts the message that holds the secret, through the store; no SDK is needed."""
+    store = SessionStore(owner=_owner())
+    agent = store.list_agents(store.get(STRANDS_SESSION))[0]
+    _count(report, "before", expected=True)
+    holding = [record for record in store.messages(agent) if _holds(record.message, SECRET)]
+    report.promise(bool(holding), f"{len(holding)} message holds the card number")
+    for record in holding:
+        store.redact_message(agent, record.message_id, _masked(record.message))
+        report.line(f"  SessionStore.redact_message(agent, {record.message_id}, …)")
+    # While this process has the database open, its write-ahead log is there to be searched too.
+    _count(report, "after", expected=False)
+
+
+def prove(report: Report) -> None:
+    """Restores a third time without the secret, and prints what the database tells."""
+    from example_project.chat import strands_agents
+
+    owner = _owner()
+    report.line(f"This is process {os.getpid()}.\n")
+    agent = strands_agents.concierge(STRANDS_SESSION, owner=owner)
+    report.said("restored", f"{len(agent.messages)} messages, state {agent.state.get()}")
+    report.promise(
+        not _holds(agent.messages, SECRET), "the agent's conversation does not hold the number"
+    )
+    answer = _ask(report, agent, "What did I tell you my name was?")
+    report.promise(NAME in answer, "the conversation goes on, and the rest of it is remembered")
+    _ask(report, agent, "Do you have my card number?")
+
+    report.heading("The transcripts, as the database has them now")
+    store = SessionStore(owner=owner)
+    for session in reversed(store.list_sessions()):
+        used = session.usage
+        report.line(
+            f'\nSession "{session.session_id}": {session.title} ({used.messages} messages, '
+            f"{used.input_tokens} tokens in, {used.output_tokens} out)"
+        )
+        for conversation in transcript.conversations(store, session):
+            report.conversation(conversation)
+
+
+STEPS: dict[str, Callable[[Report], None]] = {
+    step.__name__: step for step in (prepare, converse, carry_on, redact, prove)
+}
+"""The steps by name."""
+
+
+def _owner() -> Any:
+    return get_user_model().objects.get(username=LOGIN)
+
+
+def _ask(report: Report, agent: Any, text: str) -> str:
+    report.said("user", text)
+    answer = str(agent(text)).strip()
+    report.said("assistant", answer)
+    return answer
+
+
+def _run_graph_until_killed(report: Report, owner: Any) -> None:
+    from strands.hooks import BeforeNodeCallEvent
+
+    from example_project.chat.strands_agents import trip_graph
+
+    graph = trip_graph(GRAPH_SESSION, owner=owner, title="Graph: a letter about Lisbon")
+
+    def die_before_the_writer(event: BeforeNodeCallEvent) -> None:
+        report.said("node", event.node_id)
+        if event.node_id == "writer":
+            report.line("  This process now kills itself (SIGKILL), before the writer writes.")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    graph.add_hook(die_before_the_writer, BeforeNodeCallEvent)
+    task = "A weekend in Lisbon"
+    report.said("task", task)
+    graph(task)
+
+
+def _resume_graph(report: Report, owner: Any) -> None:
+    from strands.hooks import BeforeNodeCallEvent
+
+    from example_project.chat.strands_agents import trip_graph
+
+    ran: list[str] = []
+
+    def note(event: BeforeNodeCallEvent) -> None:
+        report.said("node", event.node_id)
+        ran.append(event.node_id)
+
+    graph = trip_graph(GRAPH_SESSION, owner=owner)
+    graph.add_hook(note, BeforeNodeCallEvent)
+    result = graph("A weekend in Lisbon")
+    for node in result.execution_order:
+        report.said(node.node_id, str(result.results[node.node_id].result).strip())
+    report.promise(ran == ["writer"], "only the writer ran; the planner's result was restored")
+    report.promise(result.status.value == "completed", "the graph ended with its result")
+
+
+def _count(report: Report, when: str, *, expected: bool) -> None:
+    found = search(Path(str(connection.settings_dict["NAME"])), SECRET)
+    counts = ", ".join(f"{count} in {name}" for name, count in found.items())
+    report.said(when, f"bytes of the card number: {counts}")
+    if expected:
+        report.promise(sum(found.values()) > 0, "the search finds the number where it is")
+    else:
+        report.promise(
+            sum(found.values()) == 0, f"the number is in none of the {len(found)} files any more"
+        )
+
+
+def _holds(value: Any, text: str) -> bool:
+    return text in repr(value)
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace(SECRET, _MASK)
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}
+    return value
