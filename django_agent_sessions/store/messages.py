@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connections, transaction
-from django.db.models import F
+from django.db.models import Case, F, Value, When
 
 from django_agent_sessions import statements
 from django_agent_sessions.exceptions import (
@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, ExactJSONField, read
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
 from django_agent_sessions.workers import refresh
@@ -192,10 +192,13 @@ class MessageStore(MessageReader, SessionsStore):
                 # A redaction takes the session's row first, so it comes before this or after it.
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
                     raise StaleSessionError(f"{what}: something was redacted; read it again")
-                return (
-                    self._messages(agent)
-                    .filter(message_id=message_id)
-                    .update(message=message, revision=F("revision") + 1, **row.neutral_columns())
+                found = self._messages(agent).filter(message_id=message_id)
+                return found.update(
+                    message=message,
+                    # Where there is a redacted version, that is what everybody reads.
+                    redact_message=_unless_null("redact_message", message),
+                    revision=F("revision") + 1,
+                    **row.neutral_columns(),
                 )
 
         if not write(self.using, update, what=what):
@@ -397,3 +400,9 @@ class MessageStore(MessageReader, SessionsStore):
             return None if not taken and self._messages(agent).exists() else (taken, text)
 
         return write(using, pop, what=what, savepoint=False)
+
+
+def _unless_null(field: str, value: Any) -> Case:
+    """The value for a field of a message where it has one already."""
+    new = Value(value, output_field=ExactJSONField())
+    return Case(When(**{f"{field}__isnull": False}, then=new), default=F(field))

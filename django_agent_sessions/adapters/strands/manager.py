@@ -28,7 +28,7 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
-from django_agent_sessions import bridge, transcripts
+from django_agent_sessions import bridge, payloads, transcripts
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     PayloadError,
@@ -410,10 +410,15 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             )
         except StaleSessionError:
             raise
-        except (PayloadError, SessionConflictError) as error:
+        except PayloadError:
             # Nothing was written. What can never be written must not stand in the way of what
-            # comes next, and a caller who wants to hear of a conflict decides what to do.
-            if self._raises or isinstance(error, PayloadError):
+            # comes next.
+            sound = [message for message in new if _is_sound(message)]
+            conversation.unwritten = sound if len(sound) < len(new) else new[:-1]
+            raise
+        except SessionConflictError:
+            # A caller who wants to hear of a conflict decides what to do.
+            if self._raises:
                 conversation.unwritten = new[:-1]
             raise
         except Exception:
@@ -455,9 +460,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         with conversation.lock:
             if conversation.unwritten:
                 # Its write failed: what will be written instead is the redacted version.
-                last = conversation.unwritten[-1]
-                redacted = _with_id_of(redact_message, last.payload)
-                conversation.unwritten[-1] = NewMessage(redacted, id=last.id)
+                payload = conversation.unwritten[-1].payload
+                _forget(payload, _with_id_of(redact_message, payload))
                 return
             latest = conversation.latest
             if latest is None:
@@ -476,7 +480,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         # If somebody else redacted too, the next write has to find that out.
         if epoch == self._epoch + 1:
             self._epoch = epoch
-        conversation.remember(stored.position, redacted)
+        _forget(stored.message, redacted)
+        conversation.remember(stored.position, stored.message)
 
     def _reload(self) -> None:
         """Reads again what was redacted, so that the agents forget it too."""
@@ -492,9 +497,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             for stored in conversation.all_stored():
                 content = contents.get(stored.position)
                 if content is not None and content != stored.message:
-                    # In place, because the agent holds this very dict.
-                    stored.message.clear()  # type: ignore[attr-defined]
-                    stored.message.update(content)
+                    _forget(stored.message, content)
 
     # --- bookkeeping -------------------------------------------------------------------------
 
@@ -566,11 +569,26 @@ def _interrupted_run(restored: _Restored) -> Any:
     return None
 
 
+def _forget(message: Message, redacted: Message) -> None:
+    """Redacts a message in memory: in place, because the agent holds this very dict."""
+    if message is not redacted:
+        message.clear()  # type: ignore[attr-defined]
+        message.update(redacted)
+
+
 def _with_id_of(redacted: Message, original: Message) -> Message:
     """Keeps Strands' id of a message whose redacted version has none."""
     if redacted.get("tracking_id") or not original.get("tracking_id"):
         return redacted
     return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
+
+
+def _is_sound(message: NewMessage) -> bool:
+    try:
+        payloads.dumps(message.payload)
+    except PayloadError:
+        return False
+    return True
 
 
 def _spent(messages: list[NewMessage]) -> Usage:

@@ -83,4 +83,9 @@ def expect_valid(messages: Any) -> None:
         follower = messages[index + 1]["content"] if index + 1 < len(messages) else []
         answered = {b["toolResult"]["toolUseId"] for b in follower if "toolResult" in b}
         assert called == answered, f"message {index} calls {called}, the next answers {answered}"
+
+
+def expect_real(messages: Any) -> None:
+    """Asserts that a conversation is valid, and by real results, not by stand-ins."""
+    expect_valid(messages)
     assert "interrupted" not in " ".join(texts(messages))

@@ -21,7 +21,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
-from .agents import build, expect_valid, manager_of, requests, stored, texts
+from .agents import build, expect_real, manager_of, requests, stored, texts
 from .scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -85,7 +85,7 @@ def test_tools_and_their_results_are_restored():
         "Three and seven.",
     ]
     assert again.messages == agent.messages
-    expect_valid(again.messages)
+    expect_real(again.messages)
 
 
 def test_the_agents_state_is_restored():

@@ -16,7 +16,7 @@ from strands.hooks import BeforeModelCallEvent
 
 from django_agent_sessions.models import SessionMessage
 
-from .agents import build, expect_valid, model_of, requests, stored, texts
+from .agents import build, expect_real, model_of, requests, stored, texts
 from .scripted import Overflow, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,7 +95,7 @@ def test_a_pinned_tool_call_keeps_its_result():
 
     assert again.messages == agent.messages
     assert texts(again.messages)[:3] == ["1 + 2?", "call add", "result 3"]
-    expect_valid(again.messages)
+    expect_real(again.messages)
 
 
 def test_what_another_process_said_meanwhile_is_restored_too():
