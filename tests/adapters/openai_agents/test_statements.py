@@ -1,0 +1,95 @@
+"""How many statements each use takes: round trips decide how fast it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from agents import Runner
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+
+from .scripted import call
+from .team import assistant, user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def statements(use: Any) -> list[str]:
+    """Tells the verbs of the statements that a use takes, without savepoints.
+
+    It runs inside a transaction of this thread, so that its connection, which is the one that is
+    listened to, does the work.
+    """
+    with transaction.atomic(), CaptureQueriesContext(connection) as captured:
+        asyncio.run(use)
+    verbs = [query["sql"].split(None, 1)[0].upper() for query in captured.captured_queries]
+    return [verb for verb in verbs if verb not in ("SAVEPOINT", "RELEASE", "BEGIN")]
+
+
+@pytest.fixture
+def open_session():
+    """An object that has written to its session."""
+    session = DjangoSession("s")
+    asyncio.run(session.add_items([user("a"), user("b")]))
+    return session
+
+
+@pytest.mark.parametrize("length", [1, 5, 100])
+def test_writing_takes_one_statement_and_one_for_the_counters(open_session, length):
+    assert len(statements(open_session.add_items([user("c")] * length))) == 2
+
+
+def test_reading_takes_one(open_session):
+    assert statements(open_session.get_items()) == ["SELECT"]
+    assert statements(open_session.get_items(limit=1)) == ["SELECT"]
+    assert statements(open_session.get_items(limit=2_147_483_647)) == ["SELECT"]
+    assert statements(open_session.get_items(limit=0)) == []
+
+
+def test_popping_and_clearing_take_one_and_one_for_the_counters(open_session):
+    assert len(statements(open_session.pop_item())) == 2
+    assert len(statements(open_session.clear_session())) == 2
+
+
+def test_nothing_to_write_takes_none(open_session):
+    assert statements(open_session.add_items([])) == []
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_new_object_looks_for_the_session_and_its_agent_once(ada, owned):
+    owner = ada if owned else None
+    asyncio.run(DjangoSession("s", owner=owner).add_items([user("a"), user("b")]))
+
+    again = DjangoSession("s", owner=owner)
+    assert statements(again.get_items()) == ["SELECT"] * 3
+    assert statements(again.get_items()) == ["SELECT"]
+    assert len(statements(again.add_items([user("c")]))) == 2
+    assert len(statements(DjangoSession("s", owner=owner).add_items([user("d")]))) == 4
+    assert len(statements(DjangoSession("s", owner=owner).pop_item())) == 4
+
+
+def test_a_first_write_finds_or_makes_both():
+    # Two looks, two rows, the items and the counters.
+    assert len(statements(DjangoSession("s").add_items([user("a")]))) == 6
+
+
+def test_a_long_conversation_takes_as_many_as_a_short_one(open_session):
+    asyncio.run(open_session.add_items([user("a")] * 1000))
+
+    assert statements(open_session.get_items(limit=10)) == ["SELECT"]
+    assert len(statements(open_session.add_items([user("c")]))) == 2
+    assert len(statements(open_session.pop_item())) == 2
+
+
+def test_a_run_with_a_tool_takes_one_read_and_three_writes(open_session):
+    agent = assistant(call("add", a=1, b=2), "Three.")
+
+    # The history; the input, the tool's turn and the answer with the counters of each.
+    found = statements(Runner.run(agent, "1 + 2?", session=open_session))
+
+    assert found[0] == "SELECT"
+    assert len(found) == 7
