@@ -62,6 +62,8 @@ _locks: weakref.WeakKeyDictionary[BaseDatabaseWrapper, threading.RLock] = (
     weakref.WeakKeyDictionary()
 )
 _locks_guard = threading.Lock()
+# Work that asks for more work must not queue behind itself.
+_own = threading.local()
 _waiting_calls: dict[CodeType, Callable[[FrameType], object]] = {}
 
 
@@ -179,12 +181,12 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
     """
     looping = _running_loop() is not None
     connection = connections[using]
-    if not looping and _in_transaction(connection):
+    if not looping and (_in_transaction(connection) or getattr(_own, "works", False)):
         return function()
     lender = _find_lender(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
-            return _submit_to_lender(lender, function).result()
+            return _outcome(_submit_to_lender(lender, function))
         if lender is not None:
             borrowing = functools.partial(_borrow, lender, function)
             return _wait(_borrowing_pool, borrowing) if looping else borrowing()
@@ -336,8 +338,9 @@ def _asgiref_lender(
         return None
     candidates = [AsyncToSync.loop_thread_executors.get(loop)]
     if here:
-        # On a loop that many callers share, only the context tells whose call this is.
-        candidates.append(getattr(AsyncToSync.executors, "current", None))
+        # On a loop that many callers share, only the context tells whose call this is. It comes
+        # first: where a thread waits twice, one within the other, only the inner one is served.
+        candidates.insert(0, getattr(AsyncToSync.executors, "current", None))
     for executor in candidates:
         if executor is None:
             continue
@@ -390,22 +393,43 @@ class _LenderGoneError(Exception):
 def _submit_to_lender(executor: CurrentThreadExecutor, function: Callable[[], R]) -> Future[R]:
     context = contextvars.copy_context()
     try:
-        return executor.submit(context.run, function)
+        return executor.submit(context.run, _stoppable, function)
     except RuntimeError as error:
         raise _LenderGoneError from error
 
 
 def _submit(pool: WorkerPool, function: Callable[[], R]) -> Future[R]:
     # Database routers, tenants and loggers read the caller's context.
-    return pool.submit(functools.partial(contextvars.copy_context().run, function))
+    return pool.submit(functools.partial(contextvars.copy_context().run, _stoppable, function))
+
+
+def _stoppable(function: Callable[[], R]) -> R:
+    """Calls a function whose result becomes a future's, which can hold any error but this one."""
+    try:
+        return function()
+    except StopIteration as error:
+        raise RuntimeError("database work raised StopIteration") from error
 
 
 def _wait(pool: WorkerPool, function: Callable[[], R]) -> R:
-    future = _submit(pool, function)
-    if pool.patience:
-        wait([future], timeout=pool.patience)
-        pool.nudge(future)
-    return future.result()
+    return _outcome(_submit(pool, function), pool)
+
+
+def _outcome(future: Future[R], pool: WorkerPool | None = None) -> R:
+    """Waits for a future, whatever a signal handler raises meanwhile.
+
+    The work may use a connection of this very thread, which must not go on before it is over.
+    """
+    try:
+        if pool is not None and pool.patience:
+            wait([future], timeout=pool.patience)
+            pool.nudge(future)
+        return future.result()
+    except BaseException:
+        while not future.done():
+            with contextlib.suppress(BaseException):
+                wait([future])
+        raise
 
 
 async def _settle(future: Future[R]) -> R:
@@ -427,10 +451,12 @@ def _on_own_connection(using: str, function: Callable[[], R]) -> R:
     connection = connections[using]
     refresh(connection)
     setup = conf.get_settings().CONNECTION_SETUP
-    if setup is None:
-        return function()
-    with import_string(setup)(connection):
-        return function()
+    _own.works = True
+    try:
+        with import_string(setup)(connection) if setup else contextlib.nullcontext():
+            return function()
+    finally:
+        _own.works = False
 
 
 def _borrow(lender: _Lender, function: Callable[[], R]) -> R:
@@ -438,7 +464,7 @@ def _borrow(lender: _Lender, function: Callable[[], R]) -> R:
     connection = lender.connection
     alias = connection.alias
     with _lock_of(connection):
-        if not lender.waits:
+        if not (lender.waits and _in_transaction(connection)):
             raise _LenderGoneError
         own = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
         connection.inc_thread_sharing()
