@@ -14,13 +14,14 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 from django.core import mail
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 PATIENCE = 0.1
@@ -28,6 +29,19 @@ PATIENCE = 0.1
 
 LINGER = 0.4
 """Seconds that an idle thread keeps its connections where ``CONN_MAX_AGE`` is 0."""
+
+
+_of_workers: weakref.WeakSet[BaseDatabaseWrapper] = weakref.WeakSet()
+_kept: list[BaseDatabaseWrapper] = []
+
+
+def _keep_connections() -> None:
+    """Keeps the workers' connections from being freed in a child that is about to be forked.
+
+    The child has not their threads, and some drivers say goodbye to the server when a connection
+    is freed: through the parent's socket, who would find its connection closed.
+    """
+    _kept.extend(_of_workers)
 
 
 class WorkerPool:
@@ -46,7 +60,11 @@ class WorkerPool:
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             # Threads do not survive a fork, and their connections belong to the parent.
-            os.register_at_fork(after_in_child=self._reset)
+            os.register_at_fork(
+                before=_keep_connections,
+                after_in_parent=_kept.clear,
+                after_in_child=self._reset,
+            )
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
@@ -70,17 +88,23 @@ class WorkerPool:
             The future of its result.
 
         Raises:
-            RuntimeError: The interpreter is shutting down.
+            RuntimeError: The interpreter is shutting down, or can start no thread.
         """
         future: Future[Any] = Future()
         with self._changed:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
             self._waiting.append((function, future))
-            if not self._threads or (self._patience == 0 and self._idle < len(self._waiting)):
-                self._start()
-            else:
-                self._changed.notify()
+            try:
+                if not self._threads or (self._patience == 0 and self._idle < len(self._waiting)):
+                    self._start()
+                else:
+                    self._changed.notify()
+            except RuntimeError:
+                # The system has no more threads. What is refused must not be done later.
+                if not self._threads:
+                    self._waiting.pop()
+                    raise
         return future
 
     def nudge(self, future: Future[Any]) -> None:
@@ -103,11 +127,13 @@ class WorkerPool:
             thread.join()
 
     def _start(self) -> None:
-        if len(self._threads) < max(1, self._limit()):
-            # A daemon, so that a lingering thread does not keep the process; `close` joins it.
-            thread = threading.Thread(target=self._work, name="agent-sessions", daemon=True)
-            self._threads.add(thread)
-            thread.start()
+        if len(self._threads) >= max(1, self._limit()):
+            return
+        # A daemon, so that a lingering thread does not keep the process; `close` joins it.
+        thread = threading.Thread(target=self._work, name="agent-sessions", daemon=True)
+        thread.start()
+        # It cannot have ended yet: it needs the lock that is held here.
+        self._threads.add(thread)
 
     def _work(self) -> None:
         try:
@@ -116,6 +142,8 @@ class WorkerPool:
                 # Nothing of the caller's may live on in an idle thread.
                 del job
         finally:
+            with self._changed:
+                self._threads.discard(threading.current_thread())
             connections.close_all()
 
     def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
@@ -165,18 +193,19 @@ def tidy_connections() -> None:
     A test run drops its database at the end, which a connection that lingers would prevent.
     """
     for connection in connections.all(initialized_only=True):
+        _of_workers.add(connection)
         if connection.connection is None:
             continue
         too_old = connection.close_at is not None and (
             connection.settings_dict["CONN_MAX_AGE"] and time.monotonic() >= connection.close_at
         )
-        broken = connection.errors_occurred and not connection.is_usable()
-        if too_old or broken or connection.in_atomic_block or hasattr(mail, "outbox"):
-            # A connection that cannot even be closed is dropped: the work's outcome is known.
-            with contextlib.suppress(DatabaseError):
+        # The work's outcome is known, and no driver's trouble with closing may hide it.
+        with contextlib.suppress(Exception):
+            broken = connection.errors_occurred and not connection.is_usable()
+            if too_old or broken or connection.in_atomic_block or hasattr(mail, "outbox"):
                 connection.close()
-        else:
-            connection.errors_occurred = False
+            else:
+                connection.errors_occurred = False
 
 
 def refresh(connection: BaseDatabaseWrapper) -> None:
@@ -194,9 +223,8 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
     if hasattr(raw, "fileno"):
         try:
             readable, _, _ = select.select([raw], [], [], 0)
-        except (OSError, ValueError):
-            readable = [raw]
         except Exception:
+            # Each driver has its own error for a connection that is closed.
             readable = [raw]
         if not readable:
             return
