@@ -6,6 +6,9 @@ from django import forms
 
 from . import openai_agents, strands_agents
 
+AGENTS = {strands_agents.KIND: "Strands agent", openai_agents.KIND: "OpenAI agent"}
+"""Whom one can talk to."""
+
 
 class MessageForm(forms.Form):
     """A message in a conversation."""
@@ -26,11 +29,11 @@ class NewConversationForm(MessageForm):
     title = forms.CharField(
         max_length=100,
         required=False,
-        widget=forms.TextInput(attrs={"placeholder": "Without a title", "autocomplete": "off"}),
+        widget=forms.TextInput(attrs={"placeholder": "Optional", "autocomplete": "off"}),
     )
-    agent = forms.ChoiceField(
-        choices=(
-            (strands_agents.KIND, "Strands agent"),
-            (openai_agents.KIND, "OpenAI agent"),
-        )
-    )
+    agent = forms.ChoiceField(choices=list(AGENTS.items()))
+
+    def clean_title(self) -> str:
+        """Gives a conversation without a title the name of its agent."""
+        given: str = self.cleaned_data["title"]
+        return given or AGENTS.get(self.data.get("agent", ""), "")

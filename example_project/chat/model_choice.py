@@ -19,7 +19,7 @@ from .offline.strands_model import OfflineStrandsModel
 
 _OPENAI_MODEL = "gpt-4.1-mini"
 _OLLAMA_MODEL = "llama3.2"
-_AWS = (
+AWS_CREDENTIALS = (
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
     "AWS_BEARER_TOKEN_BEDROCK",
@@ -27,6 +27,7 @@ _AWS = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
+"""Variables by which AWS credentials are given."""
 
 
 def choose_strands_model(offline: Rules = concierge) -> StrandsModel:
@@ -93,7 +94,7 @@ def describe_models() -> str:
 
 
 def _has_aws_credentials() -> bool:
-    return any(os.environ.get(name) for name in _AWS)
+    return any(os.environ.get(name) for name in AWS_CREDENTIALS)
 
 
 def _openai_model() -> str:

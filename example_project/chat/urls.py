@@ -10,5 +10,5 @@ app_name = "chat"
 urlpatterns = [
     path("", views.conversations, name="conversations"),
     path("new/", views.new, name="new"),
-    path("conversations/<str:session_id>/", views.conversation, name="conversation"),
+    path("conversations/<uuid:pk>/", views.conversation, name="conversation"),
 ]

@@ -143,7 +143,7 @@ def writer(conversation: Sequence[Turn], tools: Collection[str]) -> str:
         The letter.
     """
     plan = _PLAN.search(conversation[_last_question(conversation)].text)
-    return f"Dear traveller, {plan[1].strip() if plan else 'stay at home.'} Enjoy it!"
+    return f"Dear traveller: {plan[1].strip() if plan else 'Stay at home.'} Enjoy it!"
 
 
 def tokens(text: str) -> int:
