@@ -1,0 +1,269 @@
+"""The SDK's own sessions that wrap another one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from agents import (
+    OpenAIResponsesCompactionSession,
+    RunContextWrapper,
+    Runner,
+    SessionSettings,
+    TResponseInputItem,
+)
+from agents.extensions.memory import EncryptedSession
+from openai import AsyncOpenAI, InternalServerError
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
+from django_agent_sessions.models import Session
+from django_agent_sessions.testing import columns_holding, files_holding
+
+from .scripted import call
+from .team import assistant, requests, stored, texts, user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "plantedsecret"
+KEY = "a key from the secret manager"
+
+
+def encrypted(inner: Any = None, *, key: str = KEY) -> EncryptedSession:
+    # Its annotation asks for the SDK's base class; what it calls is the protocol.
+    wrapped: Any = inner or DjangoSession("s")
+    return EncryptedSession("s", wrapped, encryption_key=key)
+
+
+async def say(
+    session: Any, text: str, *steps: Any, context: Any = None
+) -> list[TResponseInputItem]:
+    """Runs an agent and returns what its model was given at its last call."""
+    agent = assistant(*steps)
+    await Runner.run(agent, text, session=session, context=context)
+    return requests(agent)[-1]
+
+
+class TestEncrypted:
+    async def test_a_conversation_goes_on_and_none_of_it_is_readable(self):
+        first = await say(encrypted(), f"I am {SECRET}", call("add", a=1, b=2), f"Hi {SECRET}.")
+        assert len(first) == 3
+
+        again = await say(encrypted(), "Who am I?")
+
+        said = [f"I am {SECRET}", "call add", "output 3", f"Hi {SECRET}."]
+        assert texts(again) == [*said, "Who am I?"]
+        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(files_holding, SECRET) == []
+        assert {item["__enc__"] for item in await arun_orm(stored)} == {1}
+
+    async def test_limits_are_forwarded(self):
+        session = encrypted()
+        await session.add_items([user(text) for text in "abcd"])
+        assert texts(await session.get_items(2)) == ["c", "d"]
+        assert await session.get_items(limit=0) == []
+
+        session.session_settings = SessionSettings(limit=3)
+        assert texts(await session.get_items()) == ["b", "c", "d"]
+        assert isinstance(session.underlying_session.session_settings, SessionSettings)
+        assert session.underlying_session.session_settings.limit == 3
+
+    async def test_popping_and_clearing(self):
+        session = encrypted()
+        await session.add_items([user("a"), user("b"), user("c")])
+
+        assert await session.pop_item() == user("c")
+        assert texts(await encrypted().get_items()) == ["a", "b"]
+        await session.clear_session()
+        assert await session.get_items() == []
+        assert await session.pop_item() is None
+
+    async def test_another_key_reads_nothing_and_harms_nothing(self):
+        await encrypted().add_items([user("a")])
+
+        assert await encrypted(key="another").get_items() == []
+        assert texts(await encrypted().get_items()) == ["a"]
+
+    async def test_the_owner_comes_from_the_context_of_the_run(self, ada, bob):
+        def owner(wrapper: RunContextWrapper[Any] | None) -> Any:
+            assert wrapper is not None
+            return wrapper.context
+
+        def session() -> EncryptedSession:
+            return encrypted(DjangoSession("s", owner=owner))
+
+        await say(session(), "mine", context=ada)
+
+        assert (await arun_orm(Session.objects.get)).owner_id == ada.pk
+        assert texts(await say(session(), "again", context=ada))[0] == "mine"
+        with pytest.raises(SessionNotFoundError):
+            await say(session(), "intruding", context=bob)
+
+    async def test_sixteen_writers_keep_all_envelopes(self):
+        session = encrypted()
+        await asyncio.gather(*(session.add_items([user(str(n)), user("-")]) for n in range(16)))
+
+        said = texts(await session.get_items())
+        assert sorted(said[::2], key=int) == [str(number) for number in range(16)]
+        assert said[1::2] == ["-"] * 16
+
+
+SUMMARY = {"type": "compaction", "id": "cmp_1", "encrypted_content": "summary"}
+
+
+class Server:
+    """Answers ``responses.compact`` as the API does, without a network.
+
+    Attributes:
+        requests: The body of each request.
+        failing: Whether the answer is an error.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.failing = False
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        assert request.url.path.endswith("/responses/compact")
+        self.requests.append(json.loads(request.content))
+        if self.failing:
+            return httpx.Response(500, json={"error": {"message": "no"}})
+        usage = {
+            "input_tokens": 100,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 10,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 110,
+        }
+        return httpx.Response(
+            200,
+            json={
+                "id": "resp_compacted",
+                "created_at": 1,
+                "object": "response.compaction",
+                "output": [SUMMARY],
+                "usage": usage,
+            },
+        )
+
+    def session(self, inner: Any = None, *, least: int = 3) -> OpenAIResponsesCompactionSession:
+        """Wraps a session that is compacted when it has that many items that are no user's."""
+
+        def due(context: dict[str, Any]) -> bool:
+            return len(context["compaction_candidate_items"]) >= least
+
+        return OpenAIResponsesCompactionSession(
+            session_id="s",
+            underlying_session=DjangoSession("s") if inner is None else inner,
+            client=self.client,
+            compaction_mode="input",
+            should_trigger_compaction=due,
+        )
+
+    @property
+    def client(self) -> AsyncOpenAI:
+        # Any, because releases of the client differ in which httpx they name.
+        http: Any = httpx.AsyncClient(transport=httpx.MockTransport(self.answer))
+        return AsyncOpenAI(api_key="none", max_retries=0, http_client=http)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+class Unlucky(DjangoSession):
+    """Breaks off once at the write of a summary."""
+
+    broke_off = False
+
+    async def add_items(
+        self,
+        items: list[TResponseInputItem],
+        *,
+        wrapper: RunContextWrapper[Any] | None = None,
+    ) -> None:
+        if not self.broke_off and items[0].get("type") == "compaction":
+            self.broke_off = True
+            raise ConnectionError("the answer did not arrive")
+        await super().add_items(items, wrapper=wrapper)
+
+
+class TestCompacted:
+    async def test_a_long_conversation_is_replaced_by_its_summary(self, server):
+        session = server.session()
+        for text in ("a", "b"):
+            await say(session, text)
+        assert server.requests == []
+        await say(session, "c")
+
+        (request,) = server.requests
+        said = ["a", "You said: a", "b", "You said: b", "c", "You said: c"]
+        assert texts(request["input"]) == said
+        assert await arun_orm(stored) == [SUMMARY]
+        assert (await arun_orm(Session.objects.get)).message_count == 1
+        # Another process goes on with the summary.
+        given: Any = await say(server.session(), "d")
+        assert (given[0], given[1]["content"]) == (SUMMARY, "d")
+        assert len(await arun_orm(stored)) == 3
+
+    async def test_an_api_that_fails_leaves_the_conversation(self, server):
+        session = server.session(least=1)
+        server.failing = True
+        with pytest.raises(InternalServerError):
+            await say(session, "a")
+
+        assert texts(await arun_orm(stored)) == ["a", "You said: a"]
+
+    async def test_a_summary_that_cannot_be_written_leaves_the_conversation(self, server):
+        inner = Unlucky("s")
+        with pytest.raises(ConnectionError):
+            await say(server.session(inner, least=1), "a")
+
+        assert inner.broke_off
+        assert texts(await arun_orm(stored)) == ["a", "You said: a"]
+
+    async def test_by_hand_all_is_replaced_whatever_the_limit(self, server):
+        session = server.session(DjangoSession("s", session_settings={"limit": 2}), least=100)
+        for text in ("a", "b", "c"):
+            await say(session, text)
+        await session.run_compaction({"force": True})
+
+        assert await arun_orm(stored) == [SUMMARY]
+
+    async def test_an_owner_is_kept(self, server, ada, bob):
+        session = server.session(DjangoSession("s", owner=ada), least=1)
+        await say(session, "a")
+
+        assert await arun_orm(stored) == [SUMMARY]
+        assert (await arun_orm(Session.objects.get)).owner_id == ada.pk
+        with pytest.raises(SessionNotFoundError):
+            await say(server.session(DjangoSession("s", owner=bob)), "b")
+
+    async def test_it_hands_no_context_on_so_an_owner_from_it_is_refused(self, server, ada):
+        """The compaction session takes no ``wrapper``, so that the SDK gives it none."""
+        owner: Callable[[RunContextWrapper[Any] | None], Any] = lambda wrapper: (  # noqa: E731
+            None if wrapper is None else wrapper.context
+        )
+        with pytest.raises(ConfigurationError, match="without a run's context"):
+            await say(server.session(DjangoSession("s", owner=owner)), "a", context=ada)
+        assert not await arun_orm(Session.objects.exists)
+
+    @pytest.mark.parametrize("outer", ["encrypted", "compacted"])
+    async def test_both_wrap_each_other(self, server, outer):
+        def session() -> Any:
+            if outer == "encrypted":
+                return encrypted(server.session(least=1))
+            return server.session(encrypted(), least=1)
+
+        await say(session(), f"I am {SECRET}")
+        assert len(server.requests) == 1
+        assert len(await arun_orm(stored)) == 1
+        assert (await arun_orm(stored))[0]["__enc__"] == 1
+        assert await session().get_items() == [SUMMARY]
+        assert await arun_orm(columns_holding, SECRET) == []
