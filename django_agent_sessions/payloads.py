@@ -1,9 +1,11 @@
 r"""Exact JSON: what goes in comes back equal, key order kept, whatever the database.
 
 A payload is stored as the text ``json.dumps`` makes of it, because a JSON column type would refuse
-``\u0000`` and lone surrogates, reorder keys and fold numbers. Two things are added to JSON:
+``\u0000`` and lone surrogates, reorder keys and fold numbers. Three things are added to JSON:
 
 * ``bytes`` become ``{"$bytes": "<base64>"}``;
+* a text in which two lone surrogates meet, as after the joining of a stream's chunks, becomes
+  ``{"$text": "<base64>"}``, because JSON would read the two as one character;
 * a dict that merely looks like that marker, or like an escaped one, gets one more ``$``, so that
   ``{"$bytes": 1}`` is written ``{"$$bytes": 1}`` and read back as it was.
 """
@@ -19,9 +21,11 @@ from typing import Any
 from .conf import AgentSessionsSettings, get_settings
 from .exceptions import PayloadError
 
-_MARKER = "$bytes"
-_MARKER_LIKE = re.compile(r"\$+bytes\Z")
+_BYTES = "$bytes"
+_TEXT = "$text"
+_MARKER_LIKE = re.compile(r"\$+(?:bytes|text)\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
@@ -63,7 +67,7 @@ def dumps(value: object) -> str:
         raise PayloadError("an integer has more digits than this Python may write") from None
     # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
     if not text.isascii() and _SURROGATE.search(text):
-        text = _ascii(encoded)
+        text = _ascii(_spell_out(encoded) if _SURROGATES_MEET.search(text) else encoded)
     size = len(text) if text.isascii() else len(text.encode())
     if size > limits.MAX_PAYLOAD_BYTES:
         raise PayloadError(
@@ -87,8 +91,8 @@ def loads(text: str) -> Any:
     """
     try:
         value = _parse(text)
-        # Few payloads hold bytes: the search is much cheaper than walking every value.
-        return _decode(value) if 'bytes":' in text else value
+        # Few payloads hold a marker: the search is much cheaper than walking every value.
+        return _decode(value) if '$bytes":' in text or '$text":' in text else value
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -137,7 +141,7 @@ def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> ob
             raise PayloadError(f"NaN or infinity at depth {depth}: JSON has no such number")
         return float(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return {_MARKER: base64.b64encode(value).decode("ascii")}
+        return {_BYTES: base64.b64encode(value).decode("ascii")}
     if isinstance(value, dict):
         return _encode_dict(value, limits, depth)
     if isinstance(value, list | tuple):
@@ -146,6 +150,19 @@ def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> ob
     raise PayloadError(
         f"a value of type {type(value).__name__} at depth {depth} is neither JSON nor bytes"
     )
+
+
+def _spell_out(value: Any) -> Any:
+    """Replaces each text in which two surrogates meet by its marker."""
+    if isinstance(value, str) and _SURROGATES_MEET.search(value):
+        return {_TEXT: base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")}
+    if isinstance(value, dict):
+        if any(_SURROGATES_MEET.search(key) for key in value):
+            raise PayloadError("two lone surrogates meet in a dict key: JSON would merge them")
+        return {key: _spell_out(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_spell_out(item) for item in value]
+    return value
 
 
 def _checked_integer(value: int, limits: AgentSessionsSettings) -> int:
@@ -167,8 +184,10 @@ def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         if len(value) == 1:
             key, item = next(iter(value.items()))
-            if key == _MARKER:
+            if key == _BYTES:
                 return _decode_bytes(item)
+            if key == _TEXT:
+                return _decode_bytes(item).decode("utf-8", "surrogatepass")
             if _MARKER_LIKE.match(key):
                 return {key[1:]: _decode(item)}
         return {key: _decode(item) for key, item in value.items()}
@@ -179,8 +198,8 @@ def _decode(value: Any) -> Any:
 
 def _decode_bytes(item: object) -> bytes:
     if not isinstance(item, str):
-        raise ValueError("a bytes marker without text")
+        raise ValueError("a marker without text")
     try:
         return base64.b64decode(item, validate=True)
     except binascii.Error:
-        raise ValueError("a bytes marker without base64") from None
+        raise ValueError("a marker without base64") from None

@@ -221,3 +221,16 @@ def test_size_is_counted_in_bytes_of_the_text(settings, letter):
 def test_text_that_was_not_written_here_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"."):
         payloads.loads(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["\ud83d\ude00", {"a": ["x\ud83d\ude00y", "\U0001f600"]}, {"$text": "eA=="}, {"$$text": b"x"}],
+)
+def test_texts_in_which_surrogates_meet_and_their_look_alikes_come_back_equal(value: Any) -> None:
+    assert payloads.loads(payloads.dumps(value)) == value
+
+
+def test_a_key_in_which_surrogates_meet_is_refused() -> None:
+    with pytest.raises(PayloadError, match="dict key"):
+        payloads.dumps({"\ud83d\ude00": 1})

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 from django.db.models import Case, F, Value, When
 
 from django_agent_sessions import statements
 from django_agent_sessions.exceptions import (
+    AgentSessionsError,
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
@@ -26,6 +28,8 @@ from .reading import MessageReader
 from .rows import Row, chunks
 from .sessions import SessionsStore
 from .vendors import check_statement_size, overwrite_leftovers
+
+logger = logging.getLogger("django_agent_sessions")
 
 
 class MessageStore(MessageReader, SessionsStore):
@@ -134,13 +138,13 @@ class MessageStore(MessageReader, SessionsStore):
         if not messages:
             return []
         rows = [Row(agent.dialect, message, run_id) for message in messages]
-        there = self._positions_of(rows) if again else {}
+        there = self._rewrite(rows) if again else {}
         missing = [row for row in rows if row.id not in there]
         if missing:
             first = self._append_rows(agent, missing, expected, epoch)
             there |= {row.id: first + position for position, row in enumerate(missing)}
             if count:
-                self.touch(agent.session, sum((row.usage for row in missing), Usage()))
+                self._count(agent, sum((row.usage for row in missing), Usage()))
         return [row.record(there[row.id]) for row in rows]
 
     async def aappend_many(
@@ -180,7 +184,7 @@ class MessageStore(MessageReader, SessionsStore):
 
         Raises:
             SessionNotFoundError: There is no message at this position.
-            StaleSessionError: The epoch moved.
+            StaleSessionError: The epoch moved; or none was given and the message was redacted.
             PayloadError: The payload is not JSON or over a limit.
         """
         row = Row(agent.dialect, message)
@@ -193,6 +197,8 @@ class MessageStore(MessageReader, SessionsStore):
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
                     raise StaleSessionError(f"{what}: something was redacted; read it again")
                 found = self._messages(agent).filter(message_id=message_id)
+                if epoch is None:
+                    found = found.filter(redacted_at__isnull=True)
                 return found.update(
                     message=message,
                     # Where there is a redacted version, that is what everybody reads.
@@ -202,6 +208,10 @@ class MessageStore(MessageReader, SessionsStore):
                 )
 
         if not write(self.using, update, what=what):
+            if epoch is None and self._messages(agent).filter(message_id=message_id).exists():
+                raise StaleSessionError(
+                    f"{what}: it was redacted; read it again, and give its epoch"
+                )
             raise SessionNotFoundError(f"{what}: there is no such message")
 
     async def aupdate_message(
@@ -273,7 +283,7 @@ class MessageStore(MessageReader, SessionsStore):
             taken, text = self._pop_text(agent)
             if not taken:
                 return None
-            self.touch(agent.session, Usage(messages=-1))
+            self._count(agent, Usage(messages=-1))
             payload = read(text)
             if not isinstance(payload, CorruptPayload):
                 return payload
@@ -297,7 +307,7 @@ class MessageStore(MessageReader, SessionsStore):
 
         deleted = write(self.using, delete, what=f"clearing agent {agent.agent_id!r}")
         if deleted:
-            self.touch(agent.session, Usage(messages=-deleted))
+            self._count(agent, Usage(messages=-deleted))
         return deleted
 
     async def aclear(self, agent: AgentRecord) -> int:
@@ -313,9 +323,14 @@ class MessageStore(MessageReader, SessionsStore):
             check_statement_size(using, [text for row in part for text in row.texts])
         what = f"appending to agent {agent.agent_id!r}"
 
+        first_try = True
+
         def append(unsure: bool) -> int | None:
-            if unsure and (there := self._positions_of(rows)):
+            nonlocal first_try
+            if not first_try and (there := self._positions_of(rows)):
                 return there[rows[0].id]
+            first_try = False
+            self._lock_before_append(agent)
             if len(parts) == 1:
                 values = [row.values(using) for row in rows]
                 first = statements.append(using, agent.id, values, expected=expected, epoch=epoch)
@@ -354,6 +369,37 @@ class MessageStore(MessageReader, SessionsStore):
     def _locked_epoch(self, agent: AgentRecord) -> int | None:
         sessions = Session.objects.using(self.using).filter(pk=agent.session)
         return sessions.select_for_update().values_list("redaction_epoch", flat=True).first()
+
+    def _lock_before_append(self, agent: AgentRecord) -> None:
+        """Takes the session's row before MariaDB and MySQL share it with others.
+
+        An append shares the row because of its foreign key, and counting the turn then wants it
+        alone: two transactions that both did the first would wait for each other for ever.
+        """
+        connection = connections[self.using]
+        if connection.vendor == "mysql" and connection.in_atomic_block:
+            sessions = Session.objects.using(self.using).filter(pk=agent.session)
+            sessions.select_for_update().values_list("pk").first()
+
+    def _count(self, agent: AgentRecord, spent: Usage) -> None:
+        """Moves the counters for what is written already, and so must not fail any more."""
+        if connections[self.using].in_atomic_block:
+            self.touch(agent.session, spent)
+            return
+        try:
+            self.touch(agent.session, spent)
+        except (Error, AgentSessionsError):
+            logger.warning("the counters of session %s fell behind by %s", agent.session, spent)
+
+    def _rewrite(self, rows: Sequence[Row]) -> dict[UUID, int]:
+        """Brings those rows that are written already up to date with what they should hold."""
+        there = self._positions_of(rows)
+        for row in rows:
+            if row.id in there:
+                SessionMessage.objects.using(self.using).filter(
+                    pk=row.id, redacted_at__isnull=True
+                ).update(message=row.message, **row.neutral_columns())
+        return there
 
     def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
         found = SessionMessage.objects.using(self.using).filter(pk__in=[row.id for row in rows])

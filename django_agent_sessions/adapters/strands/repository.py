@@ -159,8 +159,12 @@ class DjangoSessionRepository(SessionRepository):
 
         def update() -> None:
             agent = self._get_agent(session_id, session_agent.agent_id)
-            # Which messages the agent held is not among Strands' data: keep what is known.
-            data = formats.agent_state(session_agent, window=agent.data.window)
+            # Which messages the agent holds is not among Strands' data: what is known holds until
+            # the conversation manager removes some more.
+            managed = session_agent.conversation_manager_state
+            same = managed == agent.data.conversation_manager_state
+            window = agent.data.window if same else None
+            data = formats.agent_state(session_agent, window=window)
             self._store.update_agent(agent, data)
 
         self._run(update)
