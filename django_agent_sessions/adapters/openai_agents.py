@@ -181,7 +181,7 @@ class DjangoSession:
     async def redact_item(
         self,
         position: int,
-        replacement: TResponseInputItem | str,
+        replacement: Mapping[str, Any] | str,
         *,
         wrapper: _Context | None = None,
     ) -> None:
@@ -250,7 +250,7 @@ class DjangoSession:
         store.append_many(agent, items, run_id=run_id)
 
     def _redact(
-        self, position: int, replacement: TResponseInputItem | str, store: SessionStore
+        self, position: int, replacement: Mapping[str, Any] | str, store: SessionStore
     ) -> None:
         agent = self._find(store)
         found = None if agent is None else _at(position, agent, store)
@@ -321,14 +321,14 @@ def _redacted(found: MessageRecord, replacement: Any) -> Any:
     item = found.content
     if isinstance(replacement, str):
         return _reworded(found.message_id, item, replacement)
-    if not isinstance(item, dict) or not isinstance(replacement, dict):
+    if not isinstance(item, dict) or not isinstance(replacement, Mapping):
         raise PayloadError(f"item {found.message_id} can only be replaced by an item")
     changed = [name for name in _TIES if item.get(name) != replacement.get(name)]
     if changed:
         raise PayloadError(
             f"the replacement of item {found.message_id} must keep its {' and '.join(changed)}"
         )
-    return replacement
+    return dict(replacement)
 
 
 def _reworded(position: int, item: Any, words: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from openai.types.responses import (
     ResponseOutputText,
     ResponseTextDeltaEvent,
 )
+from pydantic import BaseModel
 
 # The SDK would send its traces over the network.
 set_tracing_disabled(True)
@@ -60,7 +61,7 @@ class ScriptedModel(Model):
     async def get_response(
         self,
         system_instructions: str | None,
-        input: str | list[TResponseInputItem],
+        input: str | list[TResponseInputItem],  # noqa: A002 - the SDK's name
         *args: Any,
         **kwargs: Any,
     ) -> ModelResponse:
@@ -74,7 +75,7 @@ class ScriptedModel(Model):
     async def stream_response(
         self,
         system_instructions: str | None,
-        input: str | list[TResponseInputItem],
+        input: str | list[TResponseInputItem],  # noqa: A002 - the SDK's name
         *args: Any,
         **kwargs: Any,
     ) -> AsyncIterator[TResponseStreamEvent]:
@@ -89,16 +90,16 @@ class ScriptedModel(Model):
             type="response.completed", response=_response(output), sequence_number=number
         )
 
-    async def _play(self, input: str | list[TResponseInputItem]) -> list[TResponseOutputItem]:
-        items = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
-        self.requests.append(items)  # type: ignore[arg-type]
+    async def _play(self, given: str | list[TResponseInputItem]) -> list[TResponseOutputItem]:
+        items: Any = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        self.requests.append(list(items))
         await asyncio.sleep(self.delay)
         step = self.steps.pop(0) if self.steps else f"You said: {_last_text(items)}"
         if isinstance(step, Exception):
             raise step
         if isinstance(step, str):
             return [_message(step)]
-        return list(step) if isinstance(step, Sequence) else [step]
+        return [step] if isinstance(step, BaseModel) else list(step)
 
 
 def _message(text: str) -> ResponseOutputMessage:
