@@ -68,6 +68,17 @@ def table_size(names: Sequence[str]) -> int:
     return 0 if row is None else int(row[0])
 
 
+def settle(alias: str) -> None:
+    """Gives PostgreSQL's planner the statistics that it has of a database in use.
+
+    Args:
+        alias: The database that was filled.
+    """
+    if alias == "postgresql":
+        with psycopg.connect(**postgresql_parameters(), autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+
+
 def version(alias: str) -> str:
     """The server's or library's version, for the report."""
     connection = connections[alias]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from .databases import table_size
+from .databases import settle, table_size
 from .messages import Message
 from .stores import Conversation, Store
 
@@ -20,9 +20,6 @@ BATCH = 100
 
 LATEST = 20
 """Messages of a read of the latest."""
-
-CONVERSATIONS = 50
-"""Conversations that are written to at the same time."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +31,19 @@ class Plan:
         many: Messages of a long one.
         rounds: How often every store has its turn.
         appends: Single appends in a turn.
-        each: Messages that each of the concurrent conversations gets in a turn.
+        concurrent: Conversations that are written to at the same time.
+        each: Messages that each of them gets in a turn.
     """
 
     some: int = 1_000
     many: int = 10_000
     rounds: int = 5
     appends: int = 40
+    concurrent: int = 50
     each: int = 10
 
 
-QUICK = Plan(some=50, many=200, rounds=1, appends=5, each=2)
+QUICK = Plan(some=50, many=200, rounds=1, appends=5, concurrent=5, each=2)
 """A smoke test: the figures mean nothing."""
 
 
@@ -97,7 +96,7 @@ class Operations:
         await self._keep("append some", plan.some)
         await self._keep("append many", plan.many)
         await self._keep("batches", 10)
-        for number in range(CONVERSATIONS):
+        for number in range(self._plan.concurrent):
             self._kept[f"{number}"] = await self._store.concurrent(f"concurrent-{number}")
         return None if before is None or after is None else (after - before) / plan.many
 
@@ -151,16 +150,13 @@ class Operations:
         Returns:
             Messages per second.
         """
-        each = self._plan.each
-        messages = [self._store.messages(each) for _ in range(CONVERSATIONS)]
+        each, count = self._plan.each, self._plan.concurrent
+        messages = [self._store.messages(each) for _ in range(count)]
         started = time.perf_counter()
         await asyncio.gather(
-            *(
-                _append_all(self._kept[f"{number}"], messages[number])
-                for number in range(CONVERSATIONS)
-            )
+            *(_append_all(self._kept[f"{number}"], messages[number]) for number in range(count))
         )
-        return CONVERSATIONS * each / (time.perf_counter() - started)
+        return count * each / (time.perf_counter() - started)
 
     async def _keep(self, name: str, count: int) -> None:
         conversation = await self._store.conversation(name.replace(" ", "-"))
@@ -183,12 +179,14 @@ async def measure(stores: Sequence[Store], plan: Plan) -> dict[str, Figures]:
     Returns:
         The figures of each store, by its name.
     """
+    alias = stores[0].alias
     figures = {store.name: Figures() for store in stores}
     operations = {}
     for store in stores:
         await store.start()
         operations[store.name] = made = Operations(store, plan)
         figures[store.name].size = await made.fill()
+    settle(alias)
     # What was filled stays; collecting it again and again would be measured too.
     gc.collect()
     gc.freeze()

@@ -80,7 +80,7 @@ def _figures(plan: Plan, measured: Measured) -> Iterator[str]:
     }
     raw = next(iter(measured.values()))
     sized = raw.size is not None
-    heads = ["store", *columns.values(), "50 concurrent (messages/s)"]
+    heads = ["store", *columns.values(), f"{plan.concurrent} concurrent (messages/s)"]
     heads += ["bytes per message"] if sized else []
     yield _row(heads)
     yield _row(["---"] + ["---:"] * (len(heads) - 1))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession
-
 from benchmarks.messages import Message
+from django_agent_sessions.adapters.openai_agents import DjangoSession
 
 from .interface import Conversation
 from .ours_store import Ours

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.messages import Message
 from django_agent_sessions.models import SessionMessage
@@ -18,7 +18,7 @@ DIALECT = "openai"
 class Ours(Store):
     """A store of the app; its messages are in one table whoever wrote them."""
 
-    packages = ("django",)
+    packages: ClassVar[tuple[str, ...]] = ("django",)
 
     def __init__(self, alias: str) -> None:
         super().__init__(alias)
