@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 
 from strands import Agent
 from strands.agent.state import AgentState as StrandsAgentState
+from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
 from strands.hooks.events import (
     AfterInvocationEvent,
     AfterMultiAgentInvocationEvent,
@@ -161,6 +162,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         registry.add_callback(MessageAddedEvent, self._on_message_added)
         registry.add_callback(MessageUpdatedEvent, self._on_message_updated)
         registry.add_callback(AfterInvocationEvent, self._on_run_ended)
+        registry.add_callback(BidiResponseStopEvent, self._on_run_ended)
+        registry.add_callback(BidiAgentStopEvent, self._on_run_ended)
         registry.add_callback(MultiAgentInitializedEvent, self._on_multi_agent_initialized)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_multi_agent_ended)
@@ -282,7 +285,9 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         await self._arun(functools.partial(self._update, event.message, event.agent))
 
-    async def _on_run_ended(self, event: AfterInvocationEvent) -> None:
+    async def _on_run_ended(
+        self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent
+    ) -> None:
         agent = event.agent
         conversation = self._conversation(agent)
         if conversation.has_news(agent):
@@ -543,7 +548,11 @@ def _restore(
     for position, message, _ in restored:
         conversation.remember(position, tracked(message))
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
-        conversation.run_id = _interrupted_run(restored) or conversation.run_id
+        interrupted = _interrupted_run(restored)
+        if interrupted is not None:
+            conversation.run_id = interrupted
+            # It goes on where it stopped, whatever was said meanwhile.
+            restored = sorted(restored, key=lambda row: row[2] == interrupted)
     if not (isinstance(agent, Agent) and agent.model.stateful):
         # Pinned messages stand before a summary, as the conversation manager left them.
         tail = record.data.window["tail"] if record.data.window else 0

@@ -1,0 +1,106 @@
+"""Human in the loop: asked in one process, answered in another."""
+
+from __future__ import annotations
+
+import pytest
+from strands.agent import AgentResult
+from strands.hooks import BeforeToolCallEvent
+from strands.types.interrupt import InterruptResponseContent
+
+from django_agent_sessions.models import Session, SessionAgent
+
+from .agents import build, expect_real, requests, stored, texts
+from .scripted import call
+from .test_orchestrators import elsewhere
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WHOLE = ["Delete it", "call approve", "result delete: yes", "It is done."]
+
+
+def yes_to(result: AgentResult) -> list[InterruptResponseContent]:
+    """The answer of a person to what an agent asked."""
+    assert result.interrupts
+    return [
+        {"interruptResponse": {"interruptId": interrupt.id, "response": "yes"}}
+        for interrupt in result.interrupts
+    ]
+
+
+def test_a_tool_that_asks_is_answered_in_another_process():
+    asked = elsewhere("ask")
+    assert asked["stop"] == "interrupt"
+    assert texts(stored()) == ["Delete it", "call approve"]
+
+    answered = elsewhere("answer", asked["interrupts"][0], "yes")
+
+    assert answered["stop"] == "end_turn"
+    assert answered["requests"] == [WHOLE[:3]]
+    assert texts(stored()) == answered["stored"] == WHOLE
+    again = build("Fine.")
+    expect_real(again.messages)
+    again("How are you?")
+    assert texts(requests(again)[0]) == [*WHOLE, "How are you?"]
+    session = Session.objects.get()
+    assert (session.message_count, session.input_tokens) == (6, 30)
+    assert SessionAgent.objects.get().internal_state["interrupt_state"]["activated"] is False
+
+
+def test_a_hook_that_asks_is_answered_by_another_agent():
+    def guard(event: BeforeToolCallEvent) -> None:
+        if event.interrupt("sure", reason="it is a sum") != "yes":
+            event.cancel_tool = "not approved"
+
+    first = build(call("add", a=1, b=2))
+    first.add_hook(guard, BeforeToolCallEvent)
+    result = first("1 + 2?")
+    assert result.stop_reason == "interrupt"
+    second = build("Three.")
+    second.add_hook(guard, BeforeToolCallEvent)
+
+    second(yes_to(result))
+
+    assert texts(stored()) == ["1 + 2?", "call add", "result 3", "Three."]
+    assert build().messages == second.messages
+    assert build().state.get() == {"sums": 1}
+
+
+def test_one_tool_asks_and_the_other_was_done_already():
+    first = build([call("add", a=1, b=2), call("approve", what="delete")])
+    result = first("Do both")
+    second = build("Both are done.")
+
+    second(yes_to(result))
+
+    assert texts(stored()) == [
+        "Do both",
+        "call add call approve",
+        "result 3 result delete: yes",
+        "Both are done.",
+    ]
+    assert build().state.get() == {"sums": 1}
+    expect_real(build().messages)
+
+
+def test_another_run_between_the_question_and_the_answer():
+    bystander = build("I am fine.")
+    asked = elsewhere("ask")
+    bystander("How are you?")
+    assert texts(stored()) == ["Delete it", "call approve", "How are you?", "I am fine."]
+
+    answered = elsewhere("answer", asked["interrupts"][0], "yes")
+
+    # What belongs together stands together, wherever it is stored.
+    assert answered["requests"] == [["How are you?", "I am fine.", *WHOLE[:3]]]
+    again = build()
+    assert texts(again.messages) == [*WHOLE, "How are you?", "I am fine."]
+    expect_real(again.messages)
+
+
+def test_a_question_may_stay_unanswered():
+    elsewhere("ask")
+
+    with pytest.raises(TypeError, match="interruptResponse"):
+        build()("Something else")
+
+    assert texts(stored()) == ["Delete it", "call approve"]
