@@ -1,0 +1,70 @@
+"""The examples on the page of this adapter run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from agents import Runner
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.models import Session
+
+from .scripted import call
+from .team import assistant, stored, texts
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    # Runner.run_sync asks for it.
+    pytest.mark.filterwarnings("ignore:'asyncio.get_event_loop_policy':DeprecationWarning"),
+]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "adapters" / "openai-agents.md"
+
+
+@pytest.fixture(scope="module")
+def page() -> SimpleNamespace:
+    """What the examples define, each of them run after the ones above it."""
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(block, namespace)  # noqa: S102 - our own page
+    return SimpleNamespace(**namespace)
+
+
+def test_a_chat(page, ada):
+    request = SimpleNamespace(user=ada)
+    assert asyncio.run(page.chat(request, assistant(), "s", "Hello")) == "You said: Hello"
+
+    context = SimpleNamespace(user=ada)
+    assert asyncio.run(page.chat_as(context, assistant("Hi."), "s", "And again")) == "Hi."
+    assert texts(stored()) == ["Hello", "You said: Hello", "And again", "Hi."]
+    assert Session.objects.get().owner_id == ada.pk
+
+
+def test_a_chat_in_a_transaction(page, thread_loop):
+    agent = assistant(call("register", name="ada"), "Done.")
+    assert page.chat_or_nothing(agent, "s", "Register ada") == "Done."
+
+    with pytest.raises(LookupError):
+        page.chat_or_nothing(assistant(call("add", a=1, b=1), LookupError()), "s", "1 + 1?")
+    assert len(stored()) == 4
+
+
+def test_an_approval(page):
+    agent = assistant(call("pay", amount=3), "Paid.")
+    waiting = asyncio.run(Runner.run(agent, "Pay 3", session=DjangoSession("s")))
+    state = waiting.to_state().to_string()
+
+    assert asyncio.run(page.approve(agent, "s", state)) == "Paid."
+    assert texts(stored())[2:] == ["output paid 3", "Paid."]
+
+
+def test_a_redaction(page):
+    asyncio.run(Runner.run(assistant("1234 5678"), "My card?", session=DjangoSession("s")))
+    asyncio.run(page.forget_card_number("s"))
+
+    assert texts(stored()) == ["My card?", "[removed]"]
