@@ -46,10 +46,11 @@ def test_a_guardrail_leaves_the_original_nowhere():
 
 
 def test_a_guardrail_on_a_tool_result_keeps_the_pair():
-    agent = build(call("add", a="plantedsecret", b=""), Redact("[gone]"))
+    agent = build(call("add", a=41414140, b=1), Redact("[gone]"))
     agent("Add them")
 
     assert texts(stored())[2] == "result [gone]"
+    expect_nowhere("41414141")
     assert build().messages == agent.messages
 
 
@@ -233,3 +234,17 @@ def test_a_redaction_in_a_hook_after_the_run_is_complete():
 
 def _message(text: str) -> Message:
     return {"role": "user", "content": [{"text": text}]}
+
+
+def test_a_result_that_waited_for_a_persons_answer_is_forgotten_too():
+    first = build([call("add", a=41414140, b=1), call("approve", what="delete")])
+    result = first("Do both")
+    assert result.interrupts
+    second = build(Redact("[gone]"))
+
+    second([{"interruptResponse": {"interruptId": result.interrupts[0].id, "response": "yes"}}])
+
+    assert texts(stored())[2] == "result [gone] result [gone]"
+    assert columns_holding("41414141") == []
+    assert files_holding("41414141") == []
+    assert build().messages == second.messages
