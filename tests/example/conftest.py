@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from agents import set_tracing_disabled
 
 from example_project import settings as example
 from example_project.chat import model_choice
 
 REAL_MODELS = ("OPENAI_API_KEY", "OLLAMA_HOST", *model_choice.AWS_CREDENTIALS)
+
+# Nothing that a test says shall leave this machine.
+set_tracing_disabled(True)
 
 _NAMES = (
     "INSTALLED_APPS",

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from example_project.chat.demo.steps import SECRET
-
 from tests.processes import ROOT
 
 from .conftest import REAL_MODELS
