@@ -310,11 +310,12 @@ _FRAME = frozenset({*_TIES, "id", "status"})
 
 
 def _at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRecord | None:
-    if position >= 0:
-        return store.read_message(agent, position)
-    latest = store.latest(agent, -position)
+    # By its place and not by its id, of which an append that met a removal may leave some out.
+    forwards = position >= 0
+    count = position + 1 if forwards else -position
+    found = store.messages(agent, limit=count) if forwards else store.latest(agent, count)
     # Fewer if the conversation is shorter, or an item among them is corrupt: never guess.
-    return latest[0] if len(latest) == -position else None
+    return found[-1 if forwards else 0] if len(found) == count else None
 
 
 def _redacted(found: MessageRecord, replacement: Any) -> Any:
