@@ -271,38 +271,51 @@ def _find_lender(using: str) -> _Lender | CurrentThreadExecutor | None:
     ):
         # Nobody has a transaction open: the common case looks at no stack.
         return None
-    frames = sys._current_frames()
     thread: int | None = threading.get_ident()
     seen: set[int] = set()
     while thread is not None:
         connection = _open_connections.get((thread, using))
         if connection is not None and _in_transaction(connection):
             return _Lender(connection)
-        if (executor := _asgiref_lender(thread, using, frames)) is not None:
+        if (executor := _asgiref_lender(thread, using)) is not None:
             return executor
         seen.add(thread)
-        thread = _waiter_of(thread, frames, seen)
+        thread = _waiter_of(thread, seen)
     return None
 
 
-def _waiter_of(thread: int, frames: dict[int, FrameType], seen: set[int]) -> int | None:
+# A frame that is held keeps its variables alive, and whoever drops it finalizes them: in another
+# thread than their own, where mysqlclient locks a connection that its thread is using. So no frame
+# of another thread is held for longer than a look takes.
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    return sys._getframe() if thread == threading.get_ident() else sys._current_frames().get(thread)
+
+
+def _waiter_of(thread: int, seen: set[int]) -> int | None:
     """Finds the thread that provably waits for this one."""
-    works_for = _executor_of(frames.get(thread))
+    works_for = _executor_of(_frame_of(thread))
     if works_for is None:
         return None
     waiting = {
         ident: executor
-        for ident, frame in frames.items()
+        for ident, frame in sys._current_frames().items()
         if ident not in seen and (executor := _waited_for_by(frame)) is not None
     }
     for ident, executor in waiting.items():
         if executor is works_for:
             return ident
     # A loop's default threads count with the loop's own, because asyncio.run joins them.
-    for frame in frames.values() if waiting else ():
-        if getattr(_loop_in(frame), "_default_executor", None) is works_for:
-            loop_works_for = _executor_of(frame)
-            return next((i for i, executor in waiting.items() if executor is loop_works_for), None)
+    if waiting and (loop_works_for := _executor_of_loop_with(works_for)) is not None:
+        return next((i for i, executor in waiting.items() if executor is loop_works_for), None)
+    return None
+
+
+def _executor_of_loop_with(default_executor: object) -> object:
+    for frame in sys._current_frames().values():
+        if getattr(_loop_in(frame), "_default_executor", None) is default_executor:
+            return _executor_of(frame)
     return None
 
 
@@ -328,12 +341,10 @@ def _executor_of(frame: FrameType | None) -> object:
     return None
 
 
-def _asgiref_lender(
-    thread: int, using: str, frames: dict[int, FrameType]
-) -> CurrentThreadExecutor | None:
+def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
     """Finds who waits in ``async_to_sync`` for the loop that runs in this thread."""
     here = thread == threading.get_ident()
-    loop = _running_loop() if here else _loop_in(frames.get(thread))
+    loop = _running_loop() if here else _loop_in(_frame_of(thread))
     if loop is None:
         return None
     candidates = [AsyncToSync.loop_thread_executors.get(loop)]
@@ -349,7 +360,7 @@ def _asgiref_lender(
         if (
             connection is not None
             and _in_transaction(connection)
-            and _waits_in_async_to_sync(frames.get(waiting), executor, loop)
+            and _waits_in_async_to_sync(_frame_of(waiting), executor, loop)
         ):
             return executor
     return None
