@@ -5,9 +5,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.db import connections
 
+from django_agent_sessions.models import Session
+
 from .chats import NAMES, SDK, sdk_named
+
+
+@pytest.fixture
+def committed(django_db_setup, django_db_blocker):
+    """The database as it is outside of tests: what is committed stays, until the test's end.
+
+    The rows are deleted then, because a flush of PostgreSQL takes longer than most tests here.
+    """
+    with django_db_blocker.unblock():
+        yield
+        Session.objects.all().delete()
+        get_user_model().objects.all().delete()
+        connections.close_all()
 
 
 @pytest.fixture(params=NAMES)
