@@ -445,17 +445,32 @@ def _outcome(future: Future[R], pool: WorkerPool | None = None) -> R:
 
 async def _settle(future: Future[R]) -> R:
     """Awaits a future; a cancellation is passed on only when the outcome is there."""
-    outcome = asyncio.wrap_future(future)
+    loop = asyncio.get_running_loop()
     cancelled: asyncio.CancelledError | None = None
-    while not outcome.done():
+    while not future.done():
+        # Not asyncio.wrap_future, which would pass the cancellation on, and takes longer.
+        arrived = loop.create_future()
+        future.add_done_callback(functools.partial(_announce, loop, arrived))
         try:
-            await asyncio.wait({outcome})
+            await arrived
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        outcome.exception()  # Seen, so that asyncio does not report it as never retrieved.
         raise cancelled
-    return outcome.result()
+    return future.result()
+
+
+def _announce(
+    loop: asyncio.AbstractEventLoop, arrived: asyncio.Future[None], future: Future[Any]
+) -> None:
+    # A loop that was closed meanwhile has nobody left to tell.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(_arrive, arrived)
+
+
+def _arrive(arrived: asyncio.Future[None]) -> None:
+    if not arrived.done():
+        arrived.set_result(None)
 
 
 def _on_own_connection(using: str, function: Callable[[], R]) -> R:

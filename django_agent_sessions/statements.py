@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from . import prepared
 from .models import Session, SessionAgent, SessionMessage
 
 MOST_ROWS = 200
@@ -75,11 +76,12 @@ def append(
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
     parameters += [agent_value, branch, agent_value]
     parameters += [value for value in (epoch, expected) if value is not None]
+    if len(rows) == 1 and (found := prepared.fetch(connection, sql, parameters)) is not None:
+        return found[0][0] if found else None
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         if returning:
-            found = [position for (position,) in cursor.fetchall()]
-            return min(found) if found else None
+            return min((position for (position,) in cursor.fetchall()), default=None)
         if not cursor.rowcount:
             return None
         # MySQL alone cannot answer with the row it wrote.
@@ -113,6 +115,40 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[bool, Any]:
     return (False, None) if found is None else (True, found[0])
 
 
+def contents(
+    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
+) -> list[tuple[int, str]]:
+    """Reads what was said, redacted where it was redacted.
+
+    The ORM can say this too, but takes longer to say it than the database to answer.
+
+    Args:
+        using: The alias of the database.
+        agent: Primary key of the agent.
+        branch: The branch of the conversation.
+        latest: Only that many of the last ones, backwards; None reads all, in order.
+
+    Returns:
+        Position and payload's text of each message.
+    """
+    connection = connections[using]
+    sql = (
+        "SELECT {message_id}, COALESCE({redact_message}, {message}) FROM {messages} "
+        "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
+    )
+    parameters = [_messages.get_field("agent").get_db_prep_save(agent, connection), branch]
+    if latest is not None:
+        sql += " DESC LIMIT %s"
+        parameters.append(latest)
+    sql = _quoted(connection, sql)
+    found = prepared.fetch(connection, sql, parameters)
+    if found is None:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            found = cursor.fetchall()
+    return found
+
+
 # Making the text costs as much as running it, and there are few shapes of it.
 _append_statements: dict[tuple[str, int, int, bool, bool], str] = {}
 
@@ -127,18 +163,15 @@ def _append_sql(
 ) -> str:
     quote = connection.ops.quote_name
     names = [f"c{index}" for index in range(len(ROW_FIELDS))]
-    # Without a type, PostgreSQL takes a bare NULL or text for text.
-    types = [_cast(vendor, field.cast_db_type(connection)) for field in ROW_FIELDS]
-    first = ", ".join(
-        ["%s AS p", *(f"%s{cast} AS {name}" for name, cast in zip(names, types, strict=True))]
-    )
-    other = ", ".join(["%s", *(f"%s{cast}" for cast in types)])
-    given = " UNION ALL ".join([f"SELECT {first}", *[f"SELECT {other}"] * (rows - 1)])
+    given = _given(vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS])
     columns = [quote(_column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
-            f" AND s.{quote('redaction_epoch')} = %s" if epoch else "",
+            f" AND (SELECT s.{quote('redaction_epoch')} FROM {quote(Session._meta.db_table)} s "
+            f"WHERE s.{quote('id')} = a.{quote('session_id')}) = %s"
+            if epoch
+            else "",
             " AND n.next = %s" if expected else "",
         ]
     )
@@ -151,17 +184,31 @@ def _append_sql(
     )
     return (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
-        f"SELECT {', '.join(f'r.{name}' for name in names)}, s.{quote('id')}, a.{quote('id')}, "
-        f"{branch:d}, n.next + r.p, 0 "
+        f"SELECT {', '.join(f'r.{name}' for name in names)}, "
+        f"a.{quote('session_id')}, a.{quote('id')}, {branch:d}, n.next + r.p, 0 "
         f"FROM ({given}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "
         f"AND m.{quote('branch')} = %s ORDER BY m.{quote('message_id')} DESC LIMIT 1), 0) "
         f"AS next) n "
         f"CROSS JOIN {quote(SessionAgent._meta.db_table)} a "
-        f"JOIN {quote(Session._meta.db_table)} s ON s.{quote('id')} = a.{quote('session_id')} "
         f"WHERE a.{quote('id')} = %s{conditions}{conflict}{returning}"
     )
+
+
+def _given(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
+    """Writes a table of parameters: the place of each row in the batch, and its values."""
+    names = ["p", *names]
+    if vendor != "postgresql":
+        first = ", ".join(f"%s AS {name}" for name in names)
+        other = ", ".join(["%s"] * len(names))
+        return " UNION ALL ".join([f"SELECT {first}", *[f"SELECT {other}"] * (rows - 1)])
+    # Without a type, PostgreSQL takes a bare NULL or text for text.
+    first = ", ".join(f"%s::{type_}" for type_ in ["integer", *types])
+    # Of a union, PostgreSQL would plan each part.
+    other = ", ".join(["%s"] * len(names))
+    values = ", ".join([f"({first})", *[f"({other})"] * (rows - 1)])
+    return f"SELECT * FROM (VALUES {values}) v ({', '.join(names)})"
 
 
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
@@ -191,10 +238,6 @@ def _quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
 
 def _column(field: models.Field[Any, Any]) -> str:
     return str(field.column)
-
-
-def _cast(vendor: str, db_type: str | None) -> str:
-    return f"::{db_type}" if vendor == "postgresql" else ""
 
 
 def _vendor(connection: BaseDatabaseWrapper) -> str:

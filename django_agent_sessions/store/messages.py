@@ -171,7 +171,13 @@ class MessageStore(MessageReader, SessionsStore):
         )
 
     def update_message(
-        self, agent: AgentRecord, message_id: int, message: Any, *, epoch: int | None = None
+        self,
+        agent: AgentRecord,
+        message_id: int,
+        message: Any,
+        *,
+        epoch: int | None = None,
+        key: UUID | None = None,
     ) -> None:
         """Replaces a message.
 
@@ -181,6 +187,7 @@ class MessageStore(MessageReader, SessionsStore):
             message: The new payload.
             epoch: Write only if the session's redaction epoch is still this one: whoever makes
                 the payload from an older one must not bring back what was redacted.
+            key: Write only if the row at this position has this primary key.
 
         Raises:
             SessionNotFoundError: There is no message at this position.
@@ -197,6 +204,8 @@ class MessageStore(MessageReader, SessionsStore):
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
                     raise StaleSessionError(f"{what}: something was redacted; read it again")
                 found = self._messages(agent).filter(message_id=message_id)
+                if key is not None:
+                    found = found.filter(pk=key)
                 if epoch is None:
                     found = found.filter(redacted_at__isnull=True)
                 return found.update(
@@ -215,12 +224,20 @@ class MessageStore(MessageReader, SessionsStore):
             raise SessionNotFoundError(f"{what}: there is no such message")
 
     async def aupdate_message(
-        self, agent: AgentRecord, message_id: int, message: Any, *, epoch: int | None = None
+        self,
+        agent: AgentRecord,
+        message_id: int,
+        message: Any,
+        *,
+        epoch: int | None = None,
+        key: UUID | None = None,
     ) -> None:
         """Does what :meth:`update_message` does."""
-        await self._arun(self.update_message, agent, message_id, message, epoch=epoch)
+        await self._arun(self.update_message, agent, message_id, message, epoch=epoch, key=key)
 
-    def redact_message(self, agent: AgentRecord, message_id: int, redacted: Any) -> int:
+    def redact_message(
+        self, agent: AgentRecord, message_id: int, redacted: Any, *, key: UUID | None = None
+    ) -> int:
         """Overwrites a message by its redacted version; the original is gone for good.
 
         On SQLite the free pages and the write-ahead log are overwritten too.
@@ -229,6 +246,7 @@ class MessageStore(MessageReader, SessionsStore):
             agent: The agent whose conversation it is.
             message_id: Its position.
             redacted: What to keep in its place.
+            key: Redact only if the row at this position has this primary key.
 
         Returns:
             The session's new redaction epoch.
@@ -247,6 +265,8 @@ class MessageStore(MessageReader, SessionsStore):
                 sessions = Session.objects.using(self.using).filter(pk=agent.session)
                 sessions.update(redaction_epoch=F("redaction_epoch") + 1, updated_at=row.created_at)
                 found = self._messages(agent).filter(message_id=message_id)
+                if key is not None:
+                    found = found.filter(pk=key)
                 if not found.update(
                     message=redacted,
                     redact_message=redacted,
@@ -259,9 +279,11 @@ class MessageStore(MessageReader, SessionsStore):
 
         return write(self.using, redact, what=what)
 
-    async def aredact_message(self, agent: AgentRecord, message_id: int, redacted: Any) -> int:
+    async def aredact_message(
+        self, agent: AgentRecord, message_id: int, redacted: Any, *, key: UUID | None = None
+    ) -> int:
         """Does what :meth:`redact_message` does."""
-        return await self._arun(self.redact_message, agent, message_id, redacted)
+        return await self._arun(self.redact_message, agent, message_id, redacted, key=key)
 
     def pop(self, agent: AgentRecord) -> Any | None:
         """Takes the last message away.
@@ -402,8 +424,7 @@ class MessageStore(MessageReader, SessionsStore):
         return there
 
     def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
-        found = SessionMessage.objects.using(self.using).filter(pk__in=[row.id for row in rows])
-        return dict(found.values_list("pk", "message_id"))
+        return self.positions([row.id for row in rows])
 
     def _explain(
         self, agent: AgentRecord, what: str, expected: int | None, epoch: int | None

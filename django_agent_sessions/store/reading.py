@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, TextField
 from django.db.models.functions import Coalesce
 
-from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions import statements
+from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.querysets import MessageQuerySet
 from django_agent_sessions.records import AgentRecord, MessageRecord
@@ -105,14 +107,14 @@ class MessageReader(StorePart):
             The payloads in order. Corrupt ones are left out and reported; ``latest`` counts the
             others.
         """
-        contents = self._messages(agent).values_list("message_id", _CONTENT)
         if latest is None:
-            return [row[1] for row in _sound(agent, contents)]
+            everything = statements.contents(self.using, agent.id)
+            return [payload for _, payload in _decoded(agent, everything)]
         found: list[Any] = []
         wanted = latest
         while wanted > 0:
-            rows = list(contents.order_by("-message_id")[:wanted])
-            found = [row[1] for row in _sound(agent, rows)]
+            rows = statements.contents(self.using, agent.id, latest=wanted)
+            found = [payload for _, payload in _decoded(agent, rows)]
             if len(found) >= latest or len(rows) < wanted:
                 break
             # Corrupt rows are among the last ones: look further back.
@@ -152,27 +154,44 @@ class MessageReader(StorePart):
             if run_id is not None:
                 started.setdefault(run_id, message_id)
         rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
-        return list(_sound(agent, rows))
+        return [(row[0], payload, row[2]) for row, payload in _decoded(agent, rows)]
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Does what :meth:`restore` does."""
         return await self._arun(self.restore, agent, offset=offset)
 
+    def positions(self, keys: Collection[UUID]) -> dict[UUID, int]:
+        """Finds out which rows are there, and where.
+
+        Args:
+            keys: Primary keys of messages.
+
+        Returns:
+            The position of each that is there.
+        """
+        found = SessionMessage.objects.using(self.using).filter(pk__in=list(keys))
+        return dict(found.values_list("pk", "message_id"))
+
+    async def apositions(self, keys: Collection[UUID]) -> dict[UUID, int]:
+        """Does what :meth:`positions` does."""
+        return await self._arun(self.positions, keys)
+
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
         return SessionMessage.objects.using(self.using).conversation(agent.id)
 
 
-_R = TypeVar("_R", bound=tuple[Any, ...])
+# As text, because decoding each value by the field would take half as long again.
+_CONTENT = Coalesce("redact_message", "message", output_field=TextField())
 
-_CONTENT = Coalesce("redact_message", "message")
 
-
-def _sound(agent: AgentRecord, rows: Iterable[_R]) -> Iterator[_R]:
+def _decoded(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
+    """Reads the content of rows that start with position and content; leaves out corrupt ones."""
     for row in rows:
-        if isinstance(row[1], CorruptPayload):
+        payload = read(row[1])
+        if isinstance(payload, CorruptPayload):
             _report(agent, row[0])
         else:
-            yield row
+            yield row, payload
 
 
 def _readable(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:

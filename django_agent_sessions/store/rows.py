@@ -10,11 +10,15 @@ from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions import payloads, statements, transcripts
+from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import MessageRecord, NewMessage, Usage
 
 _ROLE_LENGTH = 32
 _MOST_TOKENS = 2**40
 _PART_SIZE = 2 * 1024 * 1024
+
+_key = SessionMessage._meta.get_field("id")
+_created_at = SessionMessage._meta.get_field("created_at")
 
 
 class Row:
@@ -67,25 +71,25 @@ class Row:
     def values(self, using: str) -> list[Any]:
         """The database values of the row, as :func:`statements.append` takes them."""
         summary = self._summary
+        connection = connections[using]
+        created_at = _created_at.get_db_prep_save(self.created_at, connection)
+        # Most rows are as old as their last change, and text and figures are as the driver takes
+        # them: of a batch, the adaptation would take longer than the statement.
         columns = {
-            "id": self.id,
-            "run_id": self.run_id,
-            "revision": 0,
+            "id": _key.get_db_prep_save(self.id, connection),
+            "run_id": _key.get_db_prep_save(self.run_id, connection) if self.run_id else None,
+            "message": self._payload,
             "role": summary.role[:_ROLE_LENGTH],
             "text": summary.text,
             "input_tokens": _figure(summary.input_tokens),
             "output_tokens": _figure(summary.output_tokens),
             "latency_ms": _figure(summary.latency_ms),
-            "created_at": self.created_at,
-            "updated_at": self.updated_at,
+            "created_at": created_at,
+            "updated_at": created_at
+            if self.updated_at is self.created_at
+            else _created_at.get_db_prep_save(self.updated_at, connection),
         }
-        connection = connections[using]
-        return [
-            self._payload
-            if field.name == "message"
-            else field.get_db_prep_save(columns.get(field.name), connection)
-            for field in statements.ROW_FIELDS
-        ]
+        return [columns[field.name] for field in statements.ROW_FIELDS]
 
     def record(self, message_id: int) -> MessageRecord:
         """The message as it was written."""

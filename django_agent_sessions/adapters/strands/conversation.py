@@ -6,7 +6,7 @@ import copy
 import gc
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -31,16 +31,18 @@ class Stored:
         message: The very dict that the agent holds, or held.
         content: Its blocks when it was stored, to recognise a message that grew.
         pinned: Whether it was pinned when it was stored.
+        key: Primary key of its row, if this process wrote it.
     """
 
     position: int
     message: Message
     content: list[Any]
     pinned: bool
+    key: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Fingerprint:
+class Fingerprint:
     """What of an agent's state is in the database, as far as a comparison needs it."""
 
     state: Any
@@ -60,6 +62,9 @@ class Conversation:
         unwritten: Messages that the agent has and the database not, because a write failed.
         unsure: Whether some of them may be in the database all the same.
         spent: What has not been added to the session's counters yet.
+        provisional: Rows that were written in a caller's transaction, and may be rolled back.
+        doubtful: Whether what was written in a transaction has to be looked for before it is
+            built on: another run has begun since.
         lock: Held while the conversation is written: a bidirectional agent replaces one message
             while it adds another.
     """
@@ -70,11 +75,13 @@ class Conversation:
     unwritten: list[NewMessage] = field(default_factory=list)
     unsure: bool = False
     spent: Usage = field(default_factory=Usage)
+    provisional: set[UUID] = field(default_factory=set)
+    doubtful: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _stored: dict[str, Stored] = field(default_factory=dict)
     _repeated: list[Stored] = field(default_factory=list)
     _latest: Stored | None = None
-    _synced: _Fingerprint | None = None
+    _synced: Fingerprint | None = None
     _window: Any = None
 
     def is_held_by_another(self, agent: LocalAgent) -> bool:
@@ -96,9 +103,10 @@ class Conversation:
         """The last message that this process stored or restored."""
         return self._latest
 
-    def remember(self, position: int, message: Message) -> None:
+    def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
         """Notes that a message of the agent is in the database."""
-        stored = Stored(position, message, list(message["content"]), _is_pinned(message))
+        content = list(message["content"])
+        stored = Stored(position, message, content, _is_pinned(message), key)
         before = self._stored.get(message["tracking_id"])
         if before is not None and before.position != position:
             self._repeated.append(before)
@@ -109,7 +117,14 @@ class Conversation:
     def remember_written(self, records: Iterable[MessageRecord]) -> None:
         """Notes what an append returned."""
         for record in records:
-            self.remember(record.message_id, cast(Message, record.message))
+            self.remember(record.message_id, cast(Message, record.message), record.id)
+
+    def forget(self, keys: Collection[UUID]) -> None:
+        """Notes that rows were rolled back, and the agent's state perhaps with them."""
+        self._stored = {k: s for k, s in self._stored.items() if s.key not in keys}
+        self._repeated = [stored for stored in self._repeated if stored.key not in keys]
+        self._latest = max(self.all_stored(), key=lambda s: s.position, default=None)
+        self._synced = None
 
     def grown(self, message: Message) -> Stored | None:
         """Finds the message that this one continues.
@@ -171,29 +186,31 @@ class Conversation:
         yield from self._stored.values()
         yield from self._repeated
 
-    def mark_synced(self, agent: LocalAgent) -> None:
-        """Notes that the agent's state is in the database."""
-        self._synced = _fingerprint(agent)
+    def mark_synced(self, fingerprint: Fingerprint) -> None:
+        """Notes that the agent's state of this fingerprint is in the database."""
+        self._synced = fingerprint
 
-    def unsynced(self, agent: LocalAgent) -> AgentState | None:
+    def unsynced(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
         """Makes the state to write.
 
         Returns:
-            The agent's state; None if it is in the database as it is.
+            The agent's state and its fingerprint, for :meth:`mark_synced` when it is written;
+            None if it is in the database as it is.
         """
-        current = _fingerprint(agent)
+        current = fingerprint(agent)
         if current == self._synced:
             return None
         synced = self._synced
         if synced is None or current.conversation_manager != synced.conversation_manager:
-            self._window = self._new_window(agent)
-        return formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
+            self._move_window(agent)
+        state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
+        return state, current
 
     def start_from(self, window: Any) -> None:
         """Takes over the window that an earlier process left."""
         self._window = window
 
-    def _new_window(self, agent: LocalAgent) -> Any:
+    def _move_window(self, agent: LocalAgent) -> None:
         """Describes which of the stored messages the agent still holds.
 
         What a conversation manager removed is not always the oldest: pinned messages stay. And
@@ -208,13 +225,12 @@ class Conversation:
             tail = max(tail, self._window["tail"])
             kept.update(p for p in self._window["kept"] if p not in removed)
         if tail == 0:
-            return None
-        kept.update(
-            stored.position
-            for tracking_id, stored in self._stored.items()
-            if tracking_id in held and stored.position < tail
-        )
-        return {"kept": sorted(kept), "tail": tail}
+            return
+        # What the agent let go is not needed any more, and may be large.
+        self._stored = {k: stored for k, stored in self._stored.items() if k in held}
+        self._repeated = [s for s in self._repeated if s.message["tracking_id"] in held]
+        kept.update(stored.position for stored in self.all_stored() if stored.position < tail)
+        self._window = {"kept": sorted(kept), "tail": tail}
 
 
 def tracked(message: Message) -> Message:
@@ -229,10 +245,11 @@ def _is_pinned(message: Message) -> bool:
     return custom.get("pinned") is True
 
 
-def _fingerprint(agent: LocalAgent) -> _Fingerprint:
+def fingerprint(agent: LocalAgent) -> Fingerprint:
+    """Takes what tells whether an agent's state moved."""
     if not isinstance(agent, Agent):
-        return _Fingerprint(_version(agent.state), None, None, None)
-    return _Fingerprint(
+        return Fingerprint(_version(agent.state), None, None, None)
+    return Fingerprint(
         state=_version(agent.state),
         interrupts=_version(agent._interrupt_state),
         conversation_manager=copy.deepcopy(agent.conversation_manager.get_state()),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import logging
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar, cast
 
+from django.db import connections
 from strands import Agent
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
@@ -41,8 +43,10 @@ from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord
 from django_agent_sessions.store import SessionStore
 
 from . import formats
-from .conversation import Conversation, Stored, tracked
+from .conversation import Conversation, Stored, fingerprint, tracked
 from .orchestrators import Orchestrators
+
+logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 _Restored = list[tuple[int, Any, Any]]
@@ -276,8 +280,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def _on_run_started(self, event: BeforeInvocationEvent) -> None:
         # An interrupted run goes on: its tool results belong behind its tool calls.
+        conversation = self._conversation(event.agent)
         if not event.agent._interrupt_state.activated:
-            self._conversation(event.agent).run_id = new_id()
+            conversation.run_id = new_id()
+        conversation.doubtful = bool(conversation.provisional)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         await self._arun(functools.partial(self._append, event.message, event.agent))
@@ -322,6 +328,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._loaded_agents = {
             record.agent_id: (record, self._messages_of(record))
             for record in self._store.list_agents(session)
+            if record.dialect == transcripts.STRANDS
         }
         self._orchestrators.load_ahead()
 
@@ -336,9 +343,19 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         return None
 
     def _messages_of(self, record: AgentRecord) -> _Restored:
+        _check_dialect(record)
         # Where no window is known, Strands' own count of removed messages is an offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
-        return self._store.restore(record, offset=removed)
+        restored = self._store.restore(record, offset=removed)
+        odd = [position for position, message, _ in restored if not _is_message(message)]
+        for position in odd:
+            logger.warning(
+                "message %d of agent %s (row %s) is none of Strands' and was left out",
+                position,
+                record.agent_id,
+                record.id,
+            )
+        return [row for row in restored if row[0] not in odd] if odd else restored
 
     def _append(self, message: Message, agent: LocalAgent) -> None:
         conversation = self._conversation(agent)
@@ -367,19 +384,24 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     def _replace(self, conversation: Conversation, stored: Stored, message: Message) -> None:
         row = _row_of(conversation)
         try:
-            self._store.update_message(row, stored.position, message, epoch=self._epoch)
+            self._store.update_message(
+                row, stored.position, message, epoch=self._epoch, key=stored.key
+            )
         except StaleSessionError:
             self._reload()
             if stored.message["content"] != stored.content:
                 # It was redacted by somebody else; what grew behind it stays.
                 grown = message["content"][len(stored.content) :]
                 message["content"] = [*stored.message["content"], *grown]
-            self._store.update_message(row, stored.position, message, epoch=self._epoch)
-        conversation.remember(stored.position, message)
+            self._store.update_message(
+                row, stored.position, message, epoch=self._epoch, key=stored.key
+            )
+        conversation.remember(stored.position, message, stored.key)
 
     def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Writes what of an agent is not in the database: its row, messages and state."""
         with conversation.lock:
+            self._drop_rolled_back(conversation)
             try:
                 self._write_at(conversation, agent, self._epoch)
             except StaleSessionError:
@@ -388,18 +410,23 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
         if conversation.record is None:
-            conversation.record = self._store.open_agent(
+            # The agent's loop goes on meanwhile: what it changes then is still to be written.
+            current = fingerprint(agent)
+            record = self._store.open_agent(
                 self._open(),
                 agent.agent_id,
                 dialect=transcripts.STRANDS,
                 data=formats.agent_state(SessionAgent.from_agent(agent)),
             )
-            conversation.mark_synced(agent)
+            _check_dialect(record)
+            conversation.record = record
+            conversation.mark_synced(current)
         if conversation.unwritten:
             self._write_messages(conversation, conversation.record, epoch)
-        if (state := conversation.unsynced(agent)) is not None:
+        if (news := conversation.unsynced(agent)) is not None:
+            state, current = news
             self._store.update_agent(conversation.record, state, epoch=epoch)
-            conversation.mark_synced(agent)
+            conversation.mark_synced(current)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
         new = conversation.unwritten
@@ -432,7 +459,28 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation.unwritten = []
         conversation.unsure = False
         conversation.remember_written(written)
+        if connections[self._store.using].in_atomic_block:
+            conversation.provisional.update(record.id for record in written)
         conversation.spent += _spent(new)
+
+    def _drop_rolled_back(self, conversation: Conversation) -> None:
+        """Forgets what was written in a transaction that was rolled back.
+
+        An agent that is used again after that would else take another writer's message, at the
+        same position, for its own.
+        """
+        if not conversation.doubtful:
+            return
+        conversation.doubtful = False
+        there = self._store.positions(conversation.provisional)
+        gone = conversation.provisional - there.keys()
+        in_transaction = connections[self._store.using].in_atomic_block
+        conversation.provisional = set(there) if in_transaction else set()
+        if gone and conversation.record is not None:
+            conversation.forget(gone)
+            # The session and the agent may be gone with them.
+            self._session = None
+            conversation.record = self._store.read_agent(self._open(), conversation.record.agent_id)
 
     def _sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         self._write(conversation, agent)
@@ -451,8 +499,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             message = {k: v for k, v in found.content.items() if k != "metadata"}
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
-            self._store.update_message(row, stored.position, message, epoch=self._epoch)
-        conversation.remember(stored.position, stored.message)
+            self._store.update_message(
+                row, stored.position, message, epoch=self._epoch, key=stored.key
+            )
+        conversation.remember(stored.position, stored.message, stored.key)
 
     def _end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
         self._sync(conversation, agent)
@@ -463,6 +513,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     def _redact(self, redact_message: Message, agent: LocalAgent) -> None:
         conversation = self._conversation(agent)
         with conversation.lock:
+            self._drop_rolled_back(conversation)
             if conversation.unwritten:
                 # Its write failed: what will be written instead is the redacted version.
                 payload = conversation.unwritten[-1].payload
@@ -481,12 +532,14 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self, conversation: Conversation, stored: Stored, redact_message: Message
     ) -> None:
         redacted = _with_id_of(redact_message, stored.message)
-        epoch = self._store.redact_message(_row_of(conversation), stored.position, redacted)
+        epoch = self._store.redact_message(
+            _row_of(conversation), stored.position, redacted, key=stored.key
+        )
         # If somebody else redacted too, the next write has to find that out.
         if epoch == self._epoch + 1:
             self._epoch = epoch
         _forget(stored.message, redacted)
-        conversation.remember(stored.position, stored.message)
+        conversation.remember(stored.position, stored.message, stored.key)
 
     def _reload(self) -> None:
         """Reads again what was redacted, so that the agents forget it too."""
@@ -498,6 +551,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             contents = {
                 record.message_id: record.content
                 for record in self._store.messages(conversation.record)
+                if record.redact_message is not None
             }
             for stored in conversation.all_stored():
                 content = contents.get(stored.position)
@@ -520,6 +574,22 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     async def _arun(self, function: Callable[[], R]) -> R:
         return await bridge.run_async(function, using=self._store.using)
+
+
+def _check_dialect(record: AgentRecord) -> None:
+    if record.dialect != transcripts.STRANDS:
+        raise ConfigurationError(
+            f"agent {record.agent_id!r} holds messages of the format {record.dialect!r}, not of "
+            "Strands: use another session or agent_id"
+        )
+
+
+def _is_message(payload: Any) -> bool:
+    return (
+        isinstance(payload, dict)
+        and payload.get("role") in ("user", "assistant")
+        and isinstance(payload.get("content"), list)
+    )
 
 
 def _row_of(conversation: Conversation) -> AgentRecord:
@@ -559,7 +629,7 @@ def _restore(
         pinned = [message for position, message, _ in restored if position < tail]
         others = [message for position, message, _ in restored if position >= tail]
         agent.messages = _repaired([*pinned, *prepended, *others])
-    conversation.mark_synced(agent)
+    conversation.mark_synced(fingerprint(agent))
 
 
 def _repaired(messages: list[Message]) -> list[Message]:
