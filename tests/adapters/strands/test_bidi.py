@@ -17,12 +17,14 @@ from strands.bidi.types.events import (
     BidiTranscriptStartEvent,
     BidiTranscriptStopEvent,
 )
+from strands.types.content import Message
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import Session, SessionMessage
 
 from .agents import stored, texts
 from .tools import add
+from .traffic import watched
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -136,3 +138,23 @@ def test_a_tool_call_and_its_result():
     again = asyncio.run(run(BidiResponseStopEvent("end"), until="end"))
     assert again.state.get() == {"sums": 1}
     assert again.messages == agent.messages
+
+
+def test_a_placeholder_whose_write_failed_is_written_as_what_it_became():
+    async def main() -> list[Any]:
+        manager = await DjangoSessionManager.load("s")
+        agent = BidiAgent(model=ScriptedBidiModel(), session_manager=manager)
+        placeholder: Message = {"role": "user", "content": []}
+        with watched() as traffic:
+            traffic.failing = lambda sql: OSError("no") if sql.startswith("INSERT") else None
+            with pytest.raises(OSError, match="no"):
+                await agent._append_messages(placeholder)
+            traffic.failing = lambda sql: None
+            await agent._update_message({**placeholder, "content": [{"text": "Hello"}]})
+            await agent._append_messages({"role": "user", "content": [{"text": "And this"}]})
+        return agent.messages
+
+    messages = asyncio.run(main())
+
+    assert texts(stored()) == ["Hello", "And this"]
+    assert stored() == messages

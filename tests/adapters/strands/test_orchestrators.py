@@ -12,6 +12,7 @@ import pytest
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.testing.base import in_threads
 from tests import processes
 
 from .process import graph, orchestrator, outcome
@@ -121,6 +122,33 @@ def test_a_state_that_did_not_change_costs_no_statement():
         manager.sync_multi_agent(made)
 
         assert traffic.taken() == []
+
+
+def test_a_state_that_changed_is_written_by_a_sync():
+    made = graph()
+    made.state.execution_count = 7
+
+    made.session_manager.sync_multi_agent(made)
+
+    assert SessionMultiAgent.objects.get().state == made.serialize_state()
+    assert made.serialize_state()["execution_count"] == 7
+
+
+def test_two_processes_that_build_the_same_one_at_the_same_moment_share_it():
+    made: list[Any] = []
+
+    def another_is_faster(sql: str) -> None:
+        if sql.startswith("INSERT") and SessionMultiAgent._meta.db_table in sql and not made:
+            made.append("claimed")
+            made.append(in_threads(graph)[0])
+
+    with watched() as traffic:
+        traffic.failing = another_is_faster
+        made.append(graph())
+
+    assert len(made) == 3
+    assert SessionMultiAgent.objects.count() == 1
+    assert made[2]("Go").status.value == "completed"
 
 
 def test_direct_calls_store_and_restore():

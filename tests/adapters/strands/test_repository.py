@@ -73,6 +73,11 @@ class TestSessions:
 
         assert repository.read_session("s") == session
 
+    def test_a_time_without_a_zone_is_utc(self, repository):
+        repository.create_session(Session("s", SessionType.AGENT, created_at="2024-02-29T00:00:00"))
+
+        assert repository.read_session("s").created_at == MIDNIGHT
+
     def test_a_session_that_is_not_there_is_none(self, repository):
         assert repository.read_session("nowhere") is None
 
