@@ -133,6 +133,7 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
     ("item", "replacement", "why"),
     [
         ({"type": "reasoning", "summary": []}, "?", "give the item"),
+        (["no object"], "?", "give the item"),
         ({"role": "assistant", "content": None, "tool_calls": [{}]}, "?", "give the item"),
         (user("a"), {"role": "assistant", "content": "?"}, "must keep its role"),
         (

@@ -244,23 +244,6 @@ class TestRows:
         with pytest.raises(Exception, match="elsewhere"):
             await DjangoSession("s", using="elsewhere").get_items()
 
-
-class TestManyTasks:
-    async def test_batches_stay_whole_in_one_session(self, session):
-        texts_of = {number: [f"{number}-{part}" for part in range(3)] for number in range(20)}
-
-        await asyncio.gather(
-            *(session.add_items([user(text) for text in batch]) for batch in texts_of.values())
-        )
-
-        said = texts(await arun_orm(stored))
-        assert len(said) == 60
-        for first in range(0, 60, 3):
-            assert said[first : first + 3] == texts_of[int(said[first].split("-")[0])]
-        assert await arun_orm(Session.objects.count) == 1
-        assert await arun_orm(SessionAgent.objects.count) == 1
-        assert await SessionStore().ausage("s") == Usage(60)
-
     async def test_several_objects_make_one_session(self):
         async def write(number: int) -> None:
             await DjangoSession("s", title=str(number)).add_items([user(str(number))])
@@ -269,15 +252,6 @@ class TestManyTasks:
 
         assert sorted(map(int, texts(await DjangoSession("s").get_items()))) == list(range(20))
         assert await arun_orm(Session.objects.count) == 1
-
-    async def test_no_item_is_popped_twice(self, session):
-        await session.add_items([user(str(number)) for number in range(20)])
-
-        popped = await asyncio.gather(*(session.pop_item() for _ in range(22)))
-
-        taken = texts(item for item in popped if item is not None)
-        assert sorted(taken, key=int) == [str(number) for number in range(20)]
-        assert await session.get_items() == []
 
 
 async def begin_anew(session_id: str, *said: str) -> None:
