@@ -103,8 +103,10 @@ async def test_a_pop_that_is_cancelled_took_its_item_or_did_not():
 
 
 async def test_a_run_that_is_cancelled_leaves_whole_turns():
-    agent = assistant(*[call("add", a=1, b=2)] * 20, "Done.", delay=0.01)
-    assert await cancelled_after(0.15, Runner.run(agent, "Count", session=DjangoSession("s")))
+    # It would take a second at the least.
+    agent = assistant(*[call("add", a=1, b=2)] * 100, "Done.", delay=0.01)
+    run = Runner.run(agent, "Count", session=DjangoSession("s"), max_turns=200)
+    assert await cancelled_after(0.15, run)
 
     said = texts(await arun_orm(stored))
     assert said[:1] in ([], ["Count"])
