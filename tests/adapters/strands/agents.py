@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from strands import Agent
+from strands.agent import AgentResult
+from strands.types.interrupt import InterruptResponseContent
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import SessionMessage
@@ -89,3 +91,12 @@ def expect_real(messages: Any) -> None:
     """Asserts that a conversation is valid, and by real results, not by stand-ins."""
     expect_valid(messages)
     assert "interrupted" not in " ".join(texts(messages))
+
+
+def yes_to(result: AgentResult) -> list[InterruptResponseContent]:
+    """The answer of a person to what an agent asked."""
+    assert result.interrupts
+    return [
+        {"interruptResponse": {"interruptId": interrupt.id, "response": "yes"}}
+        for interrupt in result.interrupts
+    ]

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from strands.agent import AgentResult
 from strands.hooks import BeforeToolCallEvent
-from strands.types.interrupt import InterruptResponseContent
 
 from django_agent_sessions.models import Session, SessionAgent
 
-from .agents import build, expect_real, requests, stored, texts
+from .agents import build, expect_real, requests, stored, texts, yes_to
 from .scripted import call
 from .test_orchestrators import elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WHOLE = ["Delete it", "call approve", "result delete: yes", "It is done."]
-
-
-def yes_to(result: AgentResult) -> list[InterruptResponseContent]:
-    """The answer of a person to what an agent asked."""
-    assert result.interrupts
-    return [
-        {"interruptResponse": {"interruptId": interrupt.id, "response": "yes"}}
-        for interrupt in result.interrupts
-    ]
 
 
 def test_a_tool_that_asks_is_answered_in_another_process():

@@ -14,7 +14,7 @@ from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_holding, files_holding
 
-from .agents import build, manager_of, model_of, requests, stored, texts
+from .agents import build, manager_of, model_of, requests, stored, texts, yes_to
 from .scripted import Redact, call
 from .traffic import watched
 
@@ -239,10 +239,9 @@ def _message(text: str) -> Message:
 def test_a_result_that_waited_for_a_persons_answer_is_forgotten_too():
     first = build([call("add", a=41414140, b=1), call("approve", what="delete")])
     result = first("Do both")
-    assert result.interrupts
     second = build(Redact("[gone]"))
 
-    second([{"interruptResponse": {"interruptId": result.interrupts[0].id, "response": "yes"}}])
+    second(yes_to(result))
 
     assert texts(stored())[2] == "result [gone] result [gone]"
     assert columns_holding("41414141") == []
