@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         """Runs the demonstration.
 
         Raises:
-            CommandError: A step failed, or the port is taken.
+            CommandError: A step failed or was interrupted, or the port is taken.
         """
         report = Report(self.stdout._out)
         signal.signal(signal.SIGTERM, _stop)
@@ -73,12 +73,12 @@ class Command(BaseCommand):
             }
             try:
                 self._run_steps(report, database, environment)
-                if serves:
-                    _serve(report, options["port"], environment)
             except KeyboardInterrupt:
-                report.line("\nStopped.")
-            else:
-                report.line(f"\nDone. The database is {_shown(database)}.")
+                raise CommandError("Interrupted.", returncode=128 + signal.SIGINT) from None
+            if serves:
+                with suppress(KeyboardInterrupt):
+                    _serve(report, options["port"], environment)
+            report.line(f"\nDone. The database is {_shown(database)}.")
 
     def _run_steps(self, report: Report, database: Path, environment: dict[str, str]) -> None:
         report.line("django-agent-sessions: conversations of agents, in Django's database")

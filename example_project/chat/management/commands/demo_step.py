@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from argparse import ArgumentParser
 from typing import Any
 
@@ -27,4 +28,6 @@ class Command(BaseCommand):
         Raises:
             CommandError: A promise was not kept.
         """
+        # Ctrl-C ends the demonstration, which says so; this process need not too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         STEPS[options["step"]](Report(self.stdout._out))
