@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import strands
+from strands.agent.conversation_manager import NullConversationManager
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from tests.adapters.strands import scripted
@@ -32,6 +33,8 @@ class StrandsAgent:
             model=scripted.ScriptedModel(script),
             tools=[strands.tool(tool) for tool in tools],
             session_manager=manager or DjangoSessionManager(session_id),
+            # Nothing is taken out of the agent's memory, so that a restore brings everything.
+            conversation_manager=NullConversationManager(),
             callback_handler=None,
         )
 

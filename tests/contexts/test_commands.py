@@ -16,7 +16,7 @@ from tests.processes import ROOT
 from .chats import said, turns
 from .management.commands.converse import Command
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def call(*arguments: str) -> list[str]:

@@ -16,7 +16,7 @@ from django_agent_sessions.store import SessionStore
 from .chats import said, turns
 from .conftest import run_in_thread
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_eight_threads(sdk):

@@ -14,7 +14,7 @@ from django_agent_sessions.bridge import arun_orm, joined, run_orm
 from .chats import Call, said, turns
 from .conftest import run_in_thread
 
-pytestmark = pytest.mark.usefixtures("committed")
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def names() -> str:

@@ -20,7 +20,7 @@ from django.test import AsyncClient, Client
 from .chats import said, turns
 
 pytestmark = [
-    pytest.mark.usefixtures("committed"),
+    pytest.mark.django_db(transaction=True),
     pytest.mark.urls("tests.contexts.views"),
 ]
 

@@ -24,9 +24,7 @@ def bridging_view(request: HttpRequest, sdk: str, session_id: str, text: str) ->
 
 
 @transaction.non_atomic_requests
-async def async_view(
-    request: HttpRequest, sdk: str, session_id: str, text: str
-) -> HttpResponse:
+async def async_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
     agent = await sdk_named(sdk).load(session_id)
     answer = await agent.asay(text)
     assert await Session.objects.filter(session_id=session_id).aexists()
@@ -34,9 +32,7 @@ async def async_view(
 
 
 @transaction.non_atomic_requests
-async def building_view(
-    request: HttpRequest, sdk: str, session_id: str, text: str
-) -> HttpResponse:
+async def building_view(request: HttpRequest, sdk: str, session_id: str, text: str) -> HttpResponse:
     """An async view whose agent is not loaded ahead, but built in the loop."""
     return _answer(request, await sdk_named(sdk)(session_id).asay(text))
 
@@ -47,7 +43,12 @@ def _answer(request: HttpRequest, answer: str) -> HttpResponse:
     return HttpResponse(answer)
 
 
-VIEWS = {"sync": sync_view, "bridging": bridging_view, "async": async_view, "building": building_view}
+VIEWS = {
+    "sync": sync_view,
+    "bridging": bridging_view,
+    "async": async_view,
+    "building": building_view,
+}
 
 urlpatterns = [
     path(f"{name}/<sdk>/<session_id>/<text>", view)  # type: ignore[arg-type]

@@ -1,0 +1,213 @@
+"""The pool of threads that does database work outside of a caller's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+
+from django_agent_sessions import bridge, workers
+from django_agent_sessions.models import Session
+from django_agent_sessions.workers import WorkerPool
+from tests.processes import ROOT
+
+
+def new_pool(limit: int = 8, patience: float = 0.05) -> WorkerPool:
+    return WorkerPool(limit=lambda: limit, patience=patience)
+
+
+@pytest.fixture
+def pool():
+    pool = new_pool()
+    yield pool
+    pool.close()
+
+
+def test_quick_work_is_done_by_one_thread_in_order(pool):
+    done: list[tuple[int, int]] = []
+    futures = [pool.submit(lambda n=n: done.append((n, threading.get_ident()))) for n in range(50)]
+    for future in futures:
+        future.result(10)
+
+    assert [n for n, _ in done] == list(range(50))
+    assert len({thread for _, thread in done}) == 1
+
+
+def test_another_thread_starts_only_when_work_is_stuck(pool):
+    release = threading.Event()
+    stuck = pool.submit(release.wait)
+    behind = pool.submit(threading.get_ident)
+    with pytest.raises(TimeoutError):
+        behind.result(0.1)
+
+    pool.nudge(behind)
+    assert behind.result(10)
+    release.set()
+    assert stuck.result(10) is True
+
+
+def test_there_are_never_more_threads_than_the_limit():
+    pool = new_pool(limit=2)
+    release = threading.Event()
+    futures = [pool.submit(release.wait) for _ in range(4)]
+    for future in futures * 2:
+        pool.nudge(future)
+    time.sleep(0.05)
+    running = sum(future.running() for future in futures)
+    release.set()
+    for future in futures:
+        assert future.result(10) is True
+    pool.close()
+
+    assert running == 2
+
+
+def test_without_patience_no_work_waits_for_another():
+    pool = new_pool(patience=0)
+    barrier = threading.Barrier(5, timeout=10)
+    for future in [pool.submit(barrier.wait) for _ in range(5)]:
+        future.result(10)
+    pool.close()
+
+
+def test_idle_threads_end_and_later_work_starts_one_again(pool, monkeypatch):
+    monkeypatch.setattr(workers, "LINGER", 0.05)
+    pool.submit(int).result(10)
+    deadline = time.monotonic() + 10
+    while pool._threads:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    assert pool.submit(lambda: 7).result(10) == 7
+
+
+def test_what_work_raises_comes_to_its_caller_and_to_nobody_else(pool):
+    broken = pool.submit(lambda: 1 // 0)
+    fine = pool.submit(lambda: 7)
+
+    with pytest.raises(ZeroDivisionError):
+        broken.result(10)
+    assert fine.result(10) == 7
+
+
+def test_work_that_is_cancelled_before_its_start_is_not_done(pool):
+    release = threading.Event()
+    done: list[str] = []
+    stuck = pool.submit(release.wait)
+    cancelled = pool.submit(lambda: done.append("cancelled"))
+    last = pool.submit(lambda: done.append("last"))
+    assert cancelled.cancel()
+    release.set()
+    stuck.result(10)
+    last.result(10)
+
+    assert done == ["last"]
+
+
+def test_a_closed_pool_finishes_its_work_and_takes_no_more():
+    pool = new_pool()
+    futures = [pool.submit(lambda n=n: n) for n in range(20)]
+    pool.close()
+
+    assert [future.result(0) for future in futures] == list(range(20))
+    with pytest.raises(RuntimeError, match="shuts down"):
+        pool.submit(int)
+
+
+FORK = """
+import os, threading
+from django_agent_sessions.workers import WorkerPool
+import django
+from django.conf import settings
+settings.configure()
+pool = WorkerPool(limit=lambda: 2)
+assert pool.submit(lambda: 1).result(10) == 1
+stuck = threading.Event()
+pool.submit(stuck.wait)
+queued = pool.submit(lambda: print("never in the child", flush=True))
+child = os.fork()
+if not child:
+    assert pool.submit(lambda: 2).result(10) == 2
+    pool.close()
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+queued.cancel()
+stuck.set()
+print("all is well")
+"""
+
+
+def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
+    ended = subprocess.run(
+        [sys.executable, "-c", FORK],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.stdout == "all is well\n", ended.stderr
+
+
+seen: list[str] = []
+
+
+@contextmanager
+def note_the_work(connection):
+    seen.append(f"enter {connection.alias}")
+    try:
+        yield
+    finally:
+        seen.append("exit")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_connection_setup_is_entered_around_each_piece_of_our_own_work(settings):
+    settings.AGENT_SESSIONS = {"CONNECTION_SETUP": f"{__name__}.note_the_work"}
+    seen.clear()
+    connection.close()
+
+    bridge.run_orm(lambda: seen.append(f"work {Session.objects.count()}"))
+    with pytest.raises(ZeroDivisionError):
+        bridge.run_orm(lambda: 1 // 0)
+
+    assert seen == ["enter default", "work 0", "exit", "enter default", "exit"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_of_the_callers_is_as_the_caller_left_it(settings):
+    settings.AGENT_SESSIONS = {"CONNECTION_SETUP": f"{__name__}.note_the_work"}
+    seen.clear()
+    assert Session.objects.count() == 0
+
+    assert bridge.run_orm(Session.objects.count) == 0
+    assert seen == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_that_the_server_ended_is_replaced():
+    Session.objects.count()
+    before = connection.connection
+    if connection.vendor != "sqlite":
+        other = connection.copy()
+        with connection.cursor() as cursor:
+            postgresql = connection.vendor == "postgresql"
+            cursor.execute("SELECT pg_backend_pid()" if postgresql else "SELECT CONNECTION_ID()")
+            (number,) = cursor.fetchone()
+        with other.cursor() as cursor:
+            kill = "SELECT pg_terminate_backend(%s, 5000)" if postgresql else "KILL %s"
+            cursor.execute(kill, [number])
+        other.close()
+        time.sleep(0.1)
+    workers.refresh(connection)
+
+    assert Session.objects.count() == 0
+    assert (connection.connection is before) == (connection.vendor == "sqlite")
