@@ -23,6 +23,9 @@ COVERAGE := COVERAGE_FILE="$(CURDIR)/.cache/coverage/data" $(BIN)/coverage
 answers = { status=0; $(BIN)/python -m tests.reachable $(1) || status=$$?; \
 	case $$status in 0) true;; 3) false;; *) exit $$status;; esac; }
 PYTEST_ARGS ?=
+# What asks no database, or brings its own: once, on SQLite, is enough.
+ANY_DATABASE := --ignore tests/transcripts --ignore tests/example --ignore tests/test_payloads.py \
+	--ignore tests/test_benchmarks.py
 SERVE ?= 1
 
 .PHONY: help
@@ -83,12 +86,12 @@ test-sqlite: $(INSTALLED) ## Run all tests on SQLite; branch coverage has to be 
 	@$(COVERAGE) report
 
 .PHONY: test-postgresql
-test-postgresql: $(INSTALLED) ## Run all tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).
-	TEST_DATABASE=postgresql $(BIN)/python -m pytest $(PYTEST_ARGS)
+test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).
+	TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ANY_DATABASE) $(PYTEST_ARGS)
 
 .PHONY: test-mariadb
-test-mariadb: mariadb-client ## Run all tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
-	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(PYTEST_ARGS)
+test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
+	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(ANY_DATABASE) $(PYTEST_ARGS)
 
 # --- Checks --------------------------------------------------------------------------------------
 
