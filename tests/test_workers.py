@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -112,7 +113,7 @@ def test_work_that_is_cancelled_before_its_start_is_not_done(pool):
 
 def test_a_closed_pool_finishes_its_work_and_takes_no_more():
     pool = new_pool()
-    futures = [pool.submit(lambda n=n: n) for n in range(20)]
+    futures = [pool.submit(partial(int, n)) for n in range(20)]
     pool.close()
 
     assert [future.result(0) for future in futures] == list(range(20))

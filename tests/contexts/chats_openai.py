@@ -72,7 +72,11 @@ class _OpenAIModel(agents.Model):
         self._steps = list(steps)
 
     async def get_response(
-        self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
+        self,
+        system_instructions: Any,
+        input: Any,  # noqa: A002 - the SDK calls it so
+        *args: Any,
+        **kwargs: Any,
     ) -> ModelResponse:
         items = [input] if isinstance(input, str) else input
         step = self._steps.pop(0) if self._steps else f"You said: {_last_text(items)}"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -53,7 +54,8 @@ def texts(payloads: list[Any]) -> Counter[str]:
     found: Counter[str] = Counter()
     for payload in payloads:
         content = payload.get("content", payload.get("output"))
-        for block in [{"text": content}] if isinstance(content, str) else content or ():
+        blocks: list[Any] = [{"text": content}] if isinstance(content, str) else content or []
+        for block in blocks:
             inner = block["toolResult"]["content"][0] if "toolResult" in block else block
             if "text" in inner:
                 found[inner["text"]] += 1
@@ -142,7 +144,7 @@ def test_two_processes_that_interleave_tool_calls_keep_every_real_result(sdk):
         assert results[f"found {turn}"] == 1
     if sdk.name == "strands":
         # The model wants the results of a call right behind it.
-        for message, following in zip(restored, restored[1:], strict=False):
+        for message, following in pairwise(restored):
             asked, _ = calls([message])
             assert sorted(asked) == sorted(calls([following])[1])
 

@@ -6,6 +6,8 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
 
 import pytest
 from django.db import connection, connections, transaction
@@ -63,7 +65,7 @@ def test_eight_threads_each_in_a_transaction_of_its_own(sdk):
 def test_one_agent_called_from_one_thread_after_another(sdk):
     agent = sdk("s")
     for text in ("one", "two", "three"):
-        run_in_thread(lambda text=text: agent.say(text))
+        run_in_thread(partial(agent.say, text))
 
     assert said("s") == turns("one", "two", "three")
 
@@ -121,5 +123,5 @@ async def test_the_loop_goes_on_while_a_statement_waits_for_a_lock(sdk):
 
     assert await talking == "You said: two"
     assert ticks[-1] - ticks[0] > 0.3
-    assert max(b - a for a, b in zip(ticks, ticks[1:], strict=False)) < 0.25
+    assert max(b - a for a, b in pairwise(ticks)) < 0.25
     assert await asyncio.to_thread(run_in_thread, lambda: said("s")) == turns("one", "two")

@@ -110,7 +110,7 @@ def test_run_sync_joins_by_itself_with_async_tools(sdk):
 
 
 def test_a_tool_in_a_loop_of_an_async_program(sdk, tool):
-    async def main() -> str:
+    async def main():
         agent = await sdk.load("s", steps=STEPS, tools=[tool])
         return await agent.asay("add bob")
 
@@ -140,7 +140,7 @@ def test_an_agent_that_is_a_tool_of_another(sdk, in_transaction):
         Args:
             text: What to ask.
         """
-        return sdk("inner").say(text)
+        return str(sdk("inner").say(text))
 
     def converse() -> None:
         agent = sdk("outer", steps=[Call("ask", {"text": "one"}), "done"], tools=[ask])
@@ -166,7 +166,7 @@ def test_an_agent_that_is_an_async_tool_of_another(sdk, in_transaction):
         Args:
             text: What to ask.
         """
-        return await (await sdk.load("inner")).asay(text)
+        return str(await (await sdk.load("inner")).asay(text))
 
     with transaction.atomic() if in_transaction else nullcontext():
         agent = sdk("outer", steps=[Call("ask", {"text": "one"}), "done"], tools=[ask])
