@@ -27,7 +27,7 @@ def on_the_server() -> int:
         return 0
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT%'")
-        return cursor.fetchone()[0]
+        return int(cursor.fetchone()[0])
 
 
 def append(store, agent, count: int = ENOUGH) -> list[int]:
