@@ -74,7 +74,7 @@ class _OpenAIModel(agents.Model):
     async def get_response(
         self,
         system_instructions: Any,
-        input: Any,  # noqa: A002 - the SDK calls it so
+        input: Any,  # noqa: A002 - the name that the SDK passes it by
         *args: Any,
         **kwargs: Any,
     ) -> ModelResponse:
