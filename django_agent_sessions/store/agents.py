@@ -20,7 +20,7 @@ from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
-from .base import StorePart, insert, write
+from .base import StorePart, insert, repeatable, write
 from .vendors import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -137,6 +137,7 @@ class AgentStore(StorePart):
             updated_at=updated_at,
         )
 
+    @repeatable
     def read_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Reads an agent.
 
@@ -161,6 +162,7 @@ class AgentStore(StorePart):
         """Does what :meth:`read_agent` does."""
         return await self._arun(self.read_agent, session, agent_id)
 
+    @repeatable
     def list_agents(self, session: SessionRecord) -> list[AgentRecord]:
         """Lists a session's agents.
 

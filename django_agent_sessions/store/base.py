@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 
@@ -71,6 +71,36 @@ class StorePart:
         return await bridge.run_async(
             functools.partial(function, *args, **kwargs), using=self.using
         )
+
+
+S = TypeVar("S", bound=StorePart)
+
+
+def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Makes a method of the store run again if its connection broke: it changes nothing.
+
+    A server that restarts, or an administrator, can end a connection at any moment, also right
+    after it was found to be alive.
+
+    Args:
+        method: It reads. In a caller's transaction it runs once, because what the transaction
+            did before is gone with the connection.
+    """
+
+    @functools.wraps(method)
+    def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(self, *args, **kwargs)
+        except Error as error:
+            connection = connections[self.using]
+            if connection.in_atomic_block or not connection.autocommit:
+                raise
+            if not is_lost_connection(error):
+                raise
+            connection.close()
+        return method(self, *args, **kwargs)
+
+    return read
 
 
 def write(

@@ -14,7 +14,7 @@ from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.records import MultiAgentRecord, SessionRecord
 
-from .base import StorePart, insert, write
+from .base import StorePart, insert, repeatable, write
 from .vendors import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -64,6 +64,7 @@ class MultiAgentStore(StorePart):
         """Does what :meth:`create_multi_agent` does."""
         return await self._arun(self.create_multi_agent, session, multi_agent_id, state, kind=kind)
 
+    @repeatable
     def read_multi_agent(
         self, session: SessionRecord, multi_agent_id: str
     ) -> MultiAgentRecord | None:
@@ -88,6 +89,7 @@ class MultiAgentStore(StorePart):
         """Does what :meth:`read_multi_agent` does."""
         return await self._arun(self.read_multi_agent, session, multi_agent_id)
 
+    @repeatable
     def list_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
         """Lists a session's orchestrators.
 

@@ -16,7 +16,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.querysets import MessageQuerySet
 from django_agent_sessions.records import AgentRecord, MessageRecord
 
-from .base import StorePart
+from .base import StorePart, repeatable
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -36,6 +36,7 @@ _COLUMNS = (
 class MessageReader(StorePart):
     """The part of the store that reads messages."""
 
+    @repeatable
     def read_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
         """Reads a message.
 
@@ -54,6 +55,7 @@ class MessageReader(StorePart):
         """Does what :meth:`read_message` does."""
         return await self._arun(self.read_message, agent, message_id)
 
+    @repeatable
     def messages(
         self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
     ) -> list[MessageRecord]:
@@ -77,6 +79,7 @@ class MessageReader(StorePart):
         """Does what :meth:`messages` does."""
         return await self._arun(self.messages, agent, limit=limit, offset=offset)
 
+    @repeatable
     def latest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
         """Reads the last messages.
 
@@ -96,6 +99,7 @@ class MessageReader(StorePart):
         """Does what :meth:`latest` does."""
         return await self._arun(self.latest, agent, count)
 
+    @repeatable
     def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Reads what was said, redacted where it was redacted, and nothing else: the fast road.
 
@@ -125,6 +129,7 @@ class MessageReader(StorePart):
         """Does what :meth:`payloads` does."""
         return await self._arun(self.payloads, agent, latest=latest)
 
+    @repeatable
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Reads a conversation for a model to go on with.
 

@@ -24,7 +24,7 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord, Usage
 
-from .base import StorePart, insert, write
+from .base import StorePart, insert, repeatable, write
 from .vendors import check_statement_size
 
 _TITLE_LENGTH = 255
@@ -126,6 +126,7 @@ class SessionsStore(StorePart):
             updated_at=updated_at,
         )
 
+    @repeatable
     def find(self, session_id: str) -> SessionRecord | None:
         """Reads a session.
 
@@ -167,6 +168,7 @@ class SessionsStore(StorePart):
         """Does what :meth:`get` does."""
         return await self._arun(self.get, session_id)
 
+    @repeatable
     def list_sessions(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> list[SessionRecord]:
@@ -227,6 +229,7 @@ class SessionsStore(StorePart):
         """Does what :meth:`delete` does."""
         return await self._arun(self.delete, session_id)
 
+    @repeatable
     def usage(self, session_id: str) -> Usage:
         """Sums up a session: one row's counters, however long the conversation is.
 
