@@ -105,6 +105,8 @@ def test_what_was_acknowledged_outlives_twenty_kills(sdk):
     assert len(acknowledged) >= KILLS
     for turn in acknowledged:
         assert [found[text] for text in expected_of(turn)] == [1, 1, 1]
+    # Strands' own words, with which it answers a call that a kill left open.
+    del found["Tool was interrupted."]
     assert [text for text, count in found.items() if count > 1] == []
     # And it goes on, on a conversation that is valid for a model.
     agent = sdk("s", steps=[Call("lookup", {"key": "last"}), "answer last"], tools=[lookup])
