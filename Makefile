@@ -69,12 +69,16 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 
 .PHONY: test
 test: $(INSTALLED) ## Run all tests on SQLite and on each database server that answers.
-	@failed=; \
+	@# The servers' tests wait more than they work, so both run at once; what PostgreSQL's print
+	@# comes after MariaDB's.
+	@failed= postgresql=; log=.cache/test-postgresql.log; mkdir -p .cache; \
 	$(MAKE) test-sqlite || failed+=" SQLite"; \
-	if $(call answers,postgresql); then $(MAKE) test-postgresql || failed+=" PostgreSQL"; fi; \
+	if $(call answers,postgresql); then $(MAKE) test-postgresql >$$log 2>&1 & postgresql=$$!; fi; \
 	if ! $(call answers,mariadb --port); then :; \
 	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
 	elif $(call answers,mariadb); then $(MAKE) test-mariadb || failed+=" MariaDB"; fi; \
+	if [ -n "$$postgresql" ]; then \
+		wait $$postgresql || failed+=" PostgreSQL"; cat $$log; fi; \
 	if [ -n "$$failed" ]; then echo "Failed on:$$failed" >&2; exit 1; fi
 
 .PHONY: test-sqlite
