@@ -33,12 +33,14 @@ def test_two_processes_keep_every_message_and_every_real_result():
     ]
     ended = [json.loads(lines[-1]) for lines in processes.outputs(started)]
 
-    assert len(stored()) == 2 * turns * 4
+    # Strands stands in for a result that another process still waits for. It is not restored.
+    said = [text for text in texts(stored()) if "interrupted" not in text]
+    assert len(said) == 2 * turns * 4
     again = build("Fine.")
     expect_real(again.messages)
     wanted = {f"result {100 * n + turn + 1000}" for n in (1, 2) for turn in range(turns)}
     assert results(texts(again.messages)) == wanted
-    assert sorted(texts(again.messages)) == sorted(texts(stored()))
+    assert sorted(texts(again.messages)) == sorted(said)
     for process in ended:
         assert process["messages"][-1] == "Done."
     again("How are you?")
