@@ -18,13 +18,13 @@ class AgentSessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connects the system checks, and what each new database connection needs."""
-        from . import bridge
+        from . import lenders
         from .checks import check_settings, check_storage
         from .store import vendors
 
         checks.register(check_settings)
         checks.register(check_storage, checks.Tags.models)
-        connection_created.connect(bridge.remember_connection, dispatch_uid="agent_sessions")
+        connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
         connection_created.connect(
             vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )

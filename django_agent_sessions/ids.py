@@ -8,7 +8,7 @@ from uuid import UUID
 
 from .exceptions import InvalidIdError
 
-if sys.version_info >= (3, 14):  # pragma: no cover - depends on the interpreter
+if sys.version_info >= (3, 14):
     from uuid import uuid7 as _uuid7
 else:
     from uuid_utils.compat import uuid7 as _uuid7

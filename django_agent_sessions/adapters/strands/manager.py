@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar, cast
 
 from django.db import connections
-from strands import Agent
-from strands.agent.state import AgentState as StrandsAgentState
 from strands.bidi.hooks.events import BidiAgentStopEvent, BidiResponseStopEvent
 from strands.hooks.events import (
     AfterInvocationEvent,
@@ -24,7 +22,6 @@ from strands.hooks.events import (
 )
 from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
-from strands.session.repository_session_manager import RepositorySessionManager
 from strands.session.session_manager import SessionManager
 from strands.types.agent import LocalAgent
 from strands.types.content import Message
@@ -45,11 +42,11 @@ from django_agent_sessions.store import SessionStore
 from . import formats
 from .conversation import Conversation, Stored, fingerprint, tracked
 from .orchestrators import Orchestrators
+from .restoring import Restored, check_dialect, is_message, restore
 
 logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
-_Restored = list[tuple[int, Any, Any]]
 
 
 class DjangoSessionManager(SessionManager[LocalAgent]):
@@ -107,7 +104,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._session: SessionRecord | None = None
         self._epoch = 0
         self._conversations: dict[str, Conversation] = {}
-        self._loaded_agents: dict[str, tuple[AgentRecord, _Restored]] | None = None
+        self._loaded_agents: dict[str, tuple[AgentRecord, Restored]] | None = None
         self._orchestrators = Orchestrators(self._store, self._open)
 
     @classmethod
@@ -201,7 +198,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             if found is None:
                 conversation.unwritten = _seeds(agent)
         if found is not None:
-            _restore(agent, conversation, *found)
+            restore(agent, conversation, *found)
         self._conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:
@@ -334,7 +331,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     def _read_or_make(
         self, conversation: Conversation, agent: LocalAgent
-    ) -> tuple[AgentRecord, _Restored] | None:
+    ) -> tuple[AgentRecord, Restored] | None:
         record = self._store.read_agent(self._open(), agent.agent_id)
         if record is not None:
             return record, self._messages_of(record)
@@ -342,12 +339,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._write(conversation, agent)
         return None
 
-    def _messages_of(self, record: AgentRecord) -> _Restored:
-        _check_dialect(record)
+    def _messages_of(self, record: AgentRecord) -> Restored:
+        check_dialect(record)
         # Where no window is known, Strands' own count of removed messages is an offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
         restored = self._store.restore(record, offset=removed)
-        odd = [position for position, message, _ in restored if not _is_message(message)]
+        odd = [position for position, message, _ in restored if not is_message(message)]
         for position in odd:
             logger.warning(
                 "message %d of agent %s (row %s) is none of Strands' and was left out",
@@ -418,7 +415,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                 dialect=transcripts.STRANDS,
                 data=formats.agent_state(SessionAgent.from_agent(agent)),
             )
-            _check_dialect(record)
+            check_dialect(record)
             conversation.record = record
             conversation.mark_synced(current)
         if conversation.unwritten:
@@ -576,22 +573,6 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         return await bridge.run_async(function, using=self._store.using)
 
 
-def _check_dialect(record: AgentRecord) -> None:
-    if record.dialect != transcripts.STRANDS:
-        raise ConfigurationError(
-            f"agent {record.agent_id!r} holds messages of the format {record.dialect!r}, not of "
-            "Strands: use another session or agent_id"
-        )
-
-
-def _is_message(payload: Any) -> bool:
-    return (
-        isinstance(payload, dict)
-        and payload.get("role") in ("user", "assistant")
-        and isinstance(payload.get("content"), list)
-    )
-
-
 def _row_of(conversation: Conversation) -> AgentRecord:
     if conversation.record is None:
         raise SessionException("The agent has no message yet")
@@ -600,52 +581,6 @@ def _row_of(conversation: Conversation) -> AgentRecord:
 
 def _seeds(agent: LocalAgent) -> list[NewMessage]:
     return [NewMessage(tracked(message)) for message in agent.messages]
-
-
-def _restore(
-    agent: LocalAgent, conversation: Conversation, record: AgentRecord, restored: _Restored
-) -> None:
-    """Gives an agent what its session holds."""
-    conversation.record = record
-    conversation.start_from(record.data.window)
-    agent.state = StrandsAgentState(record.data.state)
-    formats.session_agent(record).initialize_internal_state(agent)
-    prepended: list[Message] = []
-    manager_state = record.data.conversation_manager_state
-    # A bidirectional agent has none, and neither has an agent that another tool made.
-    if isinstance(agent, Agent) and manager_state:
-        prepended = agent.conversation_manager.restore_from_session(manager_state) or []
-    for position, message, _ in restored:
-        conversation.remember(position, tracked(message))
-    if isinstance(agent, Agent) and agent._interrupt_state.activated:
-        interrupted = _interrupted_run(restored)
-        if interrupted is not None:
-            conversation.run_id = interrupted
-            # It goes on where it stopped, whatever was said meanwhile.
-            restored = sorted(restored, key=lambda row: row[2] == interrupted)
-    if not (isinstance(agent, Agent) and agent.model.stateful):
-        # Pinned messages stand before a summary, as the conversation manager left them.
-        tail = record.data.window["tail"] if record.data.window else 0
-        pinned = [message for position, message, _ in restored if position < tail]
-        others = [message for position, message, _ in restored if position >= tail]
-        agent.messages = _repaired([*pinned, *prepended, *others])
-    conversation.mark_synced(fingerprint(agent))
-
-
-def _repaired(messages: list[Message]) -> list[Message]:
-    """Pairs tool calls and results as Strands' own manager does after an interrupted process."""
-    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), messages)
-
-
-def _interrupted_run(restored: _Restored) -> Any:
-    answered: set[str] = set()
-    for _, message, run_id in reversed(restored):
-        for block in message["content"]:
-            if "toolResult" in block:
-                answered.add(block["toolResult"]["toolUseId"])
-            elif "toolUse" in block and block["toolUse"]["toolUseId"] not in answered:
-                return run_id
-    return None
 
 
 def _forget(message: Message, redacted: Message) -> None:

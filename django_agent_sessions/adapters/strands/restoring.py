@@ -1,0 +1,89 @@
+"""Giving an agent what its session holds."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+from strands import Agent
+from strands.agent.state import AgentState as StrandsAgentState
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+
+from django_agent_sessions import transcripts
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.records import AgentRecord
+
+from . import formats
+from .conversation import Conversation, fingerprint, tracked
+
+Restored: TypeAlias = list[tuple[int, Any, Any]]
+"""Position, payload and run of each message, as ``SessionStore.restore`` reads them."""
+
+
+def check_dialect(record: AgentRecord) -> None:
+    """Refuses an agent that another SDK's adapter made.
+
+    Raises:
+        ConfigurationError: It was not made by this adapter.
+    """
+    if record.dialect != transcripts.STRANDS:
+        raise ConfigurationError(
+            f"agent {record.agent_id!r} holds messages of the format {record.dialect!r}, not of "
+            "Strands: use another session or agent_id"
+        )
+
+
+def is_message(payload: Any) -> bool:
+    """Tells whether a payload is a message of Strands, as far as a restore needs it."""
+    return (
+        isinstance(payload, dict)
+        and payload.get("role") in ("user", "assistant")
+        and isinstance(payload.get("content"), list)
+    )
+
+
+def restore(
+    agent: LocalAgent, conversation: Conversation, record: AgentRecord, restored: Restored
+) -> None:
+    """Gives an agent what its session holds."""
+    conversation.record = record
+    conversation.start_from(record.data.window)
+    agent.state = StrandsAgentState(record.data.state)
+    formats.session_agent(record).initialize_internal_state(agent)
+    prepended: list[Message] = []
+    manager_state = record.data.conversation_manager_state
+    # A bidirectional agent has none, and neither has an agent that another tool made.
+    if isinstance(agent, Agent) and manager_state:
+        prepended = agent.conversation_manager.restore_from_session(manager_state) or []
+    for position, message, _ in restored:
+        conversation.remember(position, tracked(message))
+    if isinstance(agent, Agent) and agent._interrupt_state.activated:
+        interrupted = _interrupted_run(restored)
+        if interrupted is not None:
+            conversation.run_id = interrupted
+            # It goes on where it stopped, whatever was said meanwhile.
+            restored = sorted(restored, key=lambda row: row[2] == interrupted)
+    if not (isinstance(agent, Agent) and agent.model.stateful):
+        # Pinned messages stand before a summary, as the conversation manager left them.
+        tail = record.data.window["tail"] if record.data.window else 0
+        pinned = [message for position, message, _ in restored if position < tail]
+        others = [message for position, message, _ in restored if position >= tail]
+        agent.messages = _repaired([*pinned, *prepended, *others])
+    conversation.mark_synced(fingerprint(agent))
+
+
+def _repaired(messages: list[Message]) -> list[Message]:
+    """Pairs tool calls and results as Strands' own manager does after an interrupted process."""
+    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), messages)
+
+
+def _interrupted_run(restored: Restored) -> Any:
+    answered: set[str] = set()
+    for _, message, run_id in reversed(restored):
+        for block in message["content"]:
+            if "toolResult" in block:
+                answered.add(block["toolResult"]["toolUseId"])
+            elif "toolUse" in block and block["toolUse"]["toolUseId"] not in answered:
+                return run_id
+    return None

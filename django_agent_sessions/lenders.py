@@ -1,0 +1,234 @@
+"""Who lends a transaction: the proof that a thread waits for a piece of database work.
+
+The proof is read off the stacks of the threads at the moment of the call. Nothing is carried in a
+context variable except what :func:`~django_agent_sessions.bridge.joined` says, because a context
+may be copied into a thread that outlives its transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures.thread import _worker
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from asgiref.current_thread_executor import CurrentThreadExecutor
+from asgiref.sync import AsyncToSync
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+_open_connections: weakref.WeakValueDictionary[tuple[int, str], BaseDatabaseWrapper] = (
+    weakref.WeakValueDictionary()
+)
+_waiting_calls: dict[CodeType, Callable[[FrameType], object]] = {}
+
+
+@dataclass(eq=False)
+class Lender:
+    """A thread that waits, and whose connection may be used as long as it does.
+
+    Attributes:
+        connection: The thread's.
+        waits: Whether the thread still waits.
+        outer: What the thread said before, on another database perhaps.
+    """
+
+    connection: BaseDatabaseWrapper
+    waits: bool = True
+    outer: Lender | None = None
+
+
+promised: contextvars.ContextVar[Lender | None] = contextvars.ContextVar(
+    "agent_sessions_promised", default=None
+)
+"""Who said aloud that it waits."""
+
+
+def register_waiting_call(code: CodeType, executor: Callable[[FrameType], object]) -> None:
+    """Teaches the bridge a function that blocks its thread until an executor's work is done.
+
+    Args:
+        code: The code object of the function.
+        executor: Takes a frame of that function and returns the ``ThreadPoolExecutor`` that it
+            certainly waits for, or None.
+    """
+    _waiting_calls[code] = executor
+
+
+def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Notes which thread opened a connection; a receiver of Django's ``connection_created``.
+
+    Args:
+        connection: The connection that was just opened.
+        **kwargs: The rest of the signal.
+    """
+    _open_connections[threading.get_ident(), connection.alias] = connection
+
+
+def is_own(connection: BaseDatabaseWrapper, using: str) -> bool:
+    """Tells whether this very thread opened a connection."""
+    return connection is _open_connections.get((threading.get_ident(), using))
+
+
+def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
+    """Finds whose transaction this call belongs to.
+
+    Args:
+        using: The alias of the database.
+
+    Returns:
+        A waiting thread's connection, or the executor through which a waiting thread does the
+        work itself; None if the call belongs to no transaction.
+    """
+    said = promised.get()
+    while said is not None:
+        if said.waits and said.connection.alias == using:
+            return said
+        said = said.outer
+    if not any(
+        alias == using and in_transaction(connection)
+        for (_, alias), connection in list(_open_connections.items())
+    ):
+        # Nobody has a transaction open: the common case looks at no stack.
+        return None
+    thread: int | None = threading.get_ident()
+    seen: set[int] = set()
+    while thread is not None:
+        connection = _open_connections.get((thread, using))
+        if connection is not None and in_transaction(connection):
+            return Lender(connection)
+        if (executor := _asgiref_lender(thread, using)) is not None:
+            return executor
+        seen.add(thread)
+        thread = _waiter_of(thread, seen)
+    return None
+
+
+# A frame that is held keeps its variables alive, and whoever drops it finalizes them: in another
+# thread than their own, where mysqlclient locks a connection that its thread is using. So no frame
+# of another thread is held for longer than a look takes.
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    return sys._getframe() if thread == threading.get_ident() else sys._current_frames().get(thread)
+
+
+def _waiter_of(thread: int, seen: set[int]) -> int | None:
+    """Finds the thread that provably waits for this one."""
+    works_for = _executor_of(_frame_of(thread))
+    if works_for is None:
+        return None
+    waiting = {
+        ident: executor
+        for ident, frame in sys._current_frames().items()
+        if ident not in seen and (executor := _waited_for_by(frame)) is not None
+    }
+    for ident, executor in waiting.items():
+        if executor is works_for:
+            return ident
+    # A loop's default threads count with the loop's own, because asyncio.run joins them.
+    if waiting and (loop_works_for := _executor_of_loop_with(works_for)) is not None:
+        return next((i for i, executor in waiting.items() if executor is loop_works_for), None)
+    return None
+
+
+def _executor_of_loop_with(default_executor: object) -> object:
+    for frame in sys._current_frames().values():
+        if getattr(_loop_in(frame), "_default_executor", None) is default_executor:
+            return _executor_of(frame)
+    return None
+
+
+def _waited_for_by(frame: FrameType) -> object:
+    """Tells which executor the thread with this innermost frame waits for, if it provably does."""
+    # A thread that waits is in a lock of the standard library, a few frames from the call.
+    for candidate in _callers(frame, 10):
+        executor = _waiting_calls.get(candidate.f_code)
+        if executor is not None:
+            return executor(candidate)
+    return None
+
+
+def _executor_of(frame: FrameType | None) -> object:
+    """Finds the executor that a thread works for.
+
+    The executor lists its threads too, but a new thread may work before it is on the list.
+    """
+    for caller in _callers(frame):
+        if caller.f_code is _worker.__code__:
+            reference = caller.f_locals["executor_reference"]
+            return reference()
+    return None
+
+
+def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
+    """Finds who waits in ``async_to_sync`` for the loop that runs in this thread."""
+    here = thread == threading.get_ident()
+    loop = running_loop() if here else _loop_in(_frame_of(thread))
+    if loop is None:
+        return None
+    candidates = [AsyncToSync.loop_thread_executors.get(loop)]
+    if here:
+        # On a loop that many callers share, only the context tells whose call this is. It comes
+        # first: where a thread waits twice, one within the other, only the inner one is served.
+        candidates.insert(0, getattr(AsyncToSync.executors, "current", None))
+    for executor in candidates:
+        if executor is None:
+            continue
+        waiting = getattr(getattr(executor, "_work_thread", None), "ident", 0)
+        connection = _open_connections.get((waiting, using))
+        if (
+            connection is not None
+            and in_transaction(connection)
+            and _waits_in_async_to_sync(_frame_of(waiting), executor, loop)
+        ):
+            return executor
+    return None
+
+
+def _waits_in_async_to_sync(
+    frame: FrameType | None, executor: CurrentThreadExecutor, loop: asyncio.AbstractEventLoop
+) -> bool:
+    for caller in _callers(frame):
+        if (
+            caller.f_code is AsyncToSync.__call__.__code__
+            and caller.f_locals.get("current_executor") is executor
+        ):
+            own_loop = AsyncToSync.loop_thread_executors.get(loop) is executor
+            return own_loop or caller.f_locals.get("main_event_loop") is loop
+    return False
+
+
+def _loop_in(frame: FrameType | None) -> asyncio.AbstractEventLoop | None:
+    for caller in _callers(frame):
+        if caller.f_code is asyncio.BaseEventLoop.run_forever.__code__:
+            loop: asyncio.AbstractEventLoop = caller.f_locals["self"]
+            return loop
+    return None
+
+
+def _callers(frame: FrameType | None, most: int = 1_000) -> Iterator[FrameType]:
+    while frame is not None and most:
+        yield frame
+        frame = frame.f_back
+        most -= 1
+
+
+def in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Tells whether a connection has a transaction open."""
+    return connection.connection is not None and (
+        connection.in_atomic_block or not connection.autocommit
+    )
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Finds the event loop that runs in this thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
