@@ -1,0 +1,132 @@
+"""The audit trail: who saw, redacted, exported, held or deleted what, and why.
+
+Events are only ever added, hold no content, and name everything by value. They are written in the
+database of the sessions and, where there is one, in the transaction of what they tell of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connections, transaction
+from django.db.models import QuerySet
+
+from . import bridge, detectors, masking
+from .models import AuditEvent
+from .transcripts import displayable
+
+_MAX_NAME = 255
+_MAX_REASON = 2000
+
+_acting: ContextVar[Any] = ContextVar("agent_sessions_actor", default=None)
+
+
+@contextmanager
+def acting(actor: Any) -> Iterator[None]:
+    """Says who does what is done inside, for what is recorded without being told.
+
+    The deletion of a session is: it may be the last of a user's, whom somebody deletes.
+
+    Args:
+        actor: A user; or text, for a program.
+    """
+    token = _acting.set(actor)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
+
+
+def record(
+    action: AuditEvent.Action,
+    *,
+    session: UUID | None = None,
+    target: UUID | None = None,
+    actor: Any = None,
+    reason: str = "",
+    secrets: Collection[str] = (),
+    details: Mapping[str, Any] | None = None,
+    using: str | None = None,
+) -> AuditEvent:
+    """Adds an event.
+
+    Args:
+        action: What was done.
+        session: Primary key of the session it was done to, or in.
+        target: Primary key of the message, agent or orchestrator, if it was done to one.
+        actor: Who did it: a user, or text for a program; by default whoever is :func:`acting`.
+        reason: Why. What detectors find in it, and the secrets, are masked.
+        secrets: What must not be in the reason, because it was just redacted.
+        details: Figures and names of columns as JSON, never content.
+        using: The alias of the database.
+
+    Returns:
+        The event.
+    """
+    actor = _acting.get() if actor is None else actor
+    event = AuditEvent(
+        action=action,
+        actor_id=_key(actor),
+        actor=_name(actor),
+        session=session,
+        target=target,
+        reason=masked(reason, secrets),
+        details=dict(details or {}),
+    )
+    event.save(using=bridge.database(using))
+    return event
+
+
+def masked(reason: str, secrets: Collection[str] = ()) -> str:
+    """Masks what a reason should not have said.
+
+    Args:
+        reason: What somebody typed.
+        secrets: Further texts to mask.
+
+    Returns:
+        The reason as it may be kept.
+    """
+    clean = masking.scrub(displayable(reason), secrets)
+    return str(masking.mask_text(clean, detectors.available()))[:_MAX_REASON]
+
+
+def purge(before: datetime, *, using: str | None = None) -> int:
+    """Deletes old events: the one way to, for where the law sets a term.
+
+    Args:
+        before: Events older than this go.
+        using: The alias of the database.
+
+    Returns:
+        How many there were.
+    """
+    alias = bridge.database(using)
+    with transaction.atomic(alias), connections[alias].cursor() as cursor:
+        guarded = connections[alias].vendor == "postgresql"
+        if guarded:
+            # What the trigger looks for. A failure takes it back with the savepoint.
+            cursor.execute("SET LOCAL agent_sessions.purge = 'on'")
+        old: QuerySet[AuditEvent] = QuerySet(AuditEvent, using=alias)
+        count = old.filter(created_at__lt=before).delete()[0]
+        if guarded:
+            # It would end with the transaction, but that may be the caller's.
+            cursor.execute("SET LOCAL agent_sessions.purge = 'off'")
+        return count
+
+
+def _key(actor: Any) -> str:
+    key = getattr(actor, "pk", None)
+    return "" if key is None else str(key)[:_MAX_NAME]
+
+
+def _name(actor: Any) -> str:
+    if actor is None:
+        return ""
+    name = actor.get_username() if hasattr(actor, "get_username") else str(actor)
+    return displayable(name)[:_MAX_NAME]

@@ -1,0 +1,43 @@
+"""Masking what must not be kept, in texts and in payloads that stay valid for the next model call.
+
+A mask says that something was there, and of what kind: ``[REDACTED]``, ``[REDACTED:EMAIL]``.
+Everything here is a function of its arguments: no database, no SDK.
+"""
+
+from __future__ import annotations
+
+from .blanking import blank, blank_block, blank_spans
+from .finders import Detecting, Finder, Found, Literal, Pattern, places
+from .following import follow, significant
+from .ids import kept_id, masked_ids
+from .leftovers import Prepared, prepare, removed, scrub, scrub_in_place
+from .masks import MASK_PATTERN, mask
+from .replacing import Path
+from .trees import Hit, mask_text, mask_tree
+
+__all__ = [
+    "MASK_PATTERN",
+    "Detecting",
+    "Finder",
+    "Found",
+    "Hit",
+    "Literal",
+    "Path",
+    "Pattern",
+    "Prepared",
+    "blank",
+    "blank_block",
+    "blank_spans",
+    "follow",
+    "kept_id",
+    "mask",
+    "mask_text",
+    "mask_tree",
+    "masked_ids",
+    "places",
+    "prepare",
+    "removed",
+    "scrub",
+    "scrub_in_place",
+    "significant",
+]

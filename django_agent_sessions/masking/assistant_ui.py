@@ -1,0 +1,184 @@
+"""Messages of a frontend without what they said: assistant-ui's client still opens the thread.
+
+A browser wrote them, whatever it liked under each key: nothing is kept for its place alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .ids import PREFIXED, kept_id, kept_name, opaque_id
+from .masks import PIXEL, is_mask, mask
+from .vocabulary import TOOL_STATES, is_word, may_be_word
+
+_Message = dict[str, Any]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_FLAGS = ("providerExecuted", "preliminary", "isError")
+_STATES = TOOL_STATES | {"streaming", "done"}
+_SOURCE_TYPES = ("url", "document")
+_TOOL_TYPES = ("dynamic-tool", "tool-call")
+_TOOL = "tool-"
+_FORMAT = "ai-sdk/v6"
+
+
+def blank_stored(message: _Message) -> _Message:
+    """Takes away all that a frontend's message says.
+
+    Args:
+        message: What was stored for assistant-ui's client.
+
+    Returns:
+        The message with masks: its role, and the types and states of its parts are as before, and
+        so are ids and names of tools that can be nothing else.
+    """
+    content = message.get("content")
+    blanked = _links(message)
+    blanked["content"] = _content(content) if isinstance(content, dict) else {}
+    return blanked
+
+
+def mask_stored(message: _Message) -> _Message:
+    """Takes away all of a frontend's message but its place in the thread.
+
+    Args:
+        message: What was stored for assistant-ui's client.
+
+    Returns:
+        A message that is a mask.
+    """
+    content = message.get("content")
+    said = content if isinstance(content, dict) else {}
+    role = said.get("role")
+    text = [{"type": "text", "text": mask()}]
+    return {
+        **_links(message),
+        "content": {
+            **_ids(said, "id"),
+            "role": role if is_word(role) else "assistant",
+            "content" if message.get("format") == "aui/v0" else "parts": text,
+        },
+    }
+
+
+def _links(message: _Message) -> _Message:
+    # In this order: it is found by how its text begins.
+    links = _ids(message, "id")
+    digest = message.get("content_digest")
+    if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+        links["content_digest"] = digest
+    if "parent_id" in message:
+        links["parent_id"] = _ids(message, "parent_id").get("parent_id")
+    if "format" in message:
+        name = message["format"]
+        links["format"] = name if isinstance(name, str) and may_be_word(name) else _FORMAT
+    return links
+
+
+def _content(content: _Message) -> _Message:
+    blanked = _ids(content, "id")
+    if is_word(content.get("role")):
+        blanked["role"] = content["role"]
+    for key in ("parts", "content"):
+        said = content.get(key)
+        if isinstance(said, list):
+            blanked[key] = [_part(part) for part in said]
+        elif said is not None:
+            blanked[key] = mask()
+    return blanked
+
+
+def _part(part: Any) -> _Message:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
+        return {"type": "text", "text": mask()}
+    called = isinstance(part.get("toolCallId"), str)
+    if called and (kind in _TOOL_TYPES or kind.startswith(_TOOL)):
+        return _tool(part, kind)
+    # What somebody's own kinds of data are called, and what is in them, is their content.
+    reader = _PARTS.get(kind)
+    return {"type": "text", "text": mask()} if reader is None else {"type": kind, **reader(part)}
+
+
+def _tool(part: _Message, kind: str) -> _Message:
+    if kind not in _TOOL_TYPES:
+        kind = _TOOL + kept_name(kind.removeprefix(_TOOL))
+    blanked: _Message = {"type": kind, **_ids(part, "toolCallId")}
+    if isinstance(name := part.get("toolName"), str):
+        blanked["toolName"] = kept_name(name)
+    blanked |= _flags(part, *_FLAGS) | _state(part)
+    for key, instead in (
+        ("input", {}),
+        ("args", {}),
+        ("argsText", "{}"),
+        ("output", mask()),
+        ("result", mask()),
+        ("errorText", mask()),
+    ):
+        if key in part:
+            blanked[key] = instead
+    approval = part.get("approval")
+    if isinstance(approval, dict):
+        blanked["approval"] = _ids(approval, "id") | _flags(approval, "approved")
+    return blanked
+
+
+def _spoken(part: _Message) -> _Message:
+    text = part.get("text")
+    return {
+        "text": text if isinstance(text, str) and is_mask(text) else mask(),
+        **_state(part),
+    }
+
+
+def _file(part: _Message) -> _Message:
+    media_key = "mimeType" if "mimeType" in part else "mediaType"
+    data_key = "data" if "data" in part else "url"
+    if str(part.get(media_key)).lower().startswith("image/"):
+        return {media_key: "image/png", data_key: PIXEL}
+    text = base64.b64encode(mask("DOCUMENT").encode()).decode()
+    return {media_key: "text/plain", data_key: f"data:text/plain;base64,{text}"}
+
+
+def _source(part: _Message) -> _Message:
+    blanked = _ids(part, "id")
+    if isinstance(name := part.get("sourceId"), str):
+        # Often it is the address itself.
+        blanked["sourceId"] = opaque_id(name)
+    if part.get("sourceType") in _SOURCE_TYPES:
+        blanked["sourceType"] = part["sourceType"]
+    if "mediaType" in part:
+        blanked["mediaType"] = "text/plain"
+    return {**blanked, **{key: mask() for key in ("url", "title") if key in part}}
+
+
+def _state(part: _Message) -> _Message:
+    state = part.get("state")
+    return {"state": state} if isinstance(state, str) and state in _STATES else {}
+
+
+def _flags(value: _Message, *keys: str) -> _Message:
+    return {key: value[key] for key in keys if isinstance(value.get(key), bool)}
+
+
+def _ids(value: _Message, *keys: str) -> _Message:
+    return {
+        key: kept_id(value[key], prefixed=key in PREFIXED, chosen=True)
+        for key in keys
+        if isinstance(value.get(key), str)
+    }
+
+
+_PARTS: dict[str, Callable[[_Message], _Message]] = {
+    "text": _spoken,
+    "reasoning": _spoken,
+    "file": _file,
+    "image": lambda part: {"image": PIXEL},
+    "source": _source,
+    "source-url": _source,
+    "source-document": _source,
+    "step-start": lambda part: {},
+}

@@ -1,0 +1,96 @@
+"""Texts that hold something else: JSON in a string, bytes as base64, data URLs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from typing import Any
+from urllib.parse import unquote
+
+DEEPEST = 200
+"""How deep a payload is walked, JSON inside of its strings included."""
+
+_DATA_URL = re.compile(r"data:[^,]{0,300};base64,", re.IGNORECASE)
+_JSON_START = ("{", "[", '"')
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def container(text: str, depth: int = 0) -> Any:
+    """Reads JSON in a string, if it can be said again and is not too deep to be walked.
+
+    Args:
+        text: The text.
+        depth: How deep the text itself is.
+
+    Returns:
+        A dict, list or text; None if it is none.
+    """
+    if text.lstrip()[:1] not in _JSON_START:
+        return None
+    try:
+        parsed = json.loads(text)
+        sound = isinstance(parsed, dict | list | str) and _is_sayable(parsed, DEEPEST - depth)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if sound else None
+
+
+def within_escape(text: str, position: int) -> bool:
+    r"""Tells whether a position is inside of an escape such as ``\n`` or ``\u00e9``.
+
+    Args:
+        text: JSON.
+        position: An index in it.
+
+    Returns:
+        Whether it is.
+    """
+    start = max(text.rfind('"', 0, position), text.rfind("\\", 0, position))
+    # Of a row of backslashes, which two belong together is told by the first.
+    while start > 0 and text[start - 1] == "\\":
+        start -= 1
+    return any(
+        match.start() < position < match.end()
+        for match in _ESCAPE.finditer(text, max(start, 0), position + 6)
+    )
+
+
+def after_data_url(text: str) -> int:
+    """Finds where the base64 of a data URL begins.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The index; 0 if it is no such URL.
+    """
+    match = _DATA_URL.match(text)
+    return match.end() if match else 0
+
+
+def from_base64(text: str) -> bytes | None:
+    """Reads base64, as SDKs and browsers do.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The bytes; None if it is no base64.
+    """
+    try:
+        return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _is_sayable(value: Any, depth: int) -> bool:
+    if isinstance(value, float):
+        # Python reads NaN and Infinity too.
+        return math.isfinite(value)
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_sayable(item, depth - 1) for item in inner)

@@ -1,0 +1,211 @@
+"""What is looked for: a string in all its spellings, a pattern, or what detectors know."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from django_agent_sessions.detectors import Detector, detect
+
+from . import masks
+from .spellings import MAYBE_SPELLED, forms, plain, spelled
+
+_GROUPED = 8
+_LONG = 2000
+
+
+class Found(NamedTuple):
+    """A place in a text."""
+
+    start: int
+    end: int
+    kind: str
+    """What is there, as the mask says it; empty for what was named by somebody."""
+
+
+class Finder(Protocol):
+    """Finds places in texts."""
+
+    exact: bool
+    """Whether what it finds was meant. In an id, what a detector takes for a card is chance."""
+
+    def find(self, text: str) -> Iterable[Found]:
+        """Finds the places in a text, in any order."""
+        ...
+
+
+class Literal:
+    r"""A string, however it is spelled: in any case, with any white space, escaped, decomposed.
+
+    Tool arguments are JSON inside of JSON, and pages and addresses have escapes of their own, so
+    each character may also stand as ``\u0041``, ``%41`` or an entity.
+
+    A number of eight digits or more is found with other spaces and dashes between them, too.
+
+    A text of more than 2,000 characters is only found as it is, or escaped once or twice: a
+    pattern for it would take minutes to make.
+
+    Args:
+        text: The string; not blank.
+    """
+
+    exact = True
+
+    def __init__(self, text: str) -> None:
+        if not text.strip():
+            raise ValueError("nothing to look for")
+        self._text = text.strip()
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Finds the string."""
+        if self._grouped is not None:
+            for match in self._grouped.finditer(text):
+                yield Found(*match.span(), "")
+        if len(self._text) > _LONG:
+            yield from self._find_long(text)
+            return
+        if len(text) < self._shortest:
+            # No spelling is shorter than the string, and to make the pattern takes long.
+            return
+        # The larger pattern takes many times as long, and few texts hold an escape.
+        pattern = self._spelled if MAYBE_SPELLED.search(text) else self._plain
+        for match in pattern.finditer(text):
+            yield Found(*match.span(), "")
+
+    @cached_property
+    def _grouped(self) -> re.Pattern[str] | None:
+        """Of a number, its digits in any groups or none: of a card, an account, a telephone."""
+        digits = re.sub(r"[\s-]", "", self._text)
+        if not (digits.isascii() and digits.isdigit() and _GROUPED <= len(digits) <= _LONG):
+            return None
+        return re.compile(r"(?<!\d)" + r"[\s-]{0,2}".join(digits) + r"(?!\d)")
+
+    @cached_property
+    def ascii(self) -> bool:
+        """Whether all its bytes are the same in UTF-8 and in the older encodings."""
+        return self._text.isascii()
+
+    @cached_property
+    def _shortest(self) -> int:
+        return min(len("".join(form.split())) for form in forms(self._text))
+
+    @cached_property
+    def _plain(self) -> re.Pattern[str]:
+        return self._compiled(plain)
+
+    @cached_property
+    def _spelled(self) -> re.Pattern[str]:
+        return self._compiled(spelled)
+
+    def _compiled(self, spell: Callable[[str], str]) -> re.Pattern[str]:
+        ordered = sorted(forms(self._text), key=len, reverse=True)
+        return re.compile("|".join(dict.fromkeys(map(spell, ordered))), re.IGNORECASE)
+
+    def _find_long(self, text: str) -> Iterator[Found]:
+        for form in self._long_forms if len(text) >= len(self._text) else ():
+            at = text.find(form)
+            while at >= 0:
+                yield Found(at, at + len(form), "")
+                at = text.find(form, at + len(form))
+
+    @cached_property
+    def _long_forms(self) -> set[str]:
+        once = {json.dumps(self._text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)}
+        return {self._text, *once, *(json.dumps(form)[1:-1] for form in once)}
+
+
+class Pattern:
+    """A regular expression, in any case.
+
+    Args:
+        pattern: Python's syntax. Whoever writes one answers for how long it takes.
+
+    Raises:
+        re.error: It is none.
+    """
+
+    exact = True
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = re.compile(pattern, re.IGNORECASE)
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Finds what matches, unless that is nothing at all."""
+        for match in self._pattern.finditer(text):
+            if match.end() > match.start():
+                yield Found(*match.span(), "")
+
+
+class Detecting:
+    """What detectors find.
+
+    Args:
+        detectors: The detectors.
+    """
+
+    exact = False
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        self._detectors = detectors
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Finds what the detectors find, and names its kind."""
+        for start, end, kind in detect(text, self._detectors):
+            yield Found(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
+
+
+def may_hold(text: str, secret: str) -> bool:
+    """Tells without a pattern whether a :class:`Literal` may be found in a text.
+
+    Args:
+        text: The text.
+        secret: What would be looked for.
+
+    Returns:
+        Whether it is worth looking.
+    """
+    return bool(MAYBE_SPELLED.search(text)) or _squeezed(secret) in _squeezed(text)
+
+
+def _squeezed(text: str) -> str:
+    return "".join(unicodedata.normalize("NFD", text.casefold()).casefold().split())
+
+
+def places(text: str, finders: Iterable[Finder]) -> list[Found]:
+    """Finds all places in a text, in order, none overlapping; what is within a mask is none.
+
+    Args:
+        text: The text.
+        finders: What to look for.
+
+    Returns:
+        The places. Where two overlap they are one, of the longer one's kind.
+    """
+    found = sorted(
+        (place for finder in finders for place in finder.find(text)),
+        key=lambda place: (place.start, -place.end),
+    )
+    if not found:
+        return []
+    there = masks.spans(text)
+    merged: list[Found] = []
+    for place in found:
+        # Both are in order, and no mask overlaps another: of many masks, one is asked.
+        at = bisect_right(there, (place.start, len(text) + 1)) - 1
+        if at >= 0 and place.end <= there[at][1]:
+            continue
+        if merged and place.start < merged[-1].end:
+            merged[-1] = _joined(merged[-1], place)
+        else:
+            merged.append(place)
+    return merged
+
+
+def _joined(one: Found, other: Found) -> Found:
+    longer = other if other.end - other.start > one.end - one.start else one
+    return Found(one.start, max(one.end, other.end), longer.kind)

@@ -1,0 +1,444 @@
+"""Masking inside of payloads, so that they stay what the SDK and the model expect.
+
+What keeps a conversation valid is never changed: roles, types, names of tools, names of nodes.
+Ids that pair a call with its result are replaced alike wherever they stand. Everything below a
+tool's input or an agent's own state is content, whatever its keys are called.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from django_agent_sessions.detectors import Detector
+
+from .binary import places_in_bytes
+from .encoded import after_data_url, container, from_base64, within_escape
+from .finders import Detecting, Finder, Found, places
+from .ids import PREFIXED, is_new, new_id
+from .masks import mask
+from .replacing import Path, replace_at, replaced, sound, without_copies
+from .vocabulary import (
+    COUNTS,
+    ENUMS,
+    IDS,
+    KEYS,
+    NAMED,
+    NAMES,
+    NUMBERS,
+    TOOL_STATES,
+    is_name,
+    is_named_type,
+    is_word,
+    may_be_word,
+)
+
+_FREE = frozenset(
+    {
+        "input", "json", "structuredContent", "arguments", "parameters", "shared_context",
+        "app_data", "custom", "response", "reason", "invocation_state",
+        "args", "rawInput", "providerMetadata", "callProviderMetadata", "resultProviderMetadata",
+    }
+)  # fmt: skip
+_SEALED = frozenset({"signature", "encrypted_content"})
+_CALLS = frozenset(
+    {"toolUseId", "call_id", "arguments", "input", "interrupt_id", "parameters", "input_schema"}
+)
+_BASE64 = frozenset({"data", "file_data", "result", "b64_json"})
+_BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
+_BYTES = "__bytes_encoded__"
+"""How Strands marks bytes that it wrote as base64."""
+_NOT_ACROSS = _SEALED | ENUMS | NAMES | IDS | _FREE | {"name"}
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_MAYBE_WORDS = 256
+_NO_CHANCE = 8
+_EXCERPT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something found.
+
+    Attributes:
+        path: Where in the payload.
+        kind: What it is, as its mask says; empty for what was named by somebody.
+        found: The text itself.
+        before: It and what stands around it.
+        after: The same after the masking.
+    """
+
+    path: Path = field(repr=False)
+    kind: str
+    found: str = field(repr=False)
+    before: str = field(repr=False)
+    after: str = field(repr=False)
+
+
+def mask_text(text: str, detectors: Sequence[Detector]) -> str:
+    """Masks what detectors find in a text.
+
+    Args:
+        text: The text.
+        detectors: The detectors.
+
+    Returns:
+        The text with masks.
+    """
+    found = places(text, [Detecting(detectors)])
+    return replaced(text, found) if found else text
+
+
+def mask_tree(
+    value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
+) -> tuple[Any, list[Hit]]:
+    """Masks what finders find in a payload.
+
+    Args:
+        value: A payload or state. It is not changed.
+        finders: What to look for.
+        free: Whether all of it is content, as a user's own state is; else it is structured as the
+            payloads of the SDKs are.
+        kept: Here goes where something was found in what cannot be changed: a name of a tool or
+            node, an encrypted text.
+
+    Returns:
+        The value with masks (the same object if nothing was found), and what was found.
+    """
+    masker = _Masker(finders, [] if kept is None else kept)
+    changed = masker.value(value, (), free)
+    return changed, masker.hits
+
+
+class _Names:
+    """Names for masked keys, each but once."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def new(self, masked: str) -> str:
+        """Numbers a name if there is one like it."""
+        name, number = masked, self._numbers.get(masked, 1)
+        while name in self._taken:
+            number += 1
+            name = f"{masked} ({number})"
+        self._numbers[masked] = number
+        self._taken.add(name)
+        return name
+
+
+class _Masker:
+    def __init__(self, finders: Sequence[Finder], kept: list[Path]) -> None:
+        self._finders = finders
+        self._kept = kept
+        self._exact = [finder for finder in finders if finder.exact]
+        self.hits: list[Hit] = []
+
+    def value(self, value: Any, path: Path, free: bool) -> Any:
+        if isinstance(value, str):
+            return self._string(value, path)
+        if isinstance(value, dict):
+            return self._dict(value, path, free)
+        if isinstance(value, list | tuple):
+            return self._list(value, path, free)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._binary(bytes(value), path)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self._number(value, path, free)
+        return value
+
+    def _dict(self, value: dict[str, Any], path: Path, free: bool) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
+        # Of the keys that are there none may be taken by a masked one: its value would be lost.
+        names = _Names(value)
+        for key, item in value.items():
+            masked = self._key(key, path, free)
+            name = key if masked == key else names.new(masked)
+            changed[name] = self._item(value, key, item, (*path, key), free)
+        if all(key in changed and changed[key] is item for key, item in value.items()):
+            return value
+        return changed if free else without_copies(value, changed)
+
+    def _item(self, parent: dict[str, Any], key: str, item: Any, path: Path, free: bool) -> Any:
+        if key == "data" and parent.get(_BYTES) is True and isinstance(item, str):
+            return self._base64(item, path)
+        if free:
+            return self.value(item, path, True)
+        if key == "type" and isinstance(item, str) and is_named_type(item):
+            return self._name(item, path)
+        if key == "state" and "toolCallId" in parent and _is_state(item):
+            return item
+        if key in ENUMS and isinstance(item, str):
+            return item if is_word(item) else self._word(item, path)
+        if key in NAMES or (key == "name" and is_tool(parent)):
+            return self._name(item, path)
+        if key == "content_digest" and isinstance(item, str) and _DIGEST.match(item):
+            return item
+        if key in _SEALED and isinstance(item, str):
+            # Nothing can be read in it, and what is found there is chance.
+            return item
+        if key in IDS and isinstance(item, str):
+            return self._id(item, path, key in PREFIXED)
+        if key in COUNTS and isinstance(item, dict):
+            return self._counts(item, path)
+        if key in _BASE64 and isinstance(item, str) and _BASE64_TEXT.match(item):
+            return self._base64(item, path)
+        return self.value(item, path, key in _FREE or _is_free(parent, key))
+
+    def _list(self, value: Sequence[Any], path: Path, free: bool) -> Sequence[Any]:
+        changed: list[Any] = []
+        for at, item in enumerate(value):
+            # No comprehension: before Python 3.12 it is a frame more on each level.
+            changed.append(self.value(item, (*path, at), free))
+        across = self._across(changed, path, free)
+        if not across and all(a is b for a, b in zip(changed, value, strict=True)):
+            return value
+        return changed
+
+    def _across(self, items: list[Any], path: Path, free: bool) -> bool:
+        """Masks what begins in one block and ends in another."""
+        rows: dict[Path, list[int]] = {}
+        for at, item in enumerate(items):
+            for inner in _text_paths(item, free):
+                rows.setdefault(inner, []).append(at)
+        found_any = False
+        for inner, members in rows.items():
+            # What one row changed may not be there any more for the next.
+            still = [at for at in members if _reaches(items[at], inner)]
+            if len(still) > 1:
+                found_any |= self._across_row(items, path, inner, still, "", self._finders)
+            still = [at for at in still if _reaches(items[at], inner)]
+            if len(still) > 1 and self._exact:
+                # Blocks are read as lines, too.
+                found_any |= self._across_row(items, path, inner, still, "\n", self._exact)
+        return found_any
+
+    def _across_row(
+        self,
+        items: list[Any],
+        path: Path,
+        inner: Path,
+        members: list[int],
+        between: str,
+        finders: Sequence[Finder],
+    ) -> bool:
+        texts = [str(_at(items[at], inner)) for at in members]
+        joined = between.join(texts)
+        starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
+        parts: dict[int, list[Found]] = {}
+        for place in places(joined, finders):
+            first = row = bisect_right(starts, place.start) - 1
+            if starts[row + 1] >= place.end:
+                continue
+            own: dict[int, Found] = {}
+            while row < len(texts) and starts[row] < place.end:
+                start = max(place.start - starts[row], 0)
+                end = min(place.end - starts[row], len(texts[row]))
+                if start < end:
+                    own[row] = Found(start, end, place.kind)
+                row += 1
+            if len(own) < 2:
+                # All else of it is what was put between.
+                continue
+            self._hit((*path, members[first], *inner), joined, place)
+            for row, part in own.items():
+                parts.setdefault(row, []).append(part)
+        for row, found in parts.items():
+            at = members[row]
+            items[at] = replace_at(items[at], inner, replaced(texts[row], found))
+        return bool(parts)
+
+    def _string(self, text: str, path: Path) -> str:
+        if start := after_data_url(text):
+            return self._base64(text, path, start)
+        parsed = container(text, len(path))
+        return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
+
+    def _plain(self, text: str, path: Path, finders: Sequence[Finder] | None = None) -> str:
+        found = places(text, self._finders if finders is None else finders)
+        return self._cut(text, found, path)
+
+    def _cut(self, text: str, found: Sequence[Found], path: Path) -> str:
+        if not found:
+            return text
+        for place in found:
+            self._hit(path, text, place)
+        return replaced(text, found)
+
+    def _json(self, text: str, parsed: Any, path: Path) -> str:
+        """Masks inside of JSON in a string, which stays JSON."""
+        changed = self.value(parsed, path, True)
+        if changed is not parsed:
+            text = json.dumps(changed, ensure_ascii=text.isascii())
+        # What was named may hold the JSON's own punctuation, and a name tells what its value is.
+        found = [
+            place
+            for place in places(text, self._finders)
+            if not within_escape(text, place.start) and not within_escape(text, place.end)
+        ]
+        return sound(text, self._cut(text, found, path))
+
+    def _key(self, key: Any, path: Path, free: bool) -> Any:
+        if not isinstance(key, str) or (not free and key in KEYS):
+            return key
+        if not free and path and path[-1] in NAMED:
+            return self._name(key, (*path, key))
+        if not free and path and path[-1] == "interrupts":
+            return self._id(key, (*path, key), False)
+        found = places(key, self._finders)
+        for place in found:
+            self._hit((*path, key), key, place)
+        return replaced(key, found) if found else key
+
+    def _word(self, text: str, path: Path) -> str:
+        """Masks what is no word of the SDKs: a newer one stays if only a part of it was found."""
+        found = places(text, self._finders)
+        if found and may_be_word(text) and (found[0].start, found[-1].end) != (0, len(text)):
+            self._kept.append(path)
+            return text
+        return self._cut(text, found, path)
+
+    def _name(self, item: Any, path: Path) -> Any:
+        """Keeps names, which programs look up, and says so."""
+        if isinstance(item, list) and all(isinstance(name, str) for name in item):
+            changed = [self._name(name, (*path, at)) for at, name in enumerate(item)]
+            return item if changed == item else changed
+        if not is_name(item):
+            return self.value(item, path, True)
+        if places(item, self._finders):
+            self._kept.append(path)
+        return item
+
+    def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
+        """Masks what is no figure."""
+        changed = {
+            key: item if isinstance(item, int | float) else self.value(item, (*path, key), False)
+            for key, item in value.items()
+        }
+        return value if all(changed[key] is item for key, item in value.items()) else changed
+
+    def _id(self, text: str, path: Path, prefixed: bool) -> str:
+        found = () if is_new(text) else places(text, self._exact)
+        if not found:
+            return text
+        self._hit(path, text, found[0])
+        return new_id(text, found[0].start, prefixed=prefixed)
+
+    def _number(self, number: float, path: Path, free: bool) -> Any:
+        if not free and any(step in NUMBERS for step in path[-2:]):
+            return number
+        try:
+            text = repr(number)
+        except ValueError:
+            return number
+        found = places(text, self._finders)
+        if not found:
+            return number
+        self._hit(path, text, found[0])
+        return mask(found[0].kind)
+
+    def _binary(self, data: bytes, path: Path) -> bytes:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return self._opaque(data, path)
+        masked = self._plain(text, path)
+        if masked is text and b"\0" in data:
+            # A text of two bytes for each letter.
+            return self._opaque(data, path)
+        return data if masked is text else masked.encode()
+
+    def _opaque(self, data: bytes, path: Path) -> bytes:
+        # One byte, one character: what is found is where it is. Its length has to stay.
+        text = data.decode("latin-1")
+        found = places_in_bytes(data, self._exact)
+        pieces, end = [], 0
+        for place in found:
+            self._hit(path, text, place)
+            pieces += [data[end : place.start], b"*" * (place.end - place.start)]
+            end = place.end
+        return b"".join([*pieces, data[end:]]) if found else data
+
+    def _base64(self, text: str, path: Path, start: int = 0) -> str:
+        data = from_base64(text[start:])
+        if data is None:
+            return self._plain(text, path)
+        masked = self._binary(data, path)
+        if masked is data:
+            return self._words(text, path, start)
+        return self._plain(text[:start], path) + base64.b64encode(masked).decode()
+
+    def _words(self, text: str, path: Path, start: int) -> str:
+        """Masks in what looks like base64, but may be letters and digits that mean themselves."""
+        if start:
+            head = text[:start]
+            masked = self._plain(head, path)
+            return text if masked is head else masked + text[start:]
+        if len(text) <= _MAYBE_WORDS:
+            return self._plain(text, path)
+        # In a picture's base64, few letters stand by chance.
+        found = places(text, self._exact)
+        return self._cut(text, [p for p in found if p.end - p.start >= _NO_CHANCE], path)
+
+    def _hit(self, path: Path, text: str, place: Found) -> None:
+        start, end = max(0, place.start - _EXCERPT), place.end + _EXCERPT
+        found = text[place.start : place.end]
+        before = text[start:end]
+        around = (text[start : place.start], text[place.end : end])
+        self.hits.append(Hit(path, place.kind, found, before, mask(place.kind).join(around)))
+
+
+def is_tool(parent: dict[str, Any]) -> bool:
+    """Tells whether the ``name`` in a dict is that of a tool.
+
+    Args:
+        parent: The dict.
+
+    Returns:
+        Whether it is; else it is a person's or a file's.
+    """
+    return not _CALLS.isdisjoint(parent) or parent.get("role") in ("function", "tool")
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, str) and value in TOOL_STATES
+
+
+def _is_free(parent: dict[str, Any], key: str) -> bool:
+    """Tells whether a frontend put there what it liked."""
+    if key in ("output", "result"):
+        return "toolCallId" in parent
+    if key == "data":
+        return str(parent.get("type")).startswith("data")
+    return key == "metadata" and "parts" in parent
+
+
+def _text_paths(item: Any, free: bool, depth: int = 3) -> Iterator[Path]:
+    """Finds the texts of a block that may go on in the next one."""
+    if isinstance(item, str):
+        yield ()
+    elif isinstance(item, dict) and depth:
+        for key, inner in item.items():
+            if not free and (key in _NOT_ACROSS):
+                continue
+            for rest in _text_paths(inner, free, depth - 1):
+                yield (key, *rest)
+
+
+def _at(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _reaches(value: Any, path: Path) -> bool:
+    try:
+        return isinstance(_at(value, path), str)
+    except (LookupError, TypeError):
+        return False

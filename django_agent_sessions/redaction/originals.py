@@ -1,0 +1,140 @@
+"""Originals of redacted messages, which ``REDACTION_KEEP_ORIGINAL`` or a legal hold left behind.
+
+They end with ``REDACTION_ORIGINAL_TTL``, except under legal hold: then nothing may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from django_agent_sessions import audit, bridge, conf
+from django_agent_sessions.blobs import note_uses
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.store.base import write
+from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.store.vendors import overwrite_leftovers
+from django_agent_sessions.windows import same_as_redacted
+
+_SESSIONS = 200
+_MESSAGES = 200
+
+
+def purge_originals(
+    *,
+    before: datetime | None = None,
+    actor: Any = None,
+    dry_run: bool = False,
+    using: str | None = None,
+) -> int:
+    """Overwrites originals by their redacted versions; of SQLite's file, the leftovers too.
+
+    Each session is a transaction of its own, or several if it has many, so that no writer waits
+    long and a purge that is interrupted goes on where it was.
+
+    Args:
+        before: Originals of what was redacted before this go; by default, of what was redacted
+            longer ago than ``REDACTION_ORIGINAL_TTL``.
+        actor: Who purges: a user, or text for a program.
+        dry_run: Only count.
+        using: The alias of the database.
+
+    Returns:
+        How many originals there were. Those of sessions under legal hold are not among them.
+    """
+    alias = bridge.database(using)
+    if before is None:
+        before = timezone.now() - timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
+    count = 0
+    for sessions in _redacted_sessions(alias):
+        old = _originals(alias, before).filter(session__in=sessions)
+        if dry_run:
+            count += old.count()
+            continue
+        with overwrite_leftovers(alias):
+            for session in list(old.order_by().values_list("session_id", flat=True).distinct()):
+                count += _purge_session(alias, session, before, actor)
+    return count
+
+
+def original_kept_until(
+    session: UUID, message: UUID, *, using: str | None = None
+) -> datetime | None:
+    """Tells whether the original of a redacted message may still be seen.
+
+    Args:
+        session: Primary key of the session.
+        message: Primary key of the message.
+        using: The alias of the database.
+
+    Returns:
+        Until when; ``None`` if there is no original, or it is not to be seen any longer.
+    """
+    rows = SessionMessage.objects.using(bridge.database(using)).filter(pk=message, session=session)
+    rows = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
+    redacted_at = rows.values_list("redacted_at", flat=True).first()
+    if redacted_at is None:
+        return None
+    until: datetime = redacted_at + timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
+    if until <= timezone.now() or rows.filter(same_as_redacted()).exists():
+        return None
+    return until
+
+
+def _redacted_sessions(using: str) -> Iterator[list[UUID]]:
+    rows = Session.objects.using(using).filter(redaction_epoch__gt=0, legal_hold=False)
+    keys = rows.order_by("pk").values_list("pk", flat=True)
+    part = list(keys[:_SESSIONS])
+    while part:
+        yield part
+        part = list(keys.filter(pk__gt=part[-1])[:_SESSIONS])
+
+
+def _originals(using: str, before: datetime) -> QuerySet[SessionMessage]:
+    return SessionMessage.objects.using(using).filter(
+        ~Q(same_as_redacted()), redacted_at__lt=before, redact_message__isnull=False
+    )
+
+
+def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> int:
+    count = 0
+    while True:
+        purged = write(
+            using,
+            lambda unsure: _purge_some(using, session, before, actor),
+            what=f"purging originals of session {session}",
+        )
+        count += purged
+        if purged < _MESSAGES:
+            return count
+
+
+def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
+    with transaction.atomic(using):
+        row = lock_session(using, session)
+        if row is None or row.legal_hold:
+            # It was put under hold, or deleted, a moment ago.
+            return 0
+        old = _originals(using, before).filter(session=session).order_by()
+        keys = list(old.values_list("pk", flat=True)[:_MESSAGES])
+        if keys:
+            # Nobody who goes on with the conversation read this column, so no epoch moves.
+            SessionMessage.objects.using(using).filter(pk__in=keys).update(
+                message=F("redact_message")
+            )
+            note_uses(using, session, keys)
+            audit.record(
+                AuditEvent.Action.ORIGINALS_PURGED,
+                session=session,
+                target=keys[0] if len(keys) == 1 else None,
+                actor=actor,
+                details={"messages": len(keys)},
+                using=using,
+            )
+        return len(keys)
