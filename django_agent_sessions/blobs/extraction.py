@@ -1,0 +1,162 @@
+"""Taking large binaries out of a payload."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django_agent_sessions import conf
+from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.references import BlobRef
+from django_agent_sessions.transcripts.images import image_type
+
+_DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
+_BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})
+"""The keys under which frameworks put bare base64. Elsewhere such a text may be anything."""
+_ROUGHLY_BASE64 = re.compile(r"[A-Za-z0-9+/]+")
+_BEGINNINGS = (
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+)
+
+
+@dataclass(slots=True)
+class Extracted:
+    """A payload without its large binaries.
+
+    Attributes:
+        value: The payload, with references in their places; the same object if there were none.
+        binaries: The bytes by their references; of equal bytes, one.
+    """
+
+    value: Any
+    binaries: dict[BlobRef, bytes] = field(default_factory=dict, repr=False)
+
+
+def extracted(value: Any, *, limited: bool = True) -> Extracted:
+    """Takes the large binaries out of a payload, if ``BLOB_STORAGE`` says where to put them.
+
+    They are bytes wherever they stand; data URLs; and base64 under the keys that frameworks use.
+    Text that would not come back equal, such as base64 with line breaks, stays as it is.
+
+    Args:
+        value: The payload of a message. It is not changed.
+        limited: Whether the limits count. What is stored already must not become unchangeable
+            because somebody lowered them.
+
+    Returns:
+        What is left of it, and what was taken out.
+
+    Raises:
+        PayloadError: A binary is over ``MAX_BLOB_BYTES``, or there are more than ``MAX_BLOBS``.
+    """
+    settings = conf.get_settings()
+    if settings.BLOB_STORAGE is None:
+        return Extracted(value)
+    found = Extracted(value)
+    try:
+        found.value = _without(value, "", settings.BLOB_MIN_BYTES, found.binaries)
+    except RecursionError:
+        # Writing it says what is wrong with it.
+        return Extracted(value)
+    if limited:
+        _check_limits(found.binaries)
+    return found
+
+
+def _check_limits(binaries: Mapping[BlobRef, bytes]) -> None:
+    settings = conf.get_settings()
+    for reference in binaries:
+        if reference.size > settings.MAX_BLOB_BYTES:
+            raise PayloadError(
+                f"a binary has {reference.size} bytes; MAX_BLOB_BYTES allows "
+                f"{settings.MAX_BLOB_BYTES}"
+            )
+    if len(binaries) > settings.MAX_BLOBS:
+        raise PayloadError(
+            f"a message has {len(binaries)} large binaries; MAX_BLOBS allows {settings.MAX_BLOBS}"
+        )
+
+
+def media_type(data: bytes) -> str:
+    """Tells what bytes are by how they begin.
+
+    Args:
+        data: The bytes, or the first of them.
+
+    Returns:
+        A media type; empty if the bytes do not tell.
+    """
+    if shown := image_type(data[:16]):
+        return shown
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data[4:8] == b"ftyp":
+        return "video/mp4"
+    return next((told for begin, told in _BEGINNINGS if data.startswith(begin)), "")
+
+
+def _without(value: Any, key: str, minimum: int, binaries: dict[BlobRef, bytes]) -> Any:
+    if isinstance(value, str):
+        if len(value) * 3 < minimum * 4 or (found := _decoded(value, key)) is None:
+            return value
+        prefix, data = found
+        return _reference(data, prefix, minimum, binaries) or value
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        return _reference(data, None, minimum, binaries) or value
+    if isinstance(value, dict):
+        changed = {
+            name: item if type(item) in _SMALL else _without(item, name, minimum, binaries)
+            for name, item in value.items()
+        }
+        same = all(changed[name] is item for name, item in value.items())
+        return value if same else changed
+    if isinstance(value, list | tuple):
+        items = [
+            item if type(item) in _SMALL else _without(item, key, minimum, binaries)
+            for item in value
+        ]
+        same = all(one is other for one, other in zip(items, value, strict=True))
+        return value if same else items
+    return value
+
+
+_SMALL = frozenset({int, float, bool, type(None)})
+
+
+def _reference(
+    data: bytes, prefix: str | None, minimum: int, binaries: dict[BlobRef, bytes]
+) -> BlobRef | None:
+    if len(data) < minimum:
+        return None
+    reference = BlobRef(
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        media_type=media_type(data),
+        prefix=prefix,
+    )
+    binaries.setdefault(reference, data)
+    return reference
+
+
+def _decoded(text: str, key: str) -> tuple[str, bytes] | None:
+    """Reads base64, if it is exactly what encoding the bytes again would give."""
+    header = _DATA_URL.match(text)
+    prefix = header[0] if header else ""
+    if not header and (key not in _BARE or not _ROUGHLY_BASE64.match(text)):
+        return None
+    encoded = text[len(prefix) :]
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return None
+    return (prefix, data) if base64.b64encode(data).decode("ascii") == encoded else None

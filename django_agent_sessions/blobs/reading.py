@@ -1,0 +1,153 @@
+"""Binaries back in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from django_agent_sessions import conf
+from django_agent_sessions.exceptions import BlobNotFoundError
+from django_agent_sessions.models import Blob, BlobReference, SessionMessage
+from django_agent_sessions.references import BlobRef, references, resolved
+
+from . import files
+from .placeholders import with_placeholders
+from .rows import of_session
+
+
+class MessageGoneError(BlobNotFoundError):
+    """A message was taken away or changed after it was read, and its binaries with it."""
+
+
+def restored(
+    using: str, session: UUID, payloads: Sequence[Any], dialect: str, *, taken: bool = False
+) -> list[Any]:
+    """Puts the binaries back into payloads of one session, for an agent to go on with.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        payloads: Payloads, with references in them or without.
+        dialect: Their message format, for ``BLOB_PLACEHOLDERS``.
+        taken: Whether their messages were taken away by this very transaction.
+
+    Returns:
+        The payloads as they were when they were written.
+
+    Raises:
+        MessageGoneError: Somebody else took away or changed one meanwhile: read them again.
+        BlobNotFoundError: A binary is missing or damaged, and there are to be no placeholders.
+        BlobError: A binary cannot be read now.
+    """
+    found, lost = _contents(using, session, payloads)
+    if lost:
+        if not taken:
+            _refuse_outdated(using, session, lost.keys())
+        if not conf.get_settings().BLOB_PLACEHOLDERS:
+            raise lost[min(lost)]
+        payloads = [with_placeholders(dialect, payload, lost.keys()) for payload in payloads]
+    return [resolved(payload, found) for payload in payloads]
+
+
+def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
+    """Puts those binaries back into payloads of one session that are there, to look into them.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        payloads: Payloads, with references in them or without.
+
+    Returns:
+        The payloads; what is missing, in which nothing can be found, is still a reference.
+
+    Raises:
+        BlobError: A binary cannot be read now, or is damaged: what is looked for may be in the
+            rest of it.
+    """
+    found, lost = _contents(using, session, payloads)
+    for sha256, error in lost.items():
+        if isinstance(error, files.DamagedBlobError):
+            raise files.DamagedBlobError(
+                f"{error}; restore it, or redact the whole messages that it is in: "
+                f"{_messages_with(using, session, sha256)}"
+            ) from error
+    return [resolved(payload, found) for payload in payloads]
+
+
+def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
+    """Finds the row of a binary.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session whose message refers to it.
+        reference: The reference.
+
+    Returns:
+        The row.
+
+    Raises:
+        BlobNotFoundError: The session has no such binary.
+    """
+    found = of_session(using, session, [reference.sha256]).get(reference.sha256)
+    if found is None:
+        raise _no_row(session)
+    return found
+
+
+def _contents(
+    using: str, session: UUID, payloads: Sequence[Any]
+) -> tuple[dict[str, bytes], dict[str, BlobNotFoundError]]:
+    """Reads the binaries of payloads: what is there, and why the others are not, by hash."""
+    wanted = {ref.sha256 for payload in payloads for _, ref in references(payload)}
+    found: dict[str, bytes] = {}
+    lost: dict[str, BlobNotFoundError] = {}
+    if not wanted:
+        return found, lost
+    tried: dict[str, str] = {}
+    while rows := {
+        sha256: row
+        for sha256, row in of_session(using, session, wanted - found.keys()).items()
+        # One that was not needed any more, and then again, is in another file.
+        if tried.get(sha256) != row.file
+    }:
+        for sha256, content in files.read(rows.values()).items():
+            tried[sha256] = rows[sha256].file
+            if isinstance(content, bytes):
+                found[sha256] = content
+            elif isinstance(content, BlobNotFoundError):
+                lost[sha256] = content
+            else:
+                # It may be there in a minute: nothing must be put in its place now.
+                raise content
+        if wanted <= found.keys():
+            break
+    for sha256 in wanted - found.keys() - lost.keys():
+        lost[sha256] = _no_row(session)
+    return found, {sha256: error for sha256, error in lost.items() if sha256 not in found}
+
+
+def _refuse_outdated(using: str, session: UUID, lost: Iterable[str]) -> None:
+    """Refuses to go on with messages that are not there any more, as what is lost tells."""
+    messages = SessionMessage.objects.using(using).filter(session=session)
+    there = of_session(using, session, lost)
+    for sha256 in lost:
+        used = Q(message__contains=sha256) | Q(redact_message__contains=sha256)
+        if sha256 not in there and not messages.filter(used).exists():
+            raise MessageGoneError(
+                f"a message of session {session} was taken away or changed while it was read"
+            )
+
+
+def _messages_with(using: str, session: UUID, sha256: str) -> str:
+    used = BlobReference.objects.using(using).filter(session=session, blob__sha256=sha256)
+    return ", ".join(map(str, used.order_by("message").values_list("message", flat=True)[:20]))
+
+
+def _no_row(session: UUID) -> BlobNotFoundError:
+    return BlobNotFoundError(
+        f"session {session} does not have a binary to which a message of it refers; "
+        "BLOB_PLACEHOLDERS lets its agents go on without"
+    )

@@ -1,0 +1,90 @@
+"""References to large binaries that stand in payloads in their place. Pure values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BlobRef:
+    """A large binary of a message that is kept in a storage and not in the payload.
+
+    Attributes:
+        sha256: The hash of the bytes, in lower-case hexadecimal.
+        size: How many bytes there are.
+        media_type: What they are, told by their first bytes; empty if these do not tell.
+        prefix: None where the payload had ``bytes``. Where it had base64 in a text, what stands
+            before that: ``"data:image/png;base64,"`` of a data URL, or nothing.
+    """
+
+    sha256: str
+    size: int
+    media_type: str = ""
+    prefix: str | None = None
+
+    def restored(self, data: bytes) -> bytes | str:
+        """Gives what stood in the payload.
+
+        Args:
+            data: The bytes.
+
+        Returns:
+            The bytes, or the text that they were encoded in.
+        """
+        if self.prefix is None:
+            return data
+        return self.prefix + base64.b64encode(data).decode("ascii")
+
+
+Path = tuple[str | int, ...]
+
+
+def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
+    """Finds the references in a payload.
+
+    Args:
+        value: The payload.
+        path: Where it stands itself.
+
+    Yields:
+        The path of each reference, and the reference.
+    """
+    if isinstance(value, BlobRef):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if type(item) not in _PLAIN:
+                yield from references(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if type(item) not in _PLAIN:
+                yield from references(item, (*path, index))
+
+
+def resolved(value: Any, contents: Mapping[str, bytes]) -> Any:
+    """Puts binaries back in the place of their references.
+
+    Args:
+        value: The payload. It is not changed.
+        contents: The bytes by their hashes. A reference that has none stays.
+
+    Returns:
+        The payload as it was before its binaries were taken out.
+    """
+    if isinstance(value, BlobRef):
+        data = contents.get(value.sha256)
+        return value if data is None else value.restored(data)
+    if isinstance(value, dict):
+        return {
+            key: item if type(item) in _PLAIN else resolved(item, contents)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [item if type(item) in _PLAIN else resolved(item, contents) for item in value]
+    return value
+
+
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})

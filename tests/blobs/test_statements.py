@@ -1,0 +1,105 @@
+"""How many statements and requests it takes to write and read messages with large binaries."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_agent_sessions.records import NewMessage
+from django_agent_sessions.redaction import WholeMessage, redact
+from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
+
+from .deeds import message, picture
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def taken(bucket, settings):
+    """Counts what a function takes: statements, and requests by their method."""
+    backend = "storages.backends.s3.S3Storage"
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "blobs": {"BACKEND": backend, "OPTIONS": bucket.options},
+    }
+    settings.AGENT_SESSIONS = {**getattr(settings, "AGENT_SESSIONS", {}), "BLOB_STORAGE": "blobs"}
+
+    def count(function):
+        with bucket.requests() as sent, CaptureQueriesContext(connection) as ran:
+            function()
+        kept = [q["sql"] for q in ran if not _is_around(q["sql"])]
+        return len(kept), Counter(line.partition(" ")[0] for line in sent)
+
+    return count
+
+
+def _is_around(sql: str) -> bool:
+    """Whether it only begins or ends a transaction, or locks a row, as not every database does."""
+    return sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "START", "PRAGMA")) or (
+        "FOR UPDATE" in sql or "FOR NO KEY UPDATE" in sql
+    )
+
+
+@pytest.fixture
+def strands(session, store):
+    return store.open_agent(session, "main", dialect="strands")
+
+
+PICTURES = [picture(str(number)) for number in range(30)]
+FIRST = message("first", *PICTURES[:10])
+
+
+def test_an_append_uploads_each_binary_once_whatever_their_number(taken, store, strands):
+    def append(*pictures: bytes) -> tuple[int, Counter[str]]:
+        found: tuple[int, Counter[str]] = taken(
+            lambda: store.append(strands, message("look", *pictures), count=False)
+        )
+        return found
+
+    statements, sent = append(*PICTURES[:10])
+    # What is there, what is there now, the row of each binary, the message, its uses' binaries,
+    # its uses.
+    assert statements == 6
+    assert sent == {"PUT": 10}
+    # Of what is there, the first byte is asked for: its file may be lost.
+    assert append(*PICTURES[:20]) == (6, {"PUT": 10, "GET": 10})
+    assert append(*PICTURES[:20]) == (5, {"GET": 20})
+    assert taken(lambda: store.append(strands, message("text"), count=False)) == (1, {})
+
+
+def test_a_batch_takes_as_many_statements_as_a_message(taken, store, strands):
+    batch = [message(str(number), one) for number, one in enumerate(PICTURES)]
+    assert taken(lambda: store.append_many(strands, batch, count=False)) == (6, {"PUT": 30})
+
+
+def test_a_restore_is_one_more_statement_and_a_request_for_each_binary(taken, store, strands):
+    for number in range(5):
+        store.append(strands, message(str(number), *PICTURES[:10]))
+    assert taken(lambda: store.restore(strands)) == (2, {"GET": 10})
+    assert taken(lambda: store.payloads(strands)) == (2, {"GET": 10})
+    assert taken(lambda: store.messages(strands)) == (2, {"GET": 10})
+
+
+def test_what_changes_a_message_takes_as_much_for_few_binaries_as_for_many(
+    taken, store, strands, session
+):
+    def all_of_them(count: int) -> list[int]:
+        found = []
+        last = NewMessage(message("last", *PICTURES[:count]))
+        store.append_many(strands, [message("first", *PICTURES[:count]), last])
+        again = NewMessage(message("again", *PICTURES[count : 2 * count]), id=last.id)
+        found.append(taken(lambda: store.append(strands, again, again=True, count=False))[0])
+        new = message("new", *PICTURES[:count])
+        found.append(taken(lambda: store.update_message(strands, 0, new))[0])
+        record = store.messages(strands)[0]
+        found.append(taken(lambda: redact(session.id, WholeMessage(record.id), reason="x"))[0])
+        found.append(taken(lambda: store.pop(strands))[0])
+        found.append(taken(lambda: store.clear(strands))[0])
+        return found
+
+    few = all_of_them(1)
+    assert few == all_of_them(10)
+    assert max(few) < 20
