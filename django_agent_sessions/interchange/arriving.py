@@ -1,0 +1,292 @@
+"""A session on its way in: whether it may come, its agents and orchestrators, and its end.
+
+A session says in its ``origin`` which import made it, and, until it is complete, how much of each
+agent was read. That moves in the transaction of each batch. So the next run knows exactly where to
+go on, and a session that somebody else made or changed is never mixed with what comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from django_agent_sessions import holds
+from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.ids import new_id, validate_id
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord, Usage
+from django_agent_sessions.store.imported import figure
+from django_agent_sessions.store.importing import ImportStore
+from django_agent_sessions.transcripts import displayable
+
+from .conversations import CHANGED, Conversation
+from .foreign import count, key, moment, window
+from .reports import Run
+from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
+
+ACTOR = "agent_sessions_import"
+"""Who puts a session under the legal hold that it was under elsewhere."""
+
+_MARK = "import"
+_COUNTERS = ("input_tokens", "output_tokens")
+
+
+class SessionImport:
+    """One session on its way in.
+
+    Args:
+        run: The import.
+        found: The session as the source has it.
+        store: The store of its owner and namespace.
+        place: What to call it in the report.
+    """
+
+    def __init__(self, run: Run, found: SourceSession, store: ImportStore, place: str) -> None:
+        self.run, self.found, self.store, self.place = run, found, store, place
+        self.now = timezone.now()
+        self.created_at = moment(found.created_at) or self.now
+        # Who owns it decides nothing about which name is taken.
+        self.all = ImportStore(namespace=store.namespace, using=run.using)
+        # Nobody has written anything in a session that was made a moment ago.
+        self.fresh = False
+        self.origin: dict[str, Any] = {}
+        self.mark: dict[str, Any] = {}
+
+    def take(self) -> str:
+        """Takes it in.
+
+        Returns:
+            Which figure of the report that is.
+
+        Raises:
+            AgentSessionsError: It cannot be taken, or not as a whole.
+        """
+        validate_id(self.found.session_id)
+        there = self.all.find_imported(self.found.session_id)
+        self._set_origin({})
+        if there is None:
+            session, outcome = self._make(), "made"
+            self.fresh = True
+        else:
+            session, outcome = there[0], "continued"
+            if (reason := self._refusal(there[1])) is not None:
+                self.skip("", reason)
+                return "left_out"
+            self._set_origin(there[1][_MARK].get("agents", {}))
+            if there[1][_MARK].get("complete"):
+                return "unchanged"
+            epoch = count(self.found.columns.get("redaction_epoch")) or 0
+            if session.redaction_epoch != epoch:
+                self.skip("", CHANGED)
+                return "left_out"
+        for skipped in self.found.skipped:
+            self.run.report.skip(skipped)
+        latest = None
+        for agent in self._once_each():
+            moment = self._agent(session, agent)
+            latest = max(filter(None, (latest, moment)), default=None)
+        for multi_agent in self.found.multi_agents:
+            self._multi_agent(session, multi_agent)
+        self._finish(session, latest)
+        return outcome
+
+    def _set_origin(self, progress: Mapping[str, Any]) -> None:
+        known = self.found.columns.get("origin")
+        known_key, made = self.found.columns.get("id"), self.found.created_at
+        self.mark = {
+            "source": self.run.kind,
+            "id": self.found.session_id,
+            "key": str(known_key) if known_key else None,
+            # Two places may have a session of one name: they were not made at one moment.
+            "created_at": made.isoformat() if made else None,
+            "complete": False,
+            "agents": {name: list(figures) for name, figures in progress.items()},
+        }
+        self.origin = {**(known if isinstance(known, dict) else {}), _MARK: self.mark}
+
+    def _refusal(self, origin: Any) -> str | None:
+        """Says why a session that is there is none that this import may go on with."""
+        mark = origin.get(_MARK) if isinstance(origin, dict) else None
+        if not isinstance(mark, dict):
+            return (
+                "there is a session of this id, and no import made it: choose another --namespace"
+            )
+        if any(mark.get(name) != self.mark[name] for name in ("source", "id", "key", "created_at")):
+            return (
+                f"there is a session of this id, which came from elsewhere "
+                f"({mark.get('source')}): choose another --namespace"
+            )
+        return None
+
+    def _make(self) -> SessionRecord:
+        columns = self.found.columns
+        given = {
+            "title": str(columns.get("title") or ""),
+            "metadata": columns.get("metadata") or {},
+            "external_id": columns.get("external_id"),
+            "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],
+            "updated_at": moment(self.found.updated_at),
+            "redaction_epoch": count(columns.get("redaction_epoch")) or 0,
+            "archived_at": moment(columns.get("archived_at")),
+            "expires_at": moment(columns.get("expires_at")),
+        }
+        if self.run.dry_run:
+            return _unwritten(self.found.session_id, self.store.namespace, self.now)
+        given["id"] = self.all.free_key(Session, key(columns.get("id"), self.now))
+        try:
+            return self._created(given)
+        except PayloadError as error:
+            self.skip(", metadata", str(error))
+            return self._created({**given, "metadata": {}})
+
+    def _created(self, columns: Mapping[str, Any]) -> SessionRecord:
+        return self.store.create_imported(
+            self.found.session_id,
+            origin=self.origin,
+            columns=columns,
+            created_at=self.created_at,
+        )
+
+    def _once_each(self) -> Iterator[SourceAgent]:
+        seen: set[str] = set()
+        for agent in self.found.agents:
+            if agent.agent_id in seen:
+                self.skip(f", agent {agent.agent_id!r}", "there is another agent of this id")
+            else:
+                seen.add(agent.agent_id)
+                yield agent
+
+    def _agent(self, session: SessionRecord, agent: SourceAgent) -> datetime | None:
+        """Takes in an agent; returns when its last message was said."""
+        place = f", agent {agent.agent_id!r}"
+        try:
+            validate_id(agent.agent_id, "agent_id")
+        except AgentSessionsError as error:
+            self.skip(place, str(error))
+            return None
+        record = self._open_agent(session, agent, place)
+        return Conversation(self, session, record, agent, place).take()
+
+    def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
+        data = self._sound(agent.data, place)
+        made = moment(agent.created_at) or self.created_at
+        changed = moment(agent.updated_at) or made
+        if self.run.dry_run:
+            there = None if self.fresh else self.all.read_agent(session, agent.agent_id)
+            return there or AgentRecord(
+                new_id(), session.id, agent.agent_id, agent.dialect, data, made, changed
+            )
+        there = None if self.fresh else self.store.read_agent(session, agent.agent_id)
+        if there is not None:
+            return there
+        free = self.store.free_key(SessionAgent, key(agent.columns.get("id"), self.now))
+
+        def create(data: AgentState) -> AgentRecord:
+            return self.store.create_agent(
+                session,
+                agent.agent_id,
+                dialect=agent.dialect,
+                data=data,
+                id=free,
+                created_at=made,
+                updated_at=changed,
+            )
+
+        try:
+            return create(data)
+        except PayloadError as error:
+            self.skip(f"{place}, state", str(error))
+            return create(AgentState())
+
+    def _sound(self, data: AgentState, place: str) -> AgentState:
+        """Leaves out what was no payload elsewhere: nobody could restore it here either."""
+        empty = AgentState()
+        corrupt = {
+            name: getattr(empty, name)
+            for name in AgentState.__dataclass_fields__
+            if isinstance(getattr(data, name), CorruptPayload)
+        }
+        for name in corrupt:
+            self.skip(f"{place}, {name}", "it is corrupt")
+        if "window" not in corrupt and not window(data.window):
+            # No agent could be restored with it.
+            self.skip(f"{place}, window", "it cannot be one")
+            corrupt["window"] = empty.window
+        return replace(data, **corrupt)
+
+    def _multi_agent(self, session: SessionRecord, found: SourceMultiAgent) -> None:
+        place = f", orchestrator {found.multi_agent_id!r}"
+        try:
+            validate_id(found.multi_agent_id, "multi_agent_id")
+            if isinstance(found.state, CorruptPayload):
+                self.skip(place, "its state is corrupt")
+            elif not (
+                self.run.dry_run or self.store.read_multi_agent(session, found.multi_agent_id)
+            ):
+                known = key(found.columns.get("id"), self.now)
+                self.store.create_multi_agent(
+                    session,
+                    found.multi_agent_id,
+                    found.state,
+                    kind=displayable(found.kind)[:64],
+                    id=self.store.free_key(SessionMultiAgent, known),
+                    created_at=moment(found.created_at) or self.created_at,
+                    updated_at=moment(found.updated_at),
+                )
+        except AgentSessionsError as error:
+            self.skip(place, str(error))
+
+    def _finish(self, session: SessionRecord, latest: datetime | None) -> None:
+        if self.run.dry_run:
+            return
+        known = self.found.columns
+        changed = moment(self.found.updated_at) or latest or self.created_at
+        columns: dict[str, Any] = {
+            "updated_at": changed,
+            "last_activity_at": moment(known.get("last_activity_at")) or latest or changed,
+        }
+        counters = {name: figure(known.get(name)) for name in _COUNTERS}
+        counters["message_count"] = count(known.get("message_count"))
+        columns |= {name: value for name, value in counters.items() if value is not None}
+        if known.get("legal_hold") is True:
+            holds.hold(
+                session.id, reason="held where it came from", actor=ACTOR, using=self.run.using
+            )
+        self.mark["complete"] = True
+        del self.mark["agents"]
+        self.store.finish_import(session, origin=self.origin, columns=columns)
+
+    def skip(self, place: str, reason: str) -> None:
+        """Notes what was not taken.
+
+        Args:
+            place: Where it is in the session.
+            reason: Why.
+        """
+        self.run.report.skip(Skipped(self.place + place, reason))
+
+
+def _unwritten(session_id: str, namespace: str, now: datetime) -> SessionRecord:
+    return SessionRecord(
+        id=new_id(),
+        session_id=session_id,
+        namespace=namespace,
+        session_type="AGENT",
+        owner_id=None,
+        external_id=None,
+        title="",
+        metadata={},
+        redaction_epoch=0,
+        usage=Usage(),
+        legal_hold=False,
+        created_at=now,
+        updated_at=now,
+        last_activity_at=now,
+        archived_at=None,
+        expires_at=None,
+    )

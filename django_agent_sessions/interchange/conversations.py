@@ -1,0 +1,193 @@
+"""A conversation on its way in: positions, keys in the order of time, and batches."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import UUID, uuid5
+
+from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.ids import id_at
+from django_agent_sessions.records import AgentRecord, SessionRecord
+from django_agent_sessions.store.imported import ImportedMessage, ImportedRow, figure
+from django_agent_sessions.store.importing import ImportStore
+
+from .foreign import LARGEST, count, key, moment
+from .reports import Run
+from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
+
+_ROOM = 2 * 1024 * 1024
+_FIGURES = ("input_tokens", "output_tokens", "latency_ms")
+
+CHANGED = (
+    "it was changed here since its import was interrupted: delete it here to import it again, or "
+    "choose another --namespace"
+)
+"""Why an import does not go on."""
+
+
+class ChangedError(AgentSessionsError):
+    """Somebody wrote where an import would go on."""
+
+
+class Parent(Protocol):
+    """The import of a session, as far as its conversations know it."""
+
+    run: Run
+    found: SourceSession
+    store: ImportStore
+    all: ImportStore
+    now: datetime
+    created_at: datetime
+    origin: dict[str, Any]
+    mark: dict[str, Any]
+    fresh: bool
+
+    def skip(self, place: str, reason: str) -> None:
+        """Notes what was not taken."""
+        ...
+
+
+class Conversation:
+    """The messages of an agent on their way in.
+
+    Args:
+        parent: The import of its session.
+        session: The session's row.
+        record: The agent's row.
+        agent: The agent as the source has it.
+        place: What to call it in the report, behind the session's name.
+    """
+
+    def __init__(
+        self,
+        parent: Parent,
+        session: SessionRecord,
+        record: AgentRecord,
+        agent: SourceAgent,
+        place: str,
+    ) -> None:
+        self.parent, self.run = parent, parent.run
+        self.session, self.record, self.agent, self.place = session, record, agent, place
+        self.keep = parent.found.columns.get("legal_hold") is True
+        self.rows: list[ImportedRow] = []
+        self.room = _ROOM
+        self.next: dict[int, int] = {}
+        self.floor: dict[int, datetime] = {}
+        # How many messages of the source were read, and how many are written.
+        self.read, self.written = parent.mark["agents"].get(agent.agent_id, (0, 0))
+        self.saved = self.read
+
+    def take(self) -> datetime | None:
+        """Takes them in; returns when the last one was said."""
+        if not self.parent.fresh:
+            self._find_the_end()
+        latest: datetime | None = None
+        for index, found in enumerate(self.agent.messages):
+            if index >= self.read:
+                self._message(index, found)
+                self.read += 1
+                if len(self.rows) >= self.run.batch or self.room <= 0:
+                    self._flush()
+            if isinstance(found, SourceMessage):
+                latest = max(filter(None, (latest, moment(found.created_at))), default=None)
+        self._flush()
+        return latest
+
+    def _find_the_end(self) -> None:
+        """Finds out where to go on, and refuses to if anybody else wrote here."""
+        written, ends = self.parent.all.branch_ends(self.record)
+        if written != self.written:
+            raise ChangedError(CHANGED)
+        for branch, end in ends.items():
+            self.next[branch] = end.message_id + 1
+            # What a key says beside its random bits.
+            made = moment(datetime.fromtimestamp((end.id.int >> 80) / 1000, UTC))
+            self.floor[branch] = made or self.parent.created_at
+
+    def _message(self, index: int, found: SourceMessage | Skipped) -> None:
+        if isinstance(found, Skipped):
+            self.run.report.skip(found)
+            return
+        try:
+            message = self._placed(found)
+            row = self.parent.store.imported_row(self.record.dialect, message, keep=self.keep)
+        except PayloadError as error:
+            self.parent.skip(f"{self.place}, message {index}", str(error))
+            return
+        if self.rows and row.size > self.room:
+            # A large one is a statement of its own, which no server finds too large.
+            self._flush()
+        self.next[message.branch] = message.message_id + 1
+        self.rows.append(row)
+        self.room -= row.size
+
+    def _placed(self, found: SourceMessage) -> ImportedMessage:
+        branch, first = found.branch, self.next.get(found.branch, 0)
+        position = found.columns.get("message_id", first)
+        if not 0 <= branch <= LARGEST or not first <= position <= LARGEST:
+            raise PayloadError("its branch or position cannot be one, or is taken")
+        floor = self.floor.get(branch, self.parent.created_at)
+        made = moment(found.created_at) or floor
+        # Keys order a conversation in time: later messages have later ones, and what the app says
+        # from now on the latest.
+        past = min(made, self.parent.now)
+        self.floor[branch] = max(self.floor.get(branch, past), past)
+        columns = found.columns
+        return ImportedMessage(
+            id=key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position),
+            message_id=position,
+            payload=found.payload,
+            created_at=made,
+            updated_at=moment(found.updated_at) or made,
+            redact_message=found.redact_message,
+            branch=branch,
+            run_id=self._run(found.run),
+            redacted_at=self._redacted_at(found, made),
+            redaction=columns.get("redaction"),
+            revision=count(columns.get("revision")) or 0,
+            figures={name: figure(columns[name]) for name in _FIGURES if name in columns},
+        )
+
+    def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:
+        if found.columns.get("edited"):
+            return None
+        known = moment(found.columns.get("redacted_at"))
+        if found.redact_message is None:
+            return known
+        return known or moment(found.updated_at) or made
+
+    def _run(self, run: str) -> UUID | None:
+        if not run:
+            return None
+        try:
+            return UUID(run)
+        except ValueError:
+            # The same words are the same run, also when an import goes on.
+            return uuid5(self.session.id, run.encode("utf-8", "replace").decode())
+
+    def _flush(self) -> None:
+        if self.read == self.saved:
+            return
+        self.written += len(self.rows)
+        self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
+        if not self.run.dry_run:
+            self._take_free_keys()
+            self.parent.store.append_imported(
+                self.session, self.record, self.rows, origin=self.parent.origin
+            )
+        self.run.report.messages += len(self.rows)
+        self.rows, self.room, self.saved = [], _ROOM, self.read
+        self.run.progress(self.run.report)
+
+    def _take_free_keys(self) -> None:
+        """Gives other keys to messages whose own are somebody else's already."""
+        if not self.agent.columns:
+            # Only our own format has keys; all others were made a moment ago.
+            return
+        taken = set(self.parent.all.positions([row.id for row in self.rows]))
+        for row in self.rows:
+            message = row.message
+            if row.id in taken:
+                row.id = id_at(min(message.created_at, self.parent.now), message.message_id)
+            taken.add(row.id)

@@ -1,0 +1,232 @@
+r"""Sessions as JSON Lines: everything that is needed to restore them, exactly.
+
+A line is one session, version 1 of a format of our own that ``docs/interchange.md`` describes.
+Payloads stand in it as they are stored, so that :func:`django_agent_sessions.payloads.loads` reads
+a line, and every payload in it is equal to what an agent said: bytes, NUL, lone surrogates and key
+order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_agent_sessions import bridge, payloads
+from django_agent_sessions.conf import get_settings
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+
+from .jsonl_blobs import each_blob
+from .jsonl_blobs import hashes as hashes_in
+from .rows import CONTENT, Row, as_text, each_message, each_session
+
+FORMAT = "django-agent-sessions"
+"""What the first key of every line says."""
+
+VERSION = 1
+"""The version of the format; an importer refuses a later one."""
+
+SESSION_COLUMNS = (
+    "id",
+    "namespace",
+    "session_id",
+    "session_type",
+    "external_id",
+    "title",
+    "metadata",
+    "origin",
+    "redaction_epoch",
+    "message_count",
+    "input_tokens",
+    "output_tokens",
+    "legal_hold",
+    "created_at",
+    "updated_at",
+    "last_activity_at",
+    "archived_at",
+    "expires_at",
+)
+"""The columns of a session; its owner stands beside them by value."""
+
+AGENT_COLUMNS = ("id", "agent_id", "dialect", "created_at", "updated_at")
+AGENT_PAYLOADS = ("state", "conversation_manager_state", "internal_state", "window")
+MESSAGE_COLUMNS = (
+    "id",
+    "branch",
+    "message_id",
+    "run_id",
+    "revision",
+    "role",
+    "input_tokens",
+    "output_tokens",
+    "latency_ms",
+    "redacted_at",
+    "redaction",
+    "created_at",
+    "updated_at",
+)
+MULTI_AGENT_COLUMNS = ("id", "multi_agent_id", "kind", "created_at", "updated_at")
+MULTI_AGENT_PAYLOADS = ("state",)
+
+
+def export_sessions(
+    sessions: Iterable[Session],
+    *,
+    using: str | None = None,
+    originals: bool = False,
+    states: bool = True,
+    blobs: bool | Path = True,
+) -> Iterator[str]:
+    """Writes sessions, one a line. It audits nothing: who lets somebody have them does.
+
+    Args:
+        sessions: Rows or a queryset. One that was deleted meanwhile is left out.
+        using: The alias of the database.
+        originals: Whether the kept originals are in it too: those of redacted messages, as long
+            as ``REDACTION_ORIGINAL_TTL`` lets them be seen, and those of messages that were edited
+            under legal hold.
+        states: Whether the states of agents and orchestrators are in it. They are often internal;
+            without them, it is no whole copy of a session.
+        blobs: Whether the large binaries that stand in a storage are in it. Without them, it is no
+            whole copy of a session. A directory has them beside it: there they are put.
+
+    Yields:
+        Pieces of lines, each about as large as one message or binary, all ASCII or UTF-8 without
+        lone surrogates. The last piece of a session ends with a line feed.
+    """
+    alias = bridge.database(using)
+    for key in each_session(sessions):
+        yield from _line(key, alias, originals, states, blobs)
+
+
+def _line(
+    key: UUID, alias: str, originals: bool, states: bool, blobs: bool | Path
+) -> Iterator[str]:
+    session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
+    if session is None:
+        return
+    head = {column: _plain(getattr(session, column)) for column in SESSION_COLUMNS}
+    head["owner"] = _owner(session)
+    yield f'{{"format":"{FORMAT}","version":{VERSION},"session":{payloads.dumps(head)},"agents":['
+    hashes: set[str] = set()
+    yield from _agents(key, alias, originals, states, hashes)
+    yield '],"multi_agents":['
+    yield from _multi_agents(key, alias, states)
+    if blobs and hashes:
+        yield '],"blobs":['
+        yield from each_blob(key, hashes, alias, None if blobs is True else blobs)
+    yield "]}\n"
+
+
+def _agents(
+    session: UUID, alias: str, originals: bool, states: bool, hashes: set[str]
+) -> Iterator[str]:
+    agents = SessionAgent.objects.using(alias).filter(session=session).order_by("pk")
+    texts, comma = (AGENT_PAYLOADS if states else ()), ""
+    # One by one, because states can be as large as messages.
+    for key in list(agents.values_list("pk", flat=True)):
+        row = _row(agents.filter(pk=key), AGENT_COLUMNS, texts)
+        if row is not None:
+            yield f'{comma}{_written(row, texts)[:-1]},"messages":['
+            yield from _messages(key, alias, originals, hashes)
+            yield "]}"
+            comma = ","
+
+
+def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
+    texts: dict[str, Any] = {"content": CONTENT}
+    if originals:
+        texts["original"] = as_text("message")
+    messages = SessionMessage.objects.using(alias).filter(agent=agent)
+    comma = ""
+    for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
+        on_branch = messages.filter(branch=branch)
+        for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, **texts):
+            row["message"] = row.pop("content")
+            # Under legal hold, an edit keeps what was said first, and is no redaction.
+            row["redacted"] = row["redacted_at"] is not None
+            written = ["message"]
+            if originals and _may_be_seen(row):
+                written.append("original")
+            else:
+                row.pop("original", None)
+            for name in written:
+                hashes |= hashes_in(row[name])
+            yield comma + _written(row, written)
+            comma = ","
+
+
+def _may_be_seen(row: Row) -> bool:
+    """Tells whether a message has an original that is kept, and not for longer than it may be."""
+    if row["original"] == row["message"]:
+        return False
+    if row["redacted_at"] is None:
+        return True
+    age = timezone.now() - row["redacted_at"]
+    return bool(age < timedelta(seconds=get_settings().REDACTION_ORIGINAL_TTL))
+
+
+def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
+    rows = SessionMultiAgent.objects.using(alias).filter(session=session).order_by("pk")
+    texts, comma = (MULTI_AGENT_PAYLOADS if states else ()), ""
+    for key in list(rows.values_list("pk", flat=True)):
+        row = _row(rows.filter(pk=key), MULTI_AGENT_COLUMNS, texts)
+        if row is not None:
+            yield comma + _written(row, texts)
+            comma = ","
+
+
+def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> Row | None:
+    # Under names of their own, because an annotation may not be called as a field is.
+    read = found.values(*columns, **{f"{name}_text": as_text(name) for name in texts}).first()
+    if read is None:
+        return None
+    return {key.removesuffix("_text"): value for key, value in read.items()}
+
+
+def _written(row: Row, texts: Iterable[str]) -> str:
+    """Writes a row as an object; those of its values that are JSON already as they are."""
+    texts = tuple(texts)
+    plain = {key: _plain(value) for key, value in row.items() if key not in texts}
+    members, corrupt = [payloads.dumps(plain)[1:-1]], []
+    for name in texts:
+        member = _payload(row[name])
+        if member is None:
+            corrupt.append(f'"{name}":{json.dumps(row[name])}')
+        members.append(f'"{name}":{member or "null"}')
+    if corrupt:
+        members.append(f'"corrupt":{{{",".join(corrupt)}}}')
+    return f"{{{','.join(members)}}}"
+
+
+def _payload(text: str | None) -> str | None:
+    """Checks a stored payload: its text on one line, or None if it is none."""
+    if text is None:
+        return "null"
+    try:
+        payloads.loads(text)
+    except ValueError:
+        return None
+    # Written by somebody else's hand: between values a line feed is as good as a space, and
+    # within a text JSON allows none.
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        # A time without its zone says nothing in another project.
+        return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
+    return value
+
+
+def _owner(session: Session) -> Mapping[str, str] | None:
+    if session.owner is None:
+        return None
+    return {"id": str(session.owner.pk), "username": session.owner.get_username()}

@@ -1,0 +1,204 @@
+"""The large binaries of a session, in its line of JSON Lines or beside it: each once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions import conf, payloads
+from django_agent_sessions.blobs import stream_blob
+from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
+from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.models import Blob
+from django_agent_sessions.references import references, resolved
+
+_PREFIX = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def blobs_beside(path: str | Path) -> Path | None:
+    """Names the directory in which an export's binaries are, if they are not in it.
+
+    Args:
+        path: The file.
+
+    Returns:
+        ``sessions.blobs`` beside ``sessions.jsonl.gz``; none for the standard input.
+    """
+    name = str(path)
+    if name == "-":
+        return None
+    return Path(name.removesuffix(".gz").removesuffix(".jsonl") + ".blobs")
+
+
+def hashes(text: str | None) -> set[str]:
+    """Finds out which binaries a stored payload refers to.
+
+    Args:
+        text: The payload as it is stored.
+
+    Returns:
+        Their hashes.
+    """
+    if text is None or not payloads.has_blobs(text):
+        return set()
+    value = read(text)
+    if isinstance(value, CorruptPayload):
+        return set()
+    return {reference.sha256 for _, reference in references(value)}
+
+
+def each_blob(
+    session: UUID, wanted: Collection[str], alias: str, beside: Path | None = None
+) -> Iterator[str]:
+    """Writes binaries of a session.
+
+    Args:
+        session: Primary key of the session.
+        wanted: Their hashes: only those to which the line refers, because others may belong to
+            what was redacted.
+        alias: The alias of the database.
+        beside: A directory to put them into, in a folder called by the session's key and under
+            their hashes; none has them in the line.
+
+    Yields:
+        An object for each, with commas between them. One that is missing has no data.
+
+    Raises:
+        BlobError: A binary cannot be read now.
+    """
+    comma = ""
+    for sha256 in sorted(wanted):
+        blob = Blob.objects.using(alias).filter(session=session, sha256=sha256).first()
+        head: dict[str, Any] = {"sha256": sha256}
+        if blob is not None:
+            head |= {"size": blob.size, "media_type": blob.media_type}
+        member = '"data":null'
+        if blob is not None and beside is not None:
+            there = _put(blob, beside / str(session))
+            member = f'"file":{"true" if there else "null"}'
+        elif blob is not None and (data := _content(blob)) is not None:
+            member = f'"data":{{"$bytes":"{base64.b64encode(data).decode()}"}}'
+        yield f"{comma}{json.dumps(head)[:-1]}, {member}}}"
+        comma = ","
+
+
+class Contents(Mapping[str, bytes]):
+    """The binaries of a line that was read, if they are what they say, by their hashes.
+
+    Args:
+        found: What stands there.
+        beside: The directory in which those of this session are that are not in the line.
+    """
+
+    def __init__(self, found: Any, beside: Path | None = None) -> None:
+        rows = found if isinstance(found, list) else []
+        named = [row for row in rows if isinstance(row, dict) and _is_hash(row.get("sha256"))]
+        self._inline: dict[str, bytes] = {
+            row["sha256"]: row["data"] for row in named if isinstance(row.get("data"), bytes)
+        }
+        self._beside: dict[str, Path] = {
+            # A hash and nothing else: no name in a file leads anywhere.
+            row["sha256"]: beside / row["sha256"]
+            for row in named
+            if beside is not None and row.get("file") is True
+        }
+
+    def __getitem__(self, sha256: str) -> bytes:
+        data = self._inline.get(sha256)
+        if data is None:
+            try:
+                data = self._beside[sha256].read_bytes()
+            except OSError:
+                raise KeyError(sha256) from None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise KeyError(sha256)
+        return data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._inline, **self._beside})
+
+    def __len__(self) -> int:
+        return len(self._inline.keys() | self._beside.keys())
+
+
+def with_binaries(value: Any, contents: Mapping[str, bytes]) -> Any:
+    """Puts binaries into a payload that came from elsewhere, if it does not grow too large by that.
+
+    A short line may refer to one binary any number of times. What will stand in a storage stands
+    there once, so its first use is free.
+
+    Args:
+        value: The payload.
+        contents: The bytes by their hashes.
+
+    Returns:
+        The payload without references.
+
+    Raises:
+        PayloadError: A binary is not there, or they are larger together than any payload may be.
+    """
+    settings = conf.get_settings()
+    room = settings.MAX_PAYLOAD_BYTES
+    found: dict[str, bytes] = {}
+    for _, reference in references(value):
+        sha256, prefix = reference.sha256, reference.prefix
+        first = sha256 not in found
+        data = contents.get(sha256) if first else found[sha256]
+        if data is None:
+            raise PayloadError("it refers to a binary that is not in the file")
+        if prefix and not _PREFIX.fullmatch(prefix):
+            raise PayloadError("it refers to a binary as no message does")
+        found[sha256] = data
+        if not first or settings.BLOB_STORAGE is None:
+            room -= len(data) if prefix is None else len(prefix) + len(data) * 4 // 3
+        if room < 0:
+            raise PayloadError(
+                "its binaries are larger together than MAX_PAYLOAD_BYTES, which allows "
+                f"{settings.MAX_PAYLOAD_BYTES}"
+            )
+    return resolved(value, found) if found else value
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and bool(_HASH.fullmatch(value))
+
+
+def _put(blob: Blob, directory: Path) -> bool:
+    """Writes a binary into a directory, unless it is there; False if its file is missing."""
+    path = directory / blob.sha256
+    if _holds(path, blob):
+        return True
+    directory.mkdir(parents=True, exist_ok=True)
+    made = directory / f"{blob.sha256}.part"
+    try:
+        with made.open("wb") as file:
+            file.writelines(stream_blob(blob))
+        # Under its name it is there as a whole or not at all.
+        made.replace(path)
+    except BlobNotFoundError:
+        return False
+    finally:
+        made.unlink(missing_ok=True)
+    return True
+
+
+def _holds(path: Path, blob: Blob) -> bool:
+    """Tells whether a file is a binary, and not only called as one."""
+    if not path.is_file() or path.stat().st_size != blob.size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == blob.sha256
+
+
+def _content(blob: Blob) -> bytes | None:
+    try:
+        return b"".join(stream_blob(blob))
+    except BlobNotFoundError:
+        return None

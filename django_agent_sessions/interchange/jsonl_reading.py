@@ -1,0 +1,277 @@
+"""Reading our own JSON Lines: what :mod:`.jsonl` wrote, here or elsewhere.
+
+A file may come from anywhere, and nothing in it is believed: each value is checked for its type,
+and a line that is none is reported with its number and hides no other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django_agent_sessions import payloads
+from django_agent_sessions.exceptions import ConfigurationError, PayloadError
+from django_agent_sessions.fields import read
+from django_agent_sessions.records import AgentState
+
+from .jsonl import AGENT_PAYLOADS, FORMAT, VERSION
+from .jsonl_blobs import Contents, blobs_beside, with_binaries
+from .jsonl_values import OddError, as_dict, as_list, as_time, as_uuid, check_word
+from .sources import (
+    Skipped,
+    SourceAgent,
+    SourceMessage,
+    SourceMultiAgent,
+    SourceSession,
+)
+
+STDIN = "-"
+"""What stands for the standard input."""
+
+MAX_LINE_BYTES = 512 * 1024 * 1024
+"""How long a line may be, if nothing else is said: it takes a few times as much memory."""
+
+_SHORTER = "read it with a higher limit, or export it with its binaries beside it"
+_TOO_DEEP = "it is nested too deeply"
+_PIECE = 1024 * 1024
+_FIGURES = ("input_tokens", "output_tokens", "latency_ms")
+
+
+class JsonLines:
+    """Sessions in a file of JSON Lines; one line is in memory at a time.
+
+    Args:
+        path: The file, compressed by gzip if its name ends with ``.gz``; ``-`` is the standard
+            input.
+        beside: The directory of the large binaries that are not in it; by default the one that
+            :func:`~.jsonl_blobs.blobs_beside` names.
+        max_line_bytes: How long a line may be, uncompressed. One that is longer is skipped and
+            reported, without being in memory.
+
+    Raises:
+        ConfigurationError: There is no such file.
+    """
+
+    kind = "jsonl"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        beside: Path | None = None,
+        max_line_bytes: int = MAX_LINE_BYTES,
+    ) -> None:
+        self._most = max(1, max_line_bytes)
+        self._path = str(path)
+        self._beside = beside or blobs_beside(path)
+        if self._path != STDIN and not Path(self._path).is_file():
+            raise ConfigurationError(f"there is no file {self._path}")
+
+    def sessions(self) -> Iterator[SourceSession | Skipped]:
+        """Reads the sessions.
+
+        Yields:
+            The session of each line, or why it cannot be read.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or is of a later version.
+        """
+        number = 0
+        try:
+            with self._open() as file:
+                for number, line in enumerate(self._lines(file), 1):
+                    if line is None:
+                        yield Skipped(
+                            f"line {number}", f"it has more than {self._most} bytes: {_SHORTER}"
+                        )
+                    elif line.strip():
+                        yield _session(line, f"line {number}", self._beside)
+        except (OSError, EOFError, zlib.error) as error:
+            # gzip says in these words that a file ends too early.
+            yield Skipped(f"behind line {number}", f"the file cannot be read: {_kind(error)}")
+
+    def count(self) -> int | None:
+        """Counts the lines of a plain file."""
+        if self._path == STDIN or self._path.endswith(".gz"):
+            return None
+        with open(self._path, "rb") as file:
+            return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes | None]:
+        """Reads the lines; None for one that is too long to be in memory."""
+        while line := file.readline(self._most + 1):
+            if len(line) <= self._most:
+                yield line
+                continue
+            ended = line.endswith(b"\n")
+            del line
+            while not ended:
+                rest = file.readline(_PIECE)
+                ended = not rest or rest.endswith(b"\n")
+            yield None
+
+    def _open(self) -> AbstractContextManager[BinaryIO]:
+        if self._path == STDIN:
+            return nullcontext(sys.stdin.buffer)
+        if self._path.endswith(".gz"):
+            return gzip.open(self._path, "rb")  # type: ignore[return-value]
+        return open(self._path, "rb")
+
+
+def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Skipped:
+    try:
+        line = payloads.loads(data.decode())
+    except (ValueError, MemoryError):
+        # The error would quote what was read.
+        return Skipped(place, "it is no JSON")
+    if not isinstance(line, dict) or line.get("format") != FORMAT:
+        return Skipped(place, f"it is no session of the format {FORMAT}")
+    version = line.get("version")
+    if type(version) is int and version > VERSION:
+        raise ConfigurationError(
+            f"{place} is version {version} of the format; this release of django-agent-sessions "
+            f"reads up to {VERSION}: upgrade it, then import again"
+        )
+    try:
+        if version != VERSION:
+            raise OddError("its version cannot be one")
+        return _read(line, place, beside)
+    except OddError as error:
+        return Skipped(place, str(error))
+    except RecursionError:
+        return Skipped(place, _TOO_DEEP)
+
+
+def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSession:
+    head = as_dict(line.get("session"), "its session")
+    session_id = head.get("session_id")
+    if not isinstance(session_id, str):
+        raise OddError("its session has no session_id")
+    columns = {
+        **head,
+        "id": as_uuid(head, "id"),
+        "last_activity_at": as_time(head, "last_activity_at"),
+        "archived_at": as_time(head, "archived_at"),
+        "expires_at": as_time(head, "expires_at"),
+    }
+    # Each session has a folder of its own there.
+    folder = None if beside is None or columns["id"] is None else beside / str(columns["id"])
+    blobs = Contents(line.get("blobs"), folder)
+    for name in ("namespace", "title", "session_type"):
+        if not isinstance(head.get(name, ""), str):
+            raise OddError(f"the {name} of its session is no text")
+    check_word(head, "session_type")
+    if not isinstance(head.get("external_id"), str | None):
+        raise OddError("the external_id of its session is no text")
+    if not isinstance(head.get("metadata", {}), dict):
+        raise OddError("the metadata of its session are no object")
+    return SourceSession(
+        session_id=session_id,
+        agents=[_agent(as_dict(a, "an agent"), place, blobs) for a in as_list(line, "agents")],
+        multi_agents=[
+            _multi_agent(as_dict(a, "an orchestrator")) for a in as_list(line, "multi_agents")
+        ],
+        created_at=as_time(head, "created_at"),
+        updated_at=as_time(head, "updated_at"),
+        columns=columns,
+    )
+
+
+def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> SourceAgent:
+    agent_id, dialect = row.get("agent_id"), row.get("dialect")
+    if not isinstance(agent_id, str) or not isinstance(dialect, str) or len(dialect) > 32:
+        raise OddError("an agent has no agent_id or no dialect")
+    check_word(row, "dialect")
+    empty = AgentState()
+    state = {
+        name: _payload(row, name) if name in row else getattr(empty, name)
+        for name in AGENT_PAYLOADS
+    }
+    return SourceAgent(
+        agent_id=agent_id,
+        dialect=dialect,
+        messages=_messages(as_list(row, "messages"), f"{place}, agent {agent_id!r}", blobs),
+        data=AgentState(**state),
+        created_at=as_time(row, "created_at"),
+        updated_at=as_time(row, "updated_at"),
+        columns={"id": as_uuid(row, "id")},
+    )
+
+
+def _messages(
+    rows: Sequence[Any], place: str, blobs: Mapping[str, bytes]
+) -> Iterator[SourceMessage | Skipped]:
+    for number, row in enumerate(rows):
+        try:
+            yield _message(as_dict(row, "it"), blobs)
+        except OddError as error:
+            yield Skipped(f"{place}, message {number}", str(error))
+        except RecursionError:
+            yield Skipped(f"{place}, message {number}", _TOO_DEEP)
+
+
+def _message(row: Mapping[str, Any], blobs: Mapping[str, bytes]) -> SourceMessage:
+    if "message" not in row:
+        raise OddError("it has no message")
+    shown = _payload(row, "message", blobs)
+    redacted = row.get("redacted") is True
+    # What was edited under legal hold has an original too.
+    changed = redacted or "original" in row
+    branch, position = row.get("branch", 0), row.get("message_id")
+    if type(branch) is not int or type(position) is not int:
+        raise OddError("its branch or message_id is no number")
+    run = as_uuid(row, "run_id")
+    return SourceMessage(
+        payload=_payload(row, "original", blobs) if "original" in row else shown,
+        created_at=as_time(row, "created_at"),
+        updated_at=as_time(row, "updated_at"),
+        redact_message=shown if changed else None,
+        branch=branch,
+        run=str(run) if run else "",
+        columns={
+            "id": as_uuid(row, "id"),
+            "message_id": position,
+            "revision": row.get("revision"),
+            "edited": changed and not redacted,
+            "redacted_at": as_time(row, "redacted_at"),
+            "redaction": as_uuid(row, "redaction"),
+            **{name: row[name] for name in _FIGURES if name in row},
+        },
+    )
+
+
+def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:
+    name, kind = row.get("multi_agent_id"), row.get("kind", "")
+    if not isinstance(name, str) or not isinstance(kind, str):
+        raise OddError("an orchestrator has no multi_agent_id or no kind")
+    check_word(row, "kind")
+    return SourceMultiAgent(
+        multi_agent_id=name,
+        kind=kind,
+        state=_payload(row, "state") if "state" in row else {},
+        created_at=as_time(row, "created_at"),
+        updated_at=as_time(row, "updated_at"),
+        columns={"id": as_uuid(row, "id")},
+    )
+
+
+def _payload(row: Mapping[str, Any], name: str, blobs: Mapping[str, bytes] | None = None) -> Any:
+    corrupt = row.get("corrupt")
+    if isinstance(corrupt, dict) and isinstance(corrupt.get(name), str):
+        # Where it can be read after all, it is a payload like any other.
+        value = read(corrupt[name])
+    else:
+        value = row[name]
+    try:
+        return with_binaries(value, blobs or {})
+    except PayloadError as error:
+        raise OddError(str(error)) from None
+
+
+def _kind(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__

@@ -1,0 +1,115 @@
+"""JSON documents as Strands' file and S3 session managers write them, byte for byte. No SDK.
+
+From ``strands/session/file_session_manager.py`` and ``strands/types/session.py``, 1.62: two spaces
+of indent, no ASCII escapes, keys as they come; bytes are
+``{"__bytes_encoded__": true, "data": base64}``. What only looks like that marker is read as bytes,
+because it cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from django_agent_sessions.exceptions import PayloadError
+
+Document = dict[str, Any]
+
+_MARKER = "__bytes_encoded__"
+
+
+def to_json(document: Document, name: str) -> bytes:
+    """Writes a document.
+
+    Args:
+        document: What to write.
+        name: The file it is for, for the error.
+
+    Returns:
+        UTF-8. Only a document with lone surrogates, which UTF-8 has not, is all ASCII escapes:
+        Strands reads that too, but fails to write it.
+
+    Raises:
+        PayloadError: It is no JSON, or nested too deeply.
+    """
+    try:
+        return json.dumps(document, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, indent=2).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        # Its text may quote what was said.
+        kind = type(error).__name__
+    raise PayloadError(f"what is to be written to {name!r} is no JSON: {kind}")
+
+
+def from_json(data: bytes, name: str) -> Document:
+    """Reads a document.
+
+    Args:
+        data: What is in the file.
+        name: The file, for the error.
+
+    Returns:
+        The document, with bytes still marked.
+
+    Raises:
+        PayloadError: It is no JSON, or no object.
+    """
+    try:
+        document = json.loads(data.decode())
+    except (ValueError, RecursionError):
+        # Not raised here, where the error's context would hold the content.
+        document = None
+    if not isinstance(document, dict):
+        raise PayloadError(f"file {name!r} is no JSON object")
+    return document
+
+
+def mark_bytes(value: Any) -> Any:
+    """Puts the marker in place of bytes.
+
+    Args:
+        value: Dicts and lists with bytes in them.
+
+    Returns:
+        The same without bytes.
+    """
+    if isinstance(value, bytes):
+        return {_MARKER: True, "data": base64.b64encode(value).decode()}
+    if isinstance(value, dict):
+        return {key: mark_bytes(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mark_bytes(item) for item in value]
+    return value
+
+
+def unmark_bytes(value: Any, name: str) -> Any:
+    """Puts bytes in place of their marker.
+
+    Args:
+        value: What :func:`mark_bytes` returned.
+        name: The file it is from, for the error.
+
+    Returns:
+        The same with bytes.
+
+    Raises:
+        PayloadError: What stands in a marker is not base64.
+    """
+    try:
+        return _unmark(value)
+    except (TypeError, ValueError):
+        # Not raised here, where the error's context would hold the content.
+        pass
+    raise PayloadError(f"file {name!r} has bytes that are not base64")
+
+
+def _unmark(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get(_MARKER) is True and "data" in value:
+            return base64.b64decode(value["data"])
+        return {key: _unmark(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unmark(item) for item in value]
+    return value

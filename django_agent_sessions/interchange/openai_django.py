@@ -1,0 +1,152 @@
+"""Reading the tables of the package openai-django-sessions 0.2, which need not be installed.
+
+Its models are made at run time and its tables without migrations, so they are read by their
+columns: ``agent_sessions(id, session_id, created_at, updated_at)`` and ``agent_messages(id,
+session_id, data, created_at)``, whose ``session_id`` is the other's ``id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
+from django.utils.connection import ConnectionDoesNotExist
+
+from django_agent_sessions.exceptions import ConfigurationError
+
+from .openai_rows import NAMES, ItemRow, agent, each_message, moment, on_main
+from .sources import Skipped, SourceMessage, SourceSession
+
+
+class OpenAIDjangoSessionsSource:
+    """The sessions that the package openai-django-sessions wrote.
+
+    Args:
+        using: The alias of the database they are in.
+        sessions_table: The name of the table of sessions, if the package was given another one.
+        messages_table: The name of the table of items, likewise.
+    """
+
+    kind = "openai-django-sessions"
+
+    def __init__(
+        self,
+        using: str = DEFAULT_DB_ALIAS,
+        *,
+        sessions_table: str = "agent_sessions",
+        messages_table: str = "agent_messages",
+    ) -> None:
+        self._using = using
+        self._sessions_table = sessions_table
+        self._messages_table = messages_table
+
+    def count(self) -> int:
+        """Counts the sessions.
+
+        Returns:
+            How many there are.
+
+        Raises:
+            ConfigurationError: The database has no such tables.
+        """
+        sessions = self._quoted(self._checked(), self._sessions_table)
+        return int(self._rows(f"SELECT COUNT(*) FROM {sessions}")[0][0])  # noqa: S608
+
+    def sessions(self) -> Iterator[SourceSession | Skipped]:
+        """Walks through the sessions in the order in which they were made.
+
+        Yields:
+            The sessions.
+
+        Raises:
+            ConfigurationError: The database has no such tables.
+        """
+        sessions = self._quoted(self._checked(), self._sessions_table)
+        keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]  # noqa: S608
+        for start in range(0, len(keys), NAMES):
+            part = keys[start : start + NAMES]
+            for key, name, created_at, updated_at in self._rows(
+                f"SELECT id, session_id, created_at, updated_at FROM {sessions} "  # noqa: S608
+                f"WHERE id IN ({_placeholders(part)}) ORDER BY id",
+                part,
+            ):
+                yield self._session(key, name, created_at, updated_at)
+
+    def _session(
+        self, key: int, name: str, created_at: object, updated_at: object
+    ) -> SourceSession:
+        return SourceSession(
+            name,
+            [agent(lambda: self._messages(key))],
+            created_at=moment(created_at, self._zone()),
+            updated_at=moment(updated_at, self._zone()),
+        )
+
+    def _messages(self, session: int) -> Iterator[SourceMessage | Skipped]:
+        connection = connections[self._using]
+        messages = self._quoted(connection, self._messages_table)
+        # As text: PostgreSQL would give a column of type json as Python values, with other numbers.
+        data = "CAST(data AS text)" if connection.vendor == "postgresql" else "data"
+
+        def fetch(part: Sequence[int]) -> list[ItemRow]:
+            rows = self._rows(
+                f"SELECT id, {data}, created_at FROM {messages} "  # noqa: S608
+                f"WHERE id IN ({_placeholders(part)})",
+                part,
+            )
+            return [ItemRow(*row) for row in rows]
+
+        keys = self._rows(
+            f"SELECT id FROM {messages} WHERE session_id = %s ORDER BY created_at, id",  # noqa: S608
+            [session],
+        )
+        yield from each_message(
+            on_main(key for (key,) in keys), fetch, self._messages_table, zone=self._zone()
+        )
+
+    def _checked(self) -> BaseDatabaseWrapper:
+        """Looks for the tables before a statement fails: it would end the caller's transaction."""
+        try:
+            connection = connections[self._using]
+        except ConnectionDoesNotExist:
+            raise ConfigurationError(f"DATABASES has no alias {self._using!r}") from None
+        wanted = {
+            self._sessions_table: {"id", "session_id", "created_at", "updated_at"},
+            self._messages_table: {"id", "session_id", "data", "created_at"},
+        }
+        with connection.cursor() as cursor:
+            tables = set(connection.introspection.table_names(cursor, include_views=True))
+            for table, columns in wanted.items():
+                found: set[str] = set()
+                if table in tables:
+                    described = connection.introspection.get_table_description(cursor, table)
+                    found = {column.name for column in described}
+                missing = sorted(columns - found)
+                if missing:
+                    raise ConfigurationError(
+                        f"the database {self._using!r} has no table {table!r} with "
+                        f"{', '.join(missing)}: give the alias of the database that "
+                        "openai-django-sessions wrote to, and the names of its tables if they are "
+                        "your own"
+                    )
+        return connection
+
+    def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        with connections[self._using].cursor() as cursor:
+            cursor.execute(statement, list(parameters))
+            return list(cursor.fetchall())
+
+    def _quoted(self, connection: BaseDatabaseWrapper, table: str) -> str:
+        return connection.ops.quote_name(table)
+
+    def _zone(self) -> tzinfo:
+        # In which the driver gives naive times.
+        return connections[self._using].timezone or timezone.get_default_timezone()
+
+
+def _placeholders(values: Sequence[object]) -> str:
+    return ",".join(["%s"] * len(values))

@@ -1,0 +1,115 @@
+"""Reading the tables of the OpenAI Agents SDK's ``SQLAlchemySession``, in any database it reaches.
+
+SQLAlchemy is imported when something is read, so that nobody else needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
+
+from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
+
+from .openai_rows import NAMES, Held, agent, each_message, moment, on_main
+from .sources import Skipped, SourceMessage, SourceSession
+
+if TYPE_CHECKING:
+    from .sqlalchemy_tables import Tables
+
+
+class OpenAISQLAlchemySource:
+    """The sessions in a database that ``SQLAlchemySession`` wrote.
+
+    Args:
+        url: The database, as the SDK was given it. One with an async driver, such as
+            ``postgresql+asyncpg://``, is read with that driver; SQLite with Python's own.
+        sessions_table: The name of the table of sessions, if the SDK was given another one.
+        messages_table: The name of the table of items, likewise.
+        zone: The time zone of the times in it, which are stored without one: that of the SDK's
+            connections, which is UTC on SQLite and on most servers.
+    """
+
+    kind = "openai-sqlalchemy"
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        sessions_table: str = "agent_sessions",
+        messages_table: str = "agent_messages",
+        zone: tzinfo = UTC,
+    ) -> None:
+        self._url = url
+        self._sessions_table = sessions_table
+        self._messages_table = messages_table
+        self._zone = zone
+        self._tables = Held(self._open)
+
+    def count(self) -> int:
+        """Counts the sessions.
+
+        Returns:
+            How many there are.
+
+        Raises:
+            MissingDependencyError: SQLAlchemy is not installed.
+            ConfigurationError: The URL cannot be used, or names no database of the SDK.
+        """
+        with self._tables.use() as tables:
+            return tables.count()
+
+    def sessions(self) -> Iterator[SourceSession | Skipped]:
+        """Walks through the sessions by name.
+
+        Yields:
+            The sessions.
+
+        Raises:
+            MissingDependencyError: SQLAlchemy is not installed.
+            ConfigurationError: The URL cannot be used, or names no database of the SDK.
+        """
+        with self._tables.use() as tables:
+            names = tables.names()
+            for start in range(0, len(names), NAMES):
+                part = names[start : start + NAMES]
+                times = tables.times(part)
+                # Deleted meanwhile: then it is not there.
+                for name in (name for name in part if name in times):
+                    yield self._session(name, *times[name])
+
+    def _session(self, name: str, created_at: object, updated_at: object) -> SourceSession:
+        return SourceSession(
+            name,
+            [agent(lambda: self._messages(name))],
+            created_at=moment(created_at, self._zone),
+            updated_at=moment(updated_at, self._zone),
+        )
+
+    def _messages(self, name: str) -> Iterator[SourceMessage | Skipped]:
+        with self._tables.use() as tables:
+            yield from each_message(
+                on_main(tables.keys(name)), tables.items, self._messages_table, zone=self._zone
+            )
+
+    def _open(self) -> Tables:
+        try:
+            import sqlalchemy as _sqlalchemy  # noqa: F401
+        except ImportError as error:
+            raise MissingDependencyError("SQLAlchemy", extra="sqlalchemy") from error
+        from .sqlalchemy_tables import Tables, connect
+
+        database = connect(self._url)
+        tables = Tables(database, self._sessions_table, self._messages_table)
+        try:
+            missing = tables.missing()
+        except BaseException:
+            tables.close()
+            raise
+        if missing:
+            tables.close()
+            raise ConfigurationError(
+                f"the database has no {missing}: give the URL of the SDK's database, and the names "
+                "of its tables if they are your own"
+            )
+        return tables

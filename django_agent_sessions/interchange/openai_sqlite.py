@@ -1,0 +1,344 @@
+"""Reading the SQLite files of the OpenAI Agents SDK: ``SQLiteSession``, ``AdvancedSQLiteSession``.
+
+The tables are those of openai-agents 0.24, ``agents/memory/sqlite_session.py`` and
+``agents/extensions/memory/advanced_sqlite_session.py``. A file is opened for reading only.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from django_agent_sessions.exceptions import ConfigurationError
+
+from .openai_rows import NAMES, Held, ItemRow, agent, each_message, moment, on_main, session_place
+from .sources import Skipped, SourceMessage, SourceSession
+
+_MAIN = "main"
+_USAGE = ("turns", "requests", "input_tokens", "output_tokens", "total_tokens")
+
+
+class OpenAISQLiteSource:
+    """The sessions in a file that ``SQLiteSession`` wrote.
+
+    Args:
+        path: The file. It may be in use.
+        sessions_table: The name of the table of sessions, if the SDK was given another one.
+        messages_table: The name of the table of items, likewise.
+    """
+
+    kind = "openai-sqlite"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sessions_table: str = "agent_sessions",
+        messages_table: str = "agent_messages",
+    ) -> None:
+        self._path = Path(path)
+        self._sessions_table = sessions_table
+        self._messages_table = messages_table
+        self._file = Held(self._open)
+        # Names of tables that whoever imports chose; quoted, they can be nothing else.
+        sessions, messages = _quoted(sessions_table), _quoted(messages_table)
+        # A session whose own row is gone still has its items for the SDK.
+        self._names = (
+            f"SELECT session_id FROM {sessions} WHERE session_id IS NOT NULL "  # noqa: S608
+            f"UNION SELECT session_id FROM {messages} WHERE session_id IS NOT NULL"
+        )
+        self._times = (
+            f"SELECT session_id, created_at, updated_at FROM {sessions} "  # noqa: S608
+            "WHERE session_id IN ({})"
+        )
+        self._keys = (
+            f"SELECT id FROM {messages} WHERE session_id = CAST(? AS TEXT) "  # noqa: S608
+            "ORDER BY id"
+        )
+        self._rows = (
+            f"SELECT id, message_data, created_at FROM {messages} "  # noqa: S608
+            "WHERE id IN ({})"
+        )
+
+    def count(self) -> int:
+        """Counts the sessions.
+
+        Returns:
+            How many there are.
+
+        Raises:
+            ConfigurationError: The file is not there, is not what the SDK writes, or is damaged.
+        """
+        with self._file.use() as connection, self._explained():
+            found: int = connection.execute(f"SELECT COUNT(*) FROM ({self._names})").fetchone()[0]  # noqa: S608
+            return found
+
+    def sessions(self) -> Iterator[SourceSession | Skipped]:
+        """Walks through the sessions by name.
+
+        Yields:
+            The sessions, and those whose names are no text.
+
+        Raises:
+            ConfigurationError: The file is not there, is not what the SDK writes, or is damaged.
+        """
+        with self._file.use() as connection, self._explained():
+            names = [name for (name,) in connection.execute(f"{self._names} ORDER BY 1")]
+            for start in range(0, len(names), NAMES):
+                part = names[start : start + NAMES]
+                times = {
+                    name: (moment(created_at), moment(updated_at))
+                    for name, created_at, updated_at in connection.execute(
+                        self._times.format(_placeholders(part, "CAST(? AS TEXT)")), part
+                    )
+                }
+                for name in part:
+                    yield self._session(connection, name, *times.get(name, (None, None)))
+
+    def _session(
+        self, connection: sqlite3.Connection, name: bytes, created_at: Any, updated_at: Any
+    ) -> SourceSession | Skipped:
+        try:
+            session_id = name.decode()
+        except UnicodeDecodeError:
+            return Skipped(f"{self._sessions_table} session_id=x'{name[:64].hex()}'", "not text")
+        columns, skipped = self._described(connection, name)
+        return SourceSession(
+            session_id,
+            [agent(lambda: self._messages(name))],
+            created_at=created_at,
+            updated_at=updated_at,
+            columns=columns,
+            skipped=skipped,
+        )
+
+    def _described(
+        self, connection: sqlite3.Connection, name: bytes
+    ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
+        return {}, ()
+
+    def _messages(self, name: bytes) -> Iterator[SourceMessage | Skipped]:
+        with self._file.use() as connection, self._explained():
+
+            def fetch(part: Sequence[int]) -> list[ItemRow]:
+                try:
+                    return self._fetch(connection, part)
+                except sqlite3.OperationalError:
+                    raise
+                except sqlite3.DatabaseError:
+                    # A page of the file is damaged: it shall hide no more than what is on it.
+                    return [self._fetch_one(connection, key) for key in part]
+
+            yield from each_message(self._places(connection, name), fetch, self._messages_table)
+
+    def _fetch(self, connection: sqlite3.Connection, keys: Sequence[int]) -> list[ItemRow]:
+        statement = self._rows.format(_placeholders(keys))
+        return [ItemRow(*row) for row in connection.execute(statement, keys)]
+
+    def _fetch_one(self, connection: sqlite3.Connection, key: int) -> ItemRow:
+        try:
+            [row] = self._fetch(connection, [key])
+        except (sqlite3.DatabaseError, ValueError):
+            return ItemRow(key, None, None)
+        return row
+
+    def _places(self, connection: sqlite3.Connection, name: bytes) -> Iterator[tuple[int, int]]:
+        return on_main(key for (key,) in connection.execute(self._keys, (name,)))
+
+    def _open(self) -> sqlite3.Connection:
+        if not self._path.is_file():
+            raise ConfigurationError(f"{self._path} is no file: give the SDK's SQLite file")
+        with self._explained():
+            # A thread of the importer may read what another one began.
+            connection = sqlite3.connect(
+                f"{self._path.resolve().as_uri()}?mode=ro",
+                uri=True,
+                timeout=30,
+                check_same_thread=False,
+                isolation_level=None,
+            )
+            try:
+                # What is not UTF-8 would be an error for a whole part.
+                connection.text_factory = bytes
+                self._check(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Translates SQLite's errors, which say nothing of a row's content."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise ConfigurationError(
+                f"{self._path} cannot be read as an SQLite database ({error}): give the file that "
+                "the SDK's db_path names. If it is that file, SQLite must be able to write beside "
+                "it: copy it, with the files -wal and -shm, to a directory of your own"
+            ) from None
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        self._require(connection, self._sessions_table, "session_id", "created_at", "updated_at")
+        self._require(
+            connection, self._messages_table, "id", "session_id", "message_data", "created_at"
+        )
+        if _columns(connection, "message_structure") and self._has_branches(connection):
+            raise ConfigurationError(
+                f"{self._path} holds branches of AdvancedSQLiteSession, which would be mixed into "
+                "one conversation: import it as openai-advanced-sqlite"
+            )
+
+    def _require(self, connection: sqlite3.Connection, table: str, *columns: str) -> None:
+        missing = sorted(set(columns) - _columns(connection, table))
+        if missing:
+            raise ConfigurationError(
+                f"{self._path} has no table {table!r} with {', '.join(missing)}: give a file that "
+                f"the SDK wrote, and the names of its tables if they are your own"
+            )
+
+    def _has_branches(self, connection: sqlite3.Connection) -> bool:
+        found = connection.execute(
+            "SELECT 1 FROM message_structure WHERE branch_id <> ? LIMIT 1", (_MAIN,)
+        )
+        with closing(found):
+            return found.fetchone() is not None
+
+
+class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
+    """The sessions in a file that ``AdvancedSQLiteSession`` wrote, with their branches.
+
+    Each branch has all the items that ``get_items(branch_id=…)`` gives, those before the fork too.
+    The branch ``"main"`` is 0, the others count from 1 in the order in which they were made. Their
+    items come in the order in which they were written, so that what is added later comes last. A
+    session that only ``SQLiteSession`` wrote is read as it reads it.
+
+    The metadata says in ``"openai_branches"`` which name has which number, and in
+    ``"openai_usage"`` what each branch has used, as ``get_session_usage(branch_id)`` does. The sum
+    of all branches is in the session's own counters of tokens.
+
+    Args:
+        path: The file. It may be in use.
+        sessions_table: The name of the table of sessions, if the SDK was given another one.
+        messages_table: The name of the table of items, likewise.
+    """
+
+    kind = "openai-advanced-sqlite"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        sessions_table: str = "agent_sessions",
+        messages_table: str = "agent_messages",
+    ) -> None:
+        super().__init__(path, sessions_table=sessions_table, messages_table=messages_table)
+        messages = _quoted(messages_table)
+        # A sequence number is larger than any before it in its session, on whatever branch.
+        self._structure = (
+            f"SELECT m.id, s.branch_id FROM message_structure s "  # noqa: S608
+            f"JOIN {messages} m ON m.id = s.message_id AND m.session_id = s.session_id "
+            "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id"
+        )
+        self._stray = (
+            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {messages} "  # noqa: S608
+            "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
+            "FROM message_structure WHERE session_id = CAST(? AS TEXT))"
+        )
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        structure = {"id", "session_id", "message_id", "branch_id", "sequence_number"}
+        if not structure <= _columns(connection, "message_structure"):
+            raise ConfigurationError(
+                f"{self._path} has no table 'message_structure' of AdvancedSQLiteSession: if "
+                "SQLiteSession wrote it, import it as openai-sqlite"
+            )
+        super()._check(connection)
+
+    def _has_branches(self, connection: sqlite3.Connection) -> bool:
+        return False
+
+    def _described(
+        self, connection: sqlite3.Connection, name: bytes
+    ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
+        branches = self._branches(connection, name)
+        if not branches:
+            return {}, ()
+        metadata: dict[str, Any] = {
+            "openai_branches": {_shown(branch): number for branch, number in branches.items()}
+        }
+        columns: dict[str, Any] = {"metadata": metadata}
+        usage = self._usage(connection, name)
+        if usage:
+            metadata["openai_usage"] = usage
+            for tokens in ("input_tokens", "output_tokens"):
+                columns[tokens] = sum(used[tokens] for used in usage.values())
+        return columns, self._strays(connection, name)
+
+    def _branches(self, connection: sqlite3.Connection, name: bytes) -> dict[bytes, int]:
+        found = connection.execute(
+            "SELECT branch_id FROM message_structure WHERE session_id = CAST(? AS TEXT) "
+            "GROUP BY branch_id ORDER BY MIN(id)",
+            (name,),
+        ).fetchall()
+        main, numbers = _MAIN.encode(), count(1)
+        others = {branch: next(numbers) for (branch,) in found if branch != main}
+        return {main: 0, **others} if found else {}
+
+    def _usage(self, connection: sqlite3.Connection, name: bytes) -> dict[str, dict[str, int]]:
+        if not {"branch_id", "requests", "total_tokens"} <= _columns(connection, "turn_usage"):
+            return {}
+        found = connection.execute(
+            "SELECT branch_id, COUNT(*), SUM(requests), SUM(input_tokens), SUM(output_tokens), "
+            "SUM(total_tokens) FROM turn_usage WHERE session_id = CAST(? AS TEXT) "
+            "GROUP BY branch_id ORDER BY MIN(id)",
+            (name,),
+        )
+        return {
+            _shown(branch): dict(zip(_USAGE, (value or 0 for value in sums), strict=True))
+            for branch, *sums in found
+        }
+
+    def _strays(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
+        strays, first, last = connection.execute(self._stray, (name, name)).fetchone()
+        if not strays:
+            return ()
+        where = session_place(self._messages_table, name.decode())
+        return (
+            Skipped(
+                f"{where} id={first}…{last}",
+                f"{strays} items are on no branch, so that AdvancedSQLiteSession does not give "
+                "them either",
+            ),
+        )
+
+    def _places(self, connection: sqlite3.Connection, name: bytes) -> Iterator[tuple[int, int]]:
+        branches = self._branches(connection, name)
+        if not branches:
+            return super()._places(connection, name)
+        found = connection.execute(self._structure, (name,))
+        # A branch that was made a moment ago has no number yet.
+        return ((key, branches[branch]) for key, branch in found if branch in branches)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _placeholders(values: Sequence[object], each: str = "?") -> str:
+    return ",".join([each] * len(values))
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return {name.decode().lower() for (name,) in found}
+
+
+def _shown(branch: bytes) -> str:
+    # JSON columns refuse NUL; a name is only text to show.
+    return branch.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -1,0 +1,175 @@
+"""Writing sessions as Strands' file and S3 session managers lay them out, to go on with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_agent_sessions import blobs, bridge, storing, transcripts
+from django_agent_sessions.exceptions import (
+    BlobNotFoundError,
+    InvalidIdError,
+    PayloadError,
+    SessionConflictError,
+)
+from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+
+from .layout import Layout
+from .rows import CONTENT, Row, each_message
+from .sources import Skipped
+
+_COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
+# All else, such as a binary that cannot be read now, ends the session's export.
+_LASTING = (InvalidIdError, PayloadError, BlobNotFoundError)
+_REMOVED = "removed_message_count"
+
+
+def export_strands_files(
+    session: Session, layout: Layout, *, using: str | None = None
+) -> Iterator[Skipped]:
+    """Writes a session as Strands' own managers do. It audits nothing: who lets it leave does.
+
+    ``session.json`` is written last. So a session whose export was killed is none for Strands, and
+    is written anew by the next one.
+
+    Args:
+        session: Its row.
+        layout: Where to.
+        using: The alias of the database.
+
+    Yields:
+        What cannot be in the files: other message formats, other branches, what is corrupt.
+
+    Raises:
+        InvalidIdError: The session's id cannot be a folder's name.
+        SessionConflictError: There is a session of this id already.
+        BlobError: A binary cannot be read now; the files are no session for Strands yet.
+    """
+    alias = bridge.database(using)
+    name, place = session.session_id, f"session {session.session_id!r}"
+    if layout.read_session(name) is not None:
+        raise SessionConflictError("there is a session of this id already")
+    for agent in SessionAgent.objects.using(alias).filter(session=session.pk).order_by("pk"):
+        where = f"{place}, agent {agent.agent_id!r}"
+        if agent.dialect != transcripts.STRANDS:
+            yield Skipped(where, f"its messages are of the format {agent.dialect}", error=False)
+            continue
+        try:
+            yield from _write_agent(layout, name, agent, where, alias)
+        except _LASTING as error:
+            yield Skipped(where, str(error))
+    for orchestrator in SessionMultiAgent.objects.using(alias).filter(session=session.pk):
+        where = f"{place}, orchestrator {orchestrator.multi_agent_id!r}"
+        if isinstance(orchestrator.state, CorruptPayload):
+            yield Skipped(where, "its state is corrupt")
+            continue
+        try:
+            layout.write_multi_agent(name, orchestrator.multi_agent_id, orchestrator.state)
+        except _LASTING as error:
+            yield Skipped(where, str(error))
+    layout.create_session(
+        name,
+        {
+            "session_id": name,
+            "session_type": session.session_type,
+            "created_at": _time(session.created_at),
+            "updated_at": _time(session.updated_at),
+        },
+    )
+
+
+def is_of_strands(session: UUID, *, using: str | None = None) -> bool:
+    """Tells whether a session has anything that Strands could go on with.
+
+    Args:
+        session: Primary key of the session.
+        using: The alias of the database.
+
+    Returns:
+        Whether it has an agent of Strands, or an orchestrator, or nothing at all.
+    """
+    alias = bridge.database(using)
+    agents = SessionAgent.objects.using(alias).filter(session=session)
+    dialects = set(agents.order_by().values_list("dialect", flat=True).distinct())
+    return transcripts.STRANDS in dialects or not dialects
+
+
+def _write_agent(
+    layout: Layout, session_id: str, agent: SessionAgent, where: str, alias: str
+) -> Iterator[Skipped]:
+    rows = SessionMessage.objects.using(alias).filter(agent=agent.pk)
+    states = {}
+    for name in ("state", "conversation_manager_state", "internal_state"):
+        value = getattr(agent, name)
+        if isinstance(value, CorruptPayload):
+            yield Skipped(f"{where}, {name}", "it is corrupt")
+            value = {}
+        states[name] = value
+    document = {
+        "agent_id": agent.agent_id,
+        "state": states["state"],
+        "conversation_manager_state": _managed(
+            states["conversation_manager_state"], agent.window, rows
+        ),
+        "_internal_state": states["internal_state"],
+        "created_at": _time(agent.created_at),
+        "updated_at": _time(agent.updated_at),
+    }
+    layout.write_agent(session_id, agent.agent_id, document)
+    # Strands expects it, with messages or without.
+    storing.make_folder(layout.storage, layout.names.messages(session_id, agent.agent_id))
+    main = rows.filter(branch=MAIN_BRANCH)
+    for row in each_message(main, "message_id", _COLUMNS, content=CONTENT):
+        number = row["message_id"]
+        try:
+            layout.write_message(
+                session_id, agent.agent_id, number, _message(row, agent.session_id, alias)
+            )
+        except _LASTING as error:
+            yield Skipped(f"{where}, message {number}", str(error))
+    for branch in (
+        rows.exclude(branch=MAIN_BRANCH)
+        .order_by("branch")
+        .values_list("branch", flat=True)
+        .distinct()
+    ):
+        yield Skipped(f"{where}, branch {branch}", "the files have one branch only", error=False)
+
+
+def _message(row: Row, session: UUID, alias: str) -> dict[str, Any]:
+    payload = read(row["content"])
+    if isinstance(payload, CorruptPayload):
+        raise PayloadError("it is corrupt")
+    [payload] = blobs.restored(alias, session, [payload], transcripts.STRANDS)
+    return {
+        # Of what was redacted, nothing but the redacted version leaves.
+        "message": payload,
+        "message_id": row["message_id"],
+        "redact_message": None if row["redacted_at"] is None else payload,
+        "created_at": _time(row["created_at"]),
+        "updated_at": _time(row["updated_at"]),
+    }
+
+
+def _managed(state: Any, window: Any, rows: Any) -> Any:
+    """Says how many messages the agent does not hold any more, in the only words of Strands."""
+    if not isinstance(state, dict) or not isinstance(window, dict) or _REMOVED not in state:
+        return state
+    before = rows.filter(branch=MAIN_BRANCH, message_id__lt=window.get("tail", 0))
+    return {**state, _REMOVED: before.count()}
+
+
+def _time(moment: datetime) -> str:
+    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return aware.astimezone(UTC).isoformat()

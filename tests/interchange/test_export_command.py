@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import FileSystemStorage
+from django.core.management import CommandError, call_command
+
+from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.interchange import JsonLines, import_sessions
+from django_agent_sessions.models import AuditEvent, Blob, Session
+from tests.adapters.strands.layouts import Directory, agent
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: object, **options: Any) -> str:
+    out = io.StringIO()
+    options = {"reason": "as asked", "stderr": io.StringIO(), **options}
+    call_command("agent_sessions_export", *map(str, arguments), stdout=out, **options)
+    return out.getvalue()
+
+
+@pytest.fixture
+def talks(store, ada):
+    """Three sessions: of nobody, of a user, and of a namespace."""
+    for name in ("one", "two/../2"):
+        store.append(store.open_agent(store.open(name)), {"role": "user", "content": f"in {name}"})
+    agent(DjangoSessionManager("strands"), "in strands")("hi")
+    Session.objects.filter(session_id="one").update(owner=ada)
+    Session.objects.filter(session_id="strands").update(namespace="n")
+
+
+def names(text: str) -> set[str]:
+    return {json.loads(line)["session"]["session_id"] for line in text.splitlines()}
+
+
+def test_lines_go_to_the_standard_output_or_a_file_that_may_be_compressed(talks, tmp_path):
+    text = run("jsonl")
+    assert names(text) == {"one", "two/../2", "strands"}
+
+    run("jsonl", tmp_path / "a.jsonl")
+    run("jsonl", tmp_path / "a.jsonl.gz")
+
+    assert (tmp_path / "a.jsonl").read_text() == text
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).decode() == text
+
+
+def test_each_session_is_recorded_with_who_and_why(talks):
+    run("jsonl", "--session", "one", actor="ada", reason="for ada@example.org")
+
+    event = AuditEvent.objects.get()
+    assert event.action == AuditEvent.Action.EXPORTED
+    assert event.session == Session.objects.get(session_id="one").pk
+    assert event.actor == "ada"
+    assert "example.org" not in event.reason
+    assert event.details == {"format": "jsonl", "messages": 1, "via": "agent_sessions_export"}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--session", "one", "--session", "strands"], {"one", "strands"}),
+        (["--session", "{key}"], {"one"}),
+        (["--owner", "ada"], {"one"}),
+        (["--namespace", "n"], {"strands"}),
+        (["--namespace", ""], {"one", "two/../2"}),
+        (["--since", "2026-03-01"], {"two/../2"}),
+        (["--since", "2026-03-01T00:00:00+00:00", "--owner", "ada"], set()),
+    ],
+)
+def test_sessions_are_chosen_by_id_owner_namespace_and_time(talks, options, found):
+    for name, month in (("one", 1), ("two/../2", 3), ("strands", 2)):
+        Session.objects.filter(session_id=name).update(
+            last_activity_at=datetime(2026, month, 15, tzinfo=UTC)
+        )
+    key = str(Session.objects.get(session_id="one").pk)
+
+    assert names(run("jsonl", *[option.format(key=key) for option in options])) == found
+    assert AuditEvent.objects.count() == len(found)
+
+
+def test_documents_for_people_have_names_that_no_file_system_minds(talks, tmp_path):
+    run("markdown", tmp_path / "docs")
+
+    files = sorted(path.name for path in (tmp_path / "docs").iterdir())
+    assert [name.rsplit("_", 1)[0] for name in files] == ["one", "strands", "two-2"]
+    assert "> in one" in (tmp_path / "docs" / files[0]).read_text()
+    assert list(tmp_path.iterdir()) == [tmp_path / "docs"]
+    assert AuditEvent.objects.count() == 3
+
+
+def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path):
+    errors = io.StringIO()
+
+    run("strands-files", tmp_path / "sessions", stderr=errors)
+
+    found = agent(Directory(tmp_path).strands("strands")).messages
+    assert [message["content"] for message in found] == [[{"text": "hi"}], [{"text": "in strands"}]]
+    # What is not of Strands is told, is no error, and did not leave.
+    assert errors.getvalue().splitlines() == [
+        "session 'one': it has no agent of Strands",
+        "session 'two/../2': it has no agent of Strands",
+        "1 session exported",
+    ]
+    assert AuditEvent.objects.count() == 1
+    with pytest.raises(CommandError, match="1 thing could not be written"):
+        run("strands-files", tmp_path / "sessions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (["jsonl"], {"reason": " "}, "an export needs a --reason"),
+        (["markdown"], {}, "say where to write markdown"),
+        (["strands-files"], {}, "say where to write strands-files"),
+        (["jsonl", "{file}"], {}, "exists already: choose another name"),
+        (["markdown", "{file}"], {}, "File exists"),
+        (["strands-files", "{file}"], {}, "cannot be made: File exists"),
+        (["jsonl", "--session", "nope"], {}, "there is no session 'nope' among those"),
+        (["jsonl", "--owner", "nope"], {}, "there is no user 'nope'"),
+        (["jsonl", "--since", "yesterday"], {}, "--since: 'yesterday' is no date"),
+        (["jsonl", "--blobs-beside"], {}, "--blobs-beside is for jsonl in a file"),
+        (["paper"], {}, "invalid choice: 'paper'"),
+    ],
+)
+def test_what_is_mistyped_is_told_in_a_line_and_nothing_leaves(
+    talks, tmp_path, arguments, options, words
+):
+    file: Path = tmp_path / "there"
+    file.write_text("mine")
+
+    with pytest.raises(CommandError, match=words):
+        run(*[argument.format(file=file) for argument in arguments], **options)
+
+    assert file.read_text() == "mine"
+    assert not AuditEvent.objects.exists()
+
+
+@pytest.fixture
+def storage(settings, tmp_path):
+    """Where large binaries go."""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "blobs": {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(tmp_path / "storage")},
+        },
+    }
+    settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
+    return tmp_path / "storage"
+
+
+def test_what_cannot_be_read_is_left_out_whole_and_the_rest_goes_on(store, storage, tmp_path):
+    store.append(
+        store.open_agent(store.open("lost")), {"role": "user", "content": [{"x": bytes(20_000)}]}
+    )
+    # It is there, and cannot be read.
+    image = storage / Blob.objects.get().file
+    image.unlink()
+    image.mkdir()
+    later = store.open("later")
+    store.append(store.open_agent(later), {"role": "user", "content": "all of it"})
+    file, errors = tmp_path / "a.jsonl", io.StringIO()
+
+    with pytest.raises(CommandError, match="1 thing could not be written"):
+        run("jsonl", file, stderr=errors)
+
+    assert names(file.read_text()) == {"later"}
+    told, count = errors.getvalue().splitlines()
+    assert told.startswith("session 'lost': ")
+    assert "could not be read" in told
+    assert count == "1 session exported"
+    # Nothing stands in the way of the next run, nor is a file there that has nothing in it.
+    with pytest.raises(CommandError, match="no session could be written"):
+        run("jsonl", tmp_path / "b.jsonl.gz", "--session", "lost")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "storage"]
+
+
+def test_a_document_that_is_there_already_is_not_touched(talks, tmp_path):
+    run("markdown", tmp_path, "--session", "one")
+    [document] = tmp_path.iterdir()
+    document.write_text("mine")
+    errors = io.StringIO()
+
+    with pytest.raises(CommandError, match="1 thing could not be written"):
+        run("markdown", tmp_path, stderr=errors)
+
+    assert document.read_text() == "mine"
+    assert errors.getvalue().startswith(f"session 'one': {document} exists already")
+    assert len(list(tmp_path.iterdir())) == 3
+    assert AuditEvent.objects.count() == 3
+
+
+def _values(message: Any) -> list[bytes]:
+    return [block["x"] for block in message["content"]]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
+@pytest.mark.usefixtures("storage")
+def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
+    said = [{"role": "user", "content": [{"x": bytes([n]) * 20_000}]} for n in range(3)]
+    store.append_many(store.open_agent(store.open("s")), said)
+    lost = Blob.objects.order_by("pk")[2]
+    FileSystemStorage(tmp_path / "storage").delete(lost.file)
+
+    folder = tmp_path / "all.blobs" / str(lost.session_id)
+    folder.mkdir(parents=True)
+    # Another export was killed, or somebody put something there; some are whole.
+    whole, damaged, _ = Blob.objects.order_by("pk")
+    data = {hashlib.sha256(value).hexdigest(): value for [value] in map(_values, said)}
+    (folder / damaged.sha256).write_bytes(b"x" * damaged.size)
+    (folder / whole.sha256).write_bytes(data[whole.sha256])
+    written = (folder / whole.sha256).stat()
+
+    run("jsonl", tmp_path / f"all{ending}", "--blobs-beside")
+
+    assert (folder / whole.sha256).stat() == written
+    assert (tmp_path / f"all{ending}").stat().st_size < 10_000
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == sorted(Blob.objects.exclude(pk=lost.pk).values_list("sha256", flat=True))
+    Session.objects.all().delete()
+    report = import_sessions(JsonLines(tmp_path / f"all{ending}"))
+    assert report.messages == 2
+    assert [skipped.reason for skipped in report.skipped] == [
+        "it refers to a binary that is not in the file"
+    ]
+    found = store.payloads(store.open_agent(store.open("s")))
+    assert found == [message for message in said if message in found]
+    # Whatever stands beside is taken only if it is what was said.
+    (folder / files[0]).write_bytes(b"another")
+    report = import_sessions(JsonLines(tmp_path / f"all{ending}"), namespace="again")
+    assert (report.messages, report.skips) == (1, 2)

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import tracemalloc
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+
+from django_agent_sessions import payloads
+from django_agent_sessions.interchange import export_sessions
+from django_agent_sessions.interchange.jsonl import (
+    AGENT_COLUMNS,
+    AGENT_PAYLOADS,
+    MESSAGE_COLUMNS,
+    MULTI_AGENT_COLUMNS,
+    MULTI_AGENT_PAYLOADS,
+    SESSION_COLUMNS,
+)
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.records import AgentState
+from tests.strategies import exactly, json_values
+from tests.test_fields import set_raw
+
+pytestmark = pytest.mark.django_db
+
+ODD = {
+    "nul": "\x00",
+    "bytes": b"\x00\xff",
+    "surrogate": "\ud800",
+    "meeting": "\ud83d\udc07",
+    "marker": {"$bytes": "x"},
+    "escaped": {"$$text": 1},
+    "lines": "a\nb\r\u2028c",
+    "big": 10**100,
+    "z": 1,
+    "a": 1.0,
+}
+
+
+def exported(sessions=None, **options) -> list[dict]:
+    text = "".join(export_sessions(sessions or Session.objects.all(), **options))
+    assert text.endswith("\n")
+    return [payloads.loads(line) for line in text.removesuffix("\n").split("\n")]
+
+
+def messages_of(line: dict) -> list:
+    return [message["message"] for message in line["agents"][0]["messages"]]
+
+
+def redact_keeping(message_id: int, *, ago: timedelta = timedelta(0)) -> None:
+    """What a redaction leaves where originals are kept for a time."""
+    SessionMessage.objects.filter(message_id=message_id).update(
+        redact_message={"role": "user", "content": "[REDACTED]"},
+        text="[REDACTED]",
+        redacted_at=timezone.now() - ago,
+    )
+
+
+def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
+    session = store.open("talk", title="A title", metadata={"tags": ["a"], "x": {"$bytes": 1}})
+    Session.objects.filter(pk=session.id).update(owner=ada, legal_hold=True, external_id="e")
+    state = AgentState(ODD, [ODD], "internal", {"kept": [0], "tail": 6})
+    agent = store.open_agent(session, "first", dialect="strands", data=state)
+    store.append_many(agent, [ODD, {"role": "user", "content": [{"text": "hi"}]}, None])
+    store.open_agent(session, "second")
+    store.create_multi_agent(session, "graph", {"nodes": [b"x"]}, kind="graph")
+
+    [line] = exported()
+
+    row = Session.objects.get()
+    assert (line["format"], line["version"]) == ("django-agent-sessions", 1)
+    assert line["session"]["id"] == str(row.pk)
+    assert line["session"]["session_id"] == "talk"
+    assert line["session"]["title"] == "A title"
+    assert line["session"]["metadata"] == {"tags": ["a"], "x": {"$bytes": 1}}
+    assert line["session"]["owner"] == {"id": str(ada.pk), "username": "ada"}
+    assert line["session"]["legal_hold"] is True
+    assert line["session"]["message_count"] == 3
+    assert line["session"]["created_at"] == row.created_at.isoformat()
+    first, second = line["agents"]
+    assert (first["agent_id"], first["dialect"]) == ("first", "strands")
+    assert exactly(first["state"]) == exactly(ODD)
+    assert exactly(first["conversation_manager_state"]) == exactly([ODD])
+    assert first["internal_state"] == "internal"
+    assert first["window"] == {"kept": [0], "tail": 6}
+    assert exactly(messages_of(line)[0]) == exactly(ODD)
+    assert messages_of(line)[2] is None
+    assert (second["agent_id"], second["window"], second["messages"]) == ("second", None, [])
+    for message, stored in zip(first["messages"], SessionMessage.objects.all(), strict=True):
+        assert UUID(message["id"]) == stored.pk
+        assert message["message_id"] == stored.message_id
+        assert message["created_at"] == stored.created_at.isoformat()
+        assert message["role"] == stored.role
+        assert (message["redacted"], message["redacted_at"]) == (False, None)
+    [graph] = line["multi_agents"]
+    assert (graph["multi_agent_id"], graph["kind"]) == ("graph", "graph")
+    assert graph["state"] == {"nodes": [b"x"]}
+
+
+@given(value=json_values)
+@hypothesis_settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_payload_can_be_read_back_exactly(agent, value):
+    SessionAgent.objects.filter(pk=agent.id).update(state=value)
+    SessionMessage.objects.all().delete()
+    SessionMessage.objects.create(
+        session_id=agent.session, agent_id=agent.id, message_id=0, message=value
+    )
+
+    [line] = exported()
+
+    assert exactly(line["agents"][0]["state"]) == exactly(value)
+    assert exactly(messages_of(line)) == exactly([value])
+
+
+def test_no_column_is_forgotten():
+    """A new column must be exported, or be named here with the reason why not."""
+    derived = {"text"}
+    elsewhere = {"session", "agent", "owner"}
+    as_one_value = {"message", "redact_message"}
+    for model, written in (
+        (Session, SESSION_COLUMNS),
+        (SessionAgent, AGENT_COLUMNS + AGENT_PAYLOADS),
+        (SessionMessage, MESSAGE_COLUMNS),
+        (SessionMultiAgent, MULTI_AGENT_COLUMNS + MULTI_AGENT_PAYLOADS),
+    ):
+        columns = {field.name for field in model._meta.concrete_fields}
+        assert columns - derived - elsewhere - as_one_value == set(written)
+
+
+@pytest.mark.parametrize("originals", [False, True])
+def test_what_was_redacted_is_there_only_as_it_was_redacted(store, agent, originals):
+    store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
+    redact_keeping(0)
+
+    [line] = exported(originals=originals)
+
+    message = line["agents"][0]["messages"][0]
+    assert message["message"] == {"role": "user", "content": "[REDACTED]"}
+    assert message["redacted"] is True
+    assert message["redacted_at"] is not None
+    # Only whoever asks for originals gets them, of the messages that have one.
+    assert ("original" in message) == originals
+    assert ("plantedsecret" in str(line)) == originals
+    assert "original" not in line["agents"][0]["messages"][1]
+
+
+def test_an_original_that_may_not_be_seen_any_longer_is_not_exported(store, agent, settings):
+    settings.AGENT_SESSIONS = {"REDACTION_ORIGINAL_TTL": 3600}
+    store.append_many(agent, [{"content": "seen"}, {"content": "plantedsecret"}])
+    redact_keeping(0, ago=timedelta(minutes=59))
+    redact_keeping(1, ago=timedelta(minutes=61))
+
+    [line] = exported(originals=True)
+
+    first, second = line["agents"][0]["messages"]
+    assert first["original"] == {"content": "seen"}
+    assert "original" not in second
+    assert "plantedsecret" not in str(line)
+
+
+def test_a_corrupt_payload_is_kept_as_marked_text_and_hides_nothing(store, agent):
+    store.append_many(agent, [{"content": "a"}, {"content": "b"}])
+    set_raw(0, '{"half\n\u2028')
+
+    [line] = exported()
+
+    assert messages_of(line) == [None, {"content": "b"}]
+    first, second = line["agents"][0]["messages"]
+    assert first["corrupt"] == {"message": '{"half\n\u2028'}
+    assert "corrupt" not in second
+
+
+def test_a_payload_with_line_feeds_is_on_one_line_all_the_same(store, agent):
+    store.append(agent, {})
+    set_raw(0, '{\r\n "content":\n "a"}\n')
+
+    assert messages_of(*exported()) == [{"content": "a"}]
+
+
+def test_branches_follow_one_another(store, agent):
+    store.append_many(agent, [{"content": "a"}, {"content": "b"}])
+    SessionMessage.objects.create(
+        session_id=agent.session,
+        agent_id=agent.id,
+        branch=1,
+        message_id=1,
+        message={"content": "c"},
+    )
+
+    [line] = exported()
+
+    found = [(m["branch"], m["message_id"]) for m in line["agents"][0]["messages"]]
+    assert found == [(0, 0), (0, 1), (1, 1)]
+
+
+def test_long_conversations_and_many_sessions_come_whole_and_in_order(store):
+    for number in range(3):
+        agent = store.open_agent(store.open(f"s-{number}"))
+        store.append_many(agent, [{"content": f"{number}-{n}"} for n in range(250)])
+
+    lines = exported()
+
+    assert [line["session"]["session_id"] for line in lines] == ["s-0", "s-1", "s-2"]
+    for number, line in enumerate(lines):
+        assert messages_of(line) == [{"content": f"{number}-{n}"} for n in range(250)]
+
+
+def test_rows_and_sliced_querysets_are_exported_too(store):
+    rows = [store.open(name) for name in ("a", "b", "c")]
+    newest_first = Session.objects.order_by("-pk")
+
+    assert len(exported(list(newest_first))) == 3
+    assert [line["session"]["id"] for line in exported(newest_first[:2])] == [
+        str(rows[2].id),
+        str(rows[1].id),
+    ]
+
+
+def test_a_session_that_was_deleted_meanwhile_is_left_out(store):
+    rows = [Session.objects.get(pk=store.open(name).id) for name in ("a", "b")]
+    store.delete("a")
+
+    assert [line["session"]["session_id"] for line in exported(rows)] == ["b"]
+
+
+def test_exporting_changes_and_records_nothing(store, agent):
+    store.append(agent, {"content": "a"})
+    with CaptureQueriesContext(connection) as captured:
+        exported()
+
+    assert all(query["sql"].startswith("SELECT") for query in captured)
+
+
+def test_a_long_conversation_is_never_in_memory_as_a_whole(store, agent):
+    for _ in range(10):
+        store.append_many(agent, [{"content": "x" * 200_000}] * 10)
+
+    tracemalloc.start()
+    try:
+        written = sum(map(len, export_sessions(Session.objects.all())))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert written > 20_000_000
+    assert peak < 10_000_000
+
+
+def test_the_owner_is_a_value_that_survives_the_user(store, bob):
+    Session.objects.filter(pk=store.open("s").id).update(owner=bob)
+
+    assert exported()[0]["session"]["owner"]["username"] == "bob"
+    assert get_user_model().objects.get() == bob
