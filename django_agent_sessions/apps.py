@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.core import checks
 from django.db.backends.signals import connection_created
+from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
 
 
@@ -17,14 +18,30 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connects the system checks, and what each new database connection needs."""
-        from . import lenders
-        from .checks import check_settings, check_storage
+        """Connects the checks, what a new database connection needs, and what a deletion needs."""
+        from . import holds, lenders
+        from .blobs.rows import before_session_deletion
+        from .checks import (
+            check_blob_prefix,
+            check_blob_storage,
+            check_blobs_left,
+            check_detectors,
+            check_settings,
+            check_storage,
+        )
+        from .models import Session
         from .store import vendors
 
         checks.register(check_settings)
+        checks.register(check_detectors)
+        checks.register(check_blob_storage)
+        checks.register(check_blob_prefix)
+        checks.register(check_blobs_left, checks.Tags.database)
         checks.register(check_storage, checks.Tags.models)
         connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
         connection_created.connect(
             vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )
+        # In this order: what is held keeps its files.
+        pre_delete.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
-from django.db import connections, router
+from django.core.files.storage import FileSystemStorage, storages
+from django.db import DatabaseError, connections, router
 
-from . import conf
+from . import conf, detectors
+from .exceptions import ConfigurationError
 
 
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
@@ -21,19 +25,137 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         Error(message, hint=hint, id="agent_sessions.E001")
         for message, hint in conf.problems(given)
     ]
-    if not found and (alias := conf.get_settings().DATABASE) and alias not in connections:
-        found.append(
-            Error(
-                f"AGENT_SESSIONS['DATABASE'] names {alias!r}, which DATABASES does not have",
-                hint=f"DATABASES has: {', '.join(sorted(connections))}.",
-                id="agent_sessions.E002",
+    if found:
+        return found
+    settings_now = conf.get_settings()
+    for key, alias in (
+        ("DATABASE", settings_now.DATABASE),
+        ("LISTEN_DATABASE", settings_now.LISTEN_DATABASE),
+    ):
+        if alias and alias not in connections:
+            found.append(
+                Error(
+                    f"AGENT_SESSIONS[{key!r}] names {alias!r}, which DATABASES does not have",
+                    hint=f"DATABASES has: {', '.join(sorted(connections))}.",
+                    id="agent_sessions.E002",
+                )
             )
-        )
     return found
 
 
+def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Checks that the detectors that are named are there: a write must not find that out."""
+    if conf.problems(getattr(settings, conf.SETTING, {})):
+        return []
+    try:
+        detectors.names()
+        detectors.load(conf.get_settings().REDACT_ON_WRITE)
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="See AGENT_SESSIONS['DETECTORS'] and AGENT_SESSIONS['REDACT_ON_WRITE'].",
+                id="agent_sessions.E003",
+            )
+        ]
+    return []
+
+
+def check_blob_storage(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks where the large binaries of messages go: that it is there, and not for everybody."""
+    from .blobs.files import storage_of
+
+    alias = conf.get_settings().BLOB_STORAGE
+    if conf.problems(getattr(settings, conf.SETTING, {})) or alias is None:
+        return []
+    try:
+        storage: Any = storage_of(alias)
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint=f"STORAGES has: {', '.join(sorted(storages.backends))}.",
+                id="agent_sessions.E004",
+            )
+        ]
+    if not _is_public(storage):
+        return []
+    return [
+        CheckWarning(
+            f"AGENT_SESSIONS['BLOB_STORAGE'] is {alias!r}, whose files anybody may fetch who knows "
+            "their names: they are parts of conversations",
+            hint="Use a storage of its own: outside of MEDIA_ROOT, or a private bucket "
+            "(querystring_auth True, no public default_acl).",
+            id="agent_sessions.W004",
+        )
+    ]
+
+
+def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Checks that ``BLOB_PREFIX`` is a folder in the storage, whatever the storage is."""
+    if conf.problems(getattr(settings, conf.SETTING, {})):
+        return []
+    prefix = conf.get_settings().BLOB_PREFIX
+    parts = prefix.strip("/").split("/")
+    odd = "\\" in prefix or not prefix.isprintable() or len(prefix) > _MAX_PREFIX
+    if not odd and (parts == [""] or not {"", ".", ".."} & set(parts)):
+        return []
+    return [
+        Error(
+            f"AGENT_SESSIONS['BLOB_PREFIX'] is {prefix!r}, which no storage takes for a folder in "
+            "it: a message with a large binary could not be written",
+            hint='Give names of folders with "/" between them, such as "agent_sessions"; "" is '
+            f"the storage's own folder. They may have {_MAX_PREFIX} characters.",
+            id="agent_sessions.E005",
+        )
+    ]
+
+
+_MAX_PREFIX = 150
+
+
+def check_blobs_left(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks that nobody takes ``BLOB_STORAGE`` away from under what is stored there.
+
+    It asks the database, and so runs with ``migrate`` and ``check --database``.
+    """
+    from .models import Blob
+
+    settings_now = conf.get_settings()
+    alias = settings_now.DATABASE or router.db_for_read(Blob)
+    if settings_now.BLOB_STORAGE is not None or alias not in (databases or ()):
+        return []
+    try:
+        left = Blob.objects.using(alias).exists()
+    except DatabaseError:
+        # Before the first migration.
+        return []
+    if not left:
+        return []
+    return [
+        CheckWarning(
+            "AGENT_SESSIONS['BLOB_STORAGE'] is not set, but messages refer to binaries in a "
+            "storage: what is popped, cleared or replaced now leaves its files behind",
+            hint="Set it again; to store no more binaries, raise BLOB_MIN_BYTES instead.",
+            id="agent_sessions.W005",
+        )
+    ]
+
+
+def _is_public(storage: Any) -> bool:
+    if isinstance(storage, FileSystemStorage):
+        media = os.path.abspath(settings.MEDIA_ROOT) if settings.MEDIA_ROOT else None
+        return media is not None and Path(storage.location).is_relative_to(media)
+    acl = getattr(storage, "default_acl", None) or ""
+    return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
+
+
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks where the sessions are kept: SQLite's locking, and owners in another database."""
+    """Checks where the sessions are kept: SQLite's locking, owners elsewhere, full-text search."""
     from django.contrib.auth import get_user_model
 
     from .models import Session
@@ -65,6 +187,15 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
                 hint="Keep both in one database, or use sessions without owners and a migration "
                 "of your own that drops the constraint.",
                 id="agent_sessions.W002",
+            )
+        )
+    if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
+        found.append(
+            CheckWarning(
+                f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is set, but the sessions are in {alias!r}, "
+                "which is not PostgreSQL: the newest messages are searched, without an index",
+                hint="Take the setting away, or keep the sessions in PostgreSQL.",
+                id="agent_sessions.W003",
             )
         )
     return found

@@ -6,9 +6,10 @@ Nothing here is cached, so that ``override_settings`` works and a test never see
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
 
@@ -31,6 +32,31 @@ class AgentSessionsSettings:
     MAX_INTEGER_DIGITS: int = 4300
     """How many digits an integer may have. Python itself refuses to read more than 4,300."""
 
+    BLOB_STORAGE: str | None = None
+    """Alias in ``STORAGES`` of the storage that keeps the large binaries of messages: images,
+    documents, recordings. ``None`` keeps them in the messages. Files that were stored stay readable
+    where they are when the alias changes. Never a storage that a web server serves to everybody."""
+
+    BLOB_MIN_BYTES: int = 8 * 1024
+    """The smallest binary that goes to ``BLOB_STORAGE``, in bytes."""
+
+    BLOB_PREFIX: str = "agent_sessions"
+    """The folder in ``BLOB_STORAGE``; each session has a folder in it."""
+
+    BLOB_PLACEHOLDERS: bool = False
+    """Whether an agent goes on with a text in the place of a binary that is missing or damaged,
+    instead of :class:`~django_agent_sessions.exceptions.BlobNotFoundError`."""
+
+    BLOB_URL_SECONDS: int | None = None
+    """How many seconds the signed URL of a binary is good for, where the storage makes such URLs
+    and frontends shall fetch from there. ``None`` sends every binary through Django."""
+
+    MAX_BLOB_BYTES: int = 100 * 1024 * 1024
+    """The largest binary that goes to ``BLOB_STORAGE``, in bytes."""
+
+    MAX_BLOBS: int = 200
+    """How many large binaries one message may have."""
+
     MAX_CONNECTIONS: int = 8
     """How many connections of its own one process opens per database for agents that run inside
     an event loop. One is the rule; others open only while that one is stuck on a lock."""
@@ -42,6 +68,37 @@ class AgentSessionsSettings:
     WRITE_RETRIES: int = 50
     """How often a write is tried again when another process wrote to the same conversation at the
     same moment, before :class:`~django_agent_sessions.exceptions.SessionConflictError`."""
+
+    REDACTION_KEEP_ORIGINAL: bool = False
+    """Whether a redacted message keeps its original for a time, for whoever has the permission
+    ``view_original`` and gives a reason. States, titles and metadata never keep theirs."""
+
+    REDACTION_ORIGINAL_TTL: int = 30 * 24 * 60 * 60
+    """How many seconds an original is kept. It is not shown any longer after that, and
+    ``manage.py purge_redacted_originals`` removes it."""
+
+    REDACT_ON_WRITE: tuple[str, ...] = ()
+    """Names of detectors whose findings are masked before a message, state, title or metadata is
+    written. What the agent has in memory stays as it is until it is restored."""
+
+    DETECTORS: tuple[str, ...] = ()
+    """Dotted paths of further detectors: see :mod:`django_agent_sessions.detectors`."""
+
+    FULL_TEXT_SEARCH: str | None = None
+    """PostgreSQL's text search configuration (``"simple"``, ``"english"`` …) of the index that
+    ``manage.py agent_sessions_search_index`` makes. ``None`` searches without an index."""
+
+    SEARCH_CANDIDATES: int = 10_000
+    """How many of the newest messages a search without an index looks at."""
+
+    EVENTS_POLL_SECONDS: int | float = 1
+    """Seconds between two looks of a process at all sessions whose events it streams: one small
+    statement, and only while somebody waits."""
+
+    LISTEN_DATABASE: str | None = None
+    """Alias by which PostgreSQL's notices of new messages are heard, so that streams tell of them
+    at once and the database is looked at every 15 seconds only. It is the same database over a
+    connection of its own: not through a pooler in transaction mode. Needs psycopg 3."""
 
 
 def get_settings() -> AgentSessionsSettings:
@@ -86,10 +143,14 @@ def problems(given: object) -> list[tuple[str, str]]:
             )
         elif isinstance(value, int) and not isinstance(value, bool) and value < 1:
             found.append((f"{SETTING}[{key!r}] is {value}", "It must be 1 or more."))
+        elif isinstance(value, float) and not 0 < value < math.inf:
+            found.append((f"{SETTING}[{key!r}] is {value}", "It must be more than 0."))
     return found
 
 
 def _fits(value: object, hint: Any) -> bool:
+    if get_origin(hint) is tuple:
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
     allowed = get_args(hint) or (hint,)
     return type(value) in allowed
 

@@ -12,6 +12,9 @@
     ├ InvalidIdError (ValueError)                  an id that cannot name anything
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
     ├ LegalHoldError (ProtectedError)              a held session cannot be deleted
+    ├ RedactionScopeError (ValueError)             what to redact is not there
+    ├ ReasonRequiredError (ValueError)             what is audited needs a reason
+    ├ AuditError                                   audit events are only ever added
     └ BlobError
        └ BlobNotFoundError
 """
@@ -84,6 +87,23 @@ class LegalHoldError(AgentSessionsError, ProtectedError):
     def __init__(self, msg: str, protected_objects: Iterable[Model] = ()) -> None:
         held: set[Any] = set(protected_objects)
         ProtectedError.__init__(self, msg, held)
+        self._message = msg
+
+    def __str__(self) -> str:
+        # Django's has the objects behind it, as a set.
+        return self._message
+
+
+class RedactionScopeError(AgentSessionsError, ValueError):
+    """A redaction names a place that is not there, or nothing to look for."""
+
+
+class ReasonRequiredError(AgentSessionsError, ValueError):
+    """What is audited needs a reason, and none was given."""
+
+
+class AuditError(AgentSessionsError):
+    """An audit event would be changed or deleted."""
 
 
 class BlobError(AgentSessionsError):

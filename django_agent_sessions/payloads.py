@@ -1,12 +1,14 @@
 r"""Exact JSON: what goes in comes back equal, key order kept, whatever the database.
 
 A payload is stored as the text ``json.dumps`` makes of it, because a JSON column type would refuse
-``\u0000`` and lone surrogates, reorder keys and fold numbers. Three things are added to JSON:
+``\u0000`` and lone surrogates, reorder keys and fold numbers. Four things are added to JSON:
 
 * ``bytes`` become ``{"$bytes": "<base64>"}``;
 * a text in which two lone surrogates meet, as after the joining of a stream's chunks, becomes
   ``{"$text": "<base64>"}``, because JSON would read the two as one character;
-* a dict that merely looks like that marker, or like an escaped one, gets one more ``$``, so that
+* a :class:`~django_agent_sessions.references.BlobRef`, which stands for a binary in a storage,
+  becomes ``{"$blob": {"sha256": …, "size": …}}``;
+* a dict that merely looks like such a marker, or like an escaped one, gets one more ``$``, so that
   ``{"$bytes": 1}`` is written ``{"$$bytes": 1}`` and read back as it was.
 """
 
@@ -20,10 +22,22 @@ from typing import Any
 
 from .conf import AgentSessionsSettings, get_settings
 from .exceptions import PayloadError
+from .references import BlobRef
 
 _BYTES = "$bytes"
 _TEXT = "$text"
-_MARKER_LIKE = re.compile(r"\$+(?:bytes|text)\Z")
+_BLOB = "$blob"
+BLOB_MARKER = f'"{_BLOB}":'
+"""What stands in the text of every payload that refers to a binary."""
+_MARKER_LIKE = re.compile(r"\$+(?:bytes|text|blob)\Z")
+# A quote right behind a brace begins a key: in a text or a longer key it would be escaped. And a
+# marker is alone in its dict, as far as a text goes that is only a beginning.
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_HASH = re.compile(
+    r'(\{"\$blob":\{)"sha256":"[0-9a-f]{64}",'
+    rf'(?="size":-?[0-9]+(?:,"media_type":{_STRING})?(?:,"prefix":{_STRING})?\}}\}}|[^}}]*\Z)'
+)
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _PLAIN_TYPES = frozenset({str, bool, type(None)})
@@ -92,9 +106,39 @@ def loads(text: str) -> Any:
     try:
         value = _parse(text)
         # Few payloads hold a marker: the search is much cheaper than walking every value.
-        return _decode(value) if '$bytes":' in text or '$text":' in text else value
+        return _decode(value) if _has_marker(text) else value
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def has_blobs(text: str) -> bool:
+    """Tells whether a stored payload may refer to binaries, without reading it.
+
+    Args:
+        text: What :func:`dumps` wrote.
+
+    Returns:
+        False if it certainly does not.
+    """
+    return BLOB_MARKER in text
+
+
+def without_hashes(text: str) -> str:
+    """Leaves the hashes of binaries out of a stored payload, to show it to people.
+
+    Whoever knows a hash can test a guess of what it is of.
+
+    Args:
+        text: What :func:`dumps` wrote, or the beginning of it.
+
+    Returns:
+        The text, in which references tell size and media type only.
+    """
+    return _HASH.sub(r"\1", text) if BLOB_MARKER in text else text
+
+
+def _has_marker(text: str) -> bool:
+    return '$bytes":' in text or '$text":' in text or '$blob":' in text
 
 
 def _encode(value: object, limits: AgentSessionsSettings, depth: int) -> object:
@@ -142,6 +186,8 @@ def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> ob
         return float(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return {_BYTES: base64.b64encode(value).decode("ascii")}
+    if isinstance(value, BlobRef):
+        return {_BLOB: _blob(value)}
     if isinstance(value, dict):
         return _encode_dict(value, limits, depth)
     if isinstance(value, list | tuple):
@@ -150,6 +196,15 @@ def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> ob
     raise PayloadError(
         f"a value of type {type(value).__name__} at depth {depth} is neither JSON nor bytes"
     )
+
+
+def _blob(reference: BlobRef) -> dict[str, object]:
+    known: dict[str, object] = {"sha256": reference.sha256, "size": reference.size}
+    if reference.media_type:
+        known["media_type"] = reference.media_type
+    if reference.prefix is not None:
+        known["prefix"] = reference.prefix
+    return known
 
 
 def _spell_out(value: Any) -> Any:
@@ -188,6 +243,8 @@ def _decode(value: Any) -> Any:
                 return _decode_bytes(item)
             if key == _TEXT:
                 return _decode_bytes(item).decode("utf-8", "surrogatepass")
+            if key == _BLOB:
+                return _decode_blob(item)
             if _MARKER_LIKE.match(key):
                 return {key[1:]: _decode(item)}
         return {key: _decode(item) for key, item in value.items()}
@@ -203,3 +260,19 @@ def _decode_bytes(item: object) -> bytes:
         return base64.b64decode(item, validate=True)
     except binascii.Error:
         raise ValueError("a marker without base64") from None
+
+
+def _decode_blob(item: object) -> BlobRef:
+    if not isinstance(item, dict):
+        raise ValueError("a marker without a reference")
+    sha256, size = item.get("sha256"), item.get("size")
+    media_type, prefix = item.get("media_type", ""), item.get("prefix")
+    if (
+        not isinstance(sha256, str)
+        or not _SHA256.match(sha256)
+        or type(size) is not int
+        or not isinstance(media_type, str)
+        or not isinstance(prefix, str | None)
+    ):
+        raise ValueError("a marker without a reference")
+    return BlobRef(sha256, size, media_type, prefix)

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from uuid import UUID
 
-from django.db import models
-from django.db.models import Q
+from django.db import models, transaction
+from django.db.models import BooleanField, DateTimeField, F, Func, Q, UUIDField, Value
 from django.utils import timezone
 
+from .exceptions import AuditError, LegalHoldError
+
 if TYPE_CHECKING:
-    from . import models as tables  # noqa: F401 - the querysets' own rows
+    from . import models as tables
+
+
+M = TypeVar("M", bound=models.Model)
+
+
+def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:
+    """Refuses to go on if any of these sessions is under legal hold.
+
+    Before a deletion begins, because a refusal in the middle of one would leave the caller's
+    transaction unusable.
+
+    Args:
+        sessions: Whose rows are to be deleted.
+
+    Raises:
+        LegalHoldError: One is; it names them.
+    """
+    if held := list(sessions.filter(legal_hold=True)[:100]):
+        names = ", ".join(repr(session.session_id) for session in held[:5])
+        raise LegalHoldError(f"session {names} is under legal hold; release it first", held)
 
 
 class SessionQuerySet(models.QuerySet["tables.Session"]):
     """Sessions."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Deletes the sessions with all that belongs to them, unless one is under legal hold.
+
+        Raises:
+            LegalHoldError: One is; nothing was deleted.
+        """
+        refuse_held(self.order_by() if not self.query.is_sliced else self)
+        return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
 
     def named(self, namespace: str, session_id: str) -> Self:
         """Finds the one session of this name in this namespace."""
@@ -38,8 +74,65 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
         """Orders by the last activity, newest first; an index matches it."""
         return self.order_by("-last_activity_at", "-id")
 
+    def less_recent_than(self, moment: datetime, key: UUID) -> Self:
+        """Keeps what follows a session in the order of :meth:`recent_first`.
 
-class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
+        Args:
+            moment: The session's last activity.
+            key: Its primary key.
+        """
+        return self.filter(Q(last_activity_at__lte=moment) & Q(_place("<", moment, key)))
+
+    def more_recent_than(self, moment: datetime, key: UUID) -> Self:
+        """Keeps what precedes a session in the order of :meth:`recent_first`.
+
+        Args:
+            moment: The session's last activity.
+            key: Its primary key.
+        """
+        return self.filter(Q(last_activity_at__gte=moment) & Q(_place(">", moment, key)))
+
+
+def _place(operator: str, moment: datetime, key: UUID) -> Func:
+    """Compares both columns of the order at once, as the index holds them."""
+    place = (Value(moment, output_field=DateTimeField()), Value(key, output_field=UUIDField()))
+    return Func(
+        Func(F("last_activity_at"), F("id"), template="(%(expressions)s)"),
+        Func(*place, template="(%(expressions)s)"),
+        template="%(expressions)s",
+        arg_joiner=f" {operator} ",
+        output_field=BooleanField(),
+    )
+
+
+class RowQuerySet(models.QuerySet[M]):
+    """What belongs to sessions."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Deletes the rows, unless the session of one is under legal hold.
+
+        Raises:
+            LegalHoldError: One is; nothing was deleted.
+        """
+        if self.query.is_sliced:
+            return super().delete()  # Django says why that cannot be.
+        sessions: Any = self.model._meta.get_field("session").related_model
+        with transaction.atomic(self.db):
+            # The sessions' rows first: nobody puts one under hold in between.
+            owning = sessions._base_manager.using(self.db).filter(
+                pk__in=self.order_by().values("session")
+            )
+            if held := [row for row in owning.select_for_update() if row.legal_hold]:
+                raise LegalHoldError(
+                    f"session {held[0].session_id!r} is under legal hold; release it first", held
+                )
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined]
+    delete.queryset_only = True  # type: ignore[attr-defined]
+
+
+class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
     """Messages."""
 
     def conversation(self, agent: Any, branch: int = 0) -> Self:
@@ -50,3 +143,49 @@ class MessageQuerySet(models.QuerySet["tables.SessionMessage"]):
             branch: 0 is the main branch.
         """
         return self.filter(agent=agent, branch=branch).order_by("message_id")
+
+
+class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
+    """Audit events, which are only ever added."""
+
+    def update(self, **kwargs: Any) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            AuditError: Always.
+        """
+        raise AuditError("audit events cannot be changed")
+
+    def delete(self) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            AuditError: Always; old events are purged with ``manage.py purge_audit_events``.
+        """
+        raise AuditError("audit events cannot be deleted; see manage.py purge_audit_events")
+
+    def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuses.
+
+        Raises:
+            AuditError: Always.
+        """
+        raise AuditError("audit events cannot be changed")
+
+    def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Adds events.
+
+        Raises:
+            AuditError: Some that are there already would be updated.
+        """
+        if kwargs.get("update_conflicts") or len(args) > 2:
+            raise AuditError("audit events cannot be changed")
+        return super().bulk_create(objs, *args, **kwargs)
+
+    def of_session(self, session: Any) -> Self:
+        """Keeps what speaks of this session, newest first.
+
+        Args:
+            session: Primary key of the session.
+        """
+        return self.filter(session=session).order_by("-id")

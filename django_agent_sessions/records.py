@@ -164,6 +164,20 @@ class MessageRecord(NamedTuple):
         return self.message if self.redact_message is None else self.redact_message
 
 
+class PlacedPayload(NamedTuple):
+    """What was said, and where it stands.
+
+    Attributes:
+        position: Its ``message_id``.
+        payload: The payload, redacted where it was redacted.
+        redacted: Whether it was.
+    """
+
+    position: int
+    payload: Any
+    redacted: bool
+
+
 @dataclass(frozen=True, slots=True)
 class MultiAgentRecord:
     """An orchestrator's state as it was when it was read.

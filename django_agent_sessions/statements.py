@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import RawSQL
 
 from . import prepared
 from .models import Session, SessionAgent, SessionMessage
@@ -29,11 +30,19 @@ _NOT_GIVEN = (
     "revision",
     "redact_message",
     "redacted_at",
+    "redaction",
 )
 ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
     field for field in _messages.concrete_fields if field.name not in _NOT_GIVEN
 )
 """The fields of a row for :func:`append`, in the order of its values."""
+
+
+PLACED_FIELDS: tuple[models.Field[Any, Any], ...] = (
+    *ROW_FIELDS,
+    *(field for field in _messages.concrete_fields if field.name in _NOT_GIVEN),
+)
+"""The fields of a row for :func:`insert`, in the order of its values: all that there are."""
 
 
 def append(
@@ -95,29 +104,55 @@ def append(
         return int(cursor.fetchone()[0])
 
 
-def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[bool, Any]:
-    """Takes the last message of a conversation away.
+def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Writes messages at positions that are known: all of them or none.
+
+    The ORM can say this too, but takes several times as long to say it, and says it in parts.
+
+    Args:
+        using: The alias of the database.
+        rows: At most :data:`MOST_ROWS` rows of database values in the order of
+            :data:`PLACED_FIELDS`.
+
+    Raises:
+        IntegrityError: A position or primary key is taken, or the agent is gone.
+    """
+    connection = connections[using]
+    quote = connection.ops.quote_name
+    columns = ", ".join(quote(_column(field)) for field in PLACED_FIELDS)
+    row = f"({', '.join(['%s'] * len(PLACED_FIELDS))})"
+    sql = f"INSERT INTO {quote(_messages.db_table)} ({columns}) VALUES "
+    with connection.cursor() as cursor:
+        cursor.execute(
+            sql + ", ".join([row] * len(rows)), [value for values in rows for value in values]
+        )
+
+
+def pop(using: str, agent: UUID, session: UUID, *, branch: int = 0) -> tuple[int, str, bool] | None:
+    """Takes the last message of a conversation away, unless its session is under legal hold.
 
     Args:
         using: The alias of the database.
         agent: Primary key of the agent.
+        session: Primary key of its session.
         branch: The branch of the conversation.
 
     Returns:
-        Whether a message was taken, and its payload's text. Nothing may be taken although there
-        is a message, if another caller took it at this very moment.
+        Its position, its payload's text and whether it was redacted; None if nothing was taken.
+        That may be although there is a message, if another caller took it at this very moment.
     """
     connection = connections[using]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
+    session_value = _messages.get_field("session").get_db_prep_save(session, connection)
     with connection.cursor() as cursor:
-        cursor.execute(_pop_sql(connection), [agent_value, branch])
+        cursor.execute(_pop_sql(connection), [agent_value, branch, session_value])
         found = cursor.fetchone()
-    return (False, None) if found is None else (True, found[0])
+    return None if found is None else (found[0], found[1], bool(found[2]))
 
 
 def contents(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
-) -> list[tuple[int, str]]:
+) -> list[tuple[int, str, bool]]:
     """Reads what was said, redacted where it was redacted.
 
     The ORM can say this too, but takes longer to say it than the database to answer.
@@ -129,11 +164,12 @@ def contents(
         latest: Only that many of the last ones, backwards; None reads all, in order.
 
     Returns:
-        Position and payload's text of each message.
+        Position, payload's text, and whether it was redacted, of each message.
     """
     connection = connections[using]
     sql = (
-        "SELECT {message_id}, COALESCE({redact_message}, {message}) FROM {messages} "
+        "SELECT {message_id}, COALESCE({redact_message}, {message}), "
+        "{redact_message} IS NOT NULL FROM {messages} "
         "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
     )
     parameters = [_messages.get_field("agent").get_db_prep_save(agent, connection), branch]
@@ -147,6 +183,38 @@ def contents(
             cursor.execute(sql, parameters)
             found = cursor.fetchall()
     return found
+
+
+_SHARED = {
+    "postgresql": " FOR KEY SHARE",
+    "mariadb": " LOCK IN SHARE MODE",
+    "mysql": " LOCK IN SHARE MODE",
+}
+"""The lock under which a writer looks at its session's redaction epoch.
+
+Without it a statement that waits for a redaction would go on with the epoch of before. It is the
+lock that the foreign key takes anyway, and meets no other writer, only a redaction.
+"""
+
+
+def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
+    """Makes the condition that nothing was redacted since: for ``filter(session__in=…)``.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        epoch: The redaction epoch that the writer knows.
+
+    Returns:
+        A subquery with the session's key, or with nothing.
+    """
+    connection = connections[using]
+    quote = connection.ops.quote_name
+    return RawSQL(  # noqa: S611 - names of our own columns
+        f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
+        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(_vendor(connection), '')}",
+        [Session._meta.pk.get_db_prep_save(session, connection), epoch],
+    )
 
 
 # Making the text costs as much as running it, and there are few shapes of it.
@@ -169,7 +237,7 @@ def _append_sql(
     conditions = "".join(
         [
             f" AND (SELECT s.{quote('redaction_epoch')} FROM {quote(Session._meta.db_table)} s "
-            f"WHERE s.{quote('id')} = a.{quote('session_id')}) = %s"
+            f"WHERE s.{quote('id')} = a.{quote('session_id')}{_SHARED.get(vendor, '')}) = %s"
             if epoch
             else "",
             " AND n.next = %s" if expected else "",
@@ -213,19 +281,25 @@ def _given(vendor: str, rows: int, names: list[str], types: list[str | None]) ->
 
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     vendor = _vendor(connection)
-    where = "{agent_id} = %s AND {branch} = %s"
-    payload = "COALESCE({redact_message}, {message})"
+    # The session's row first, as a redaction and a hold do: no deadlock, and no hold that comes in
+    # between. Within its subquery it is looked at once, before any message.
+    free = (
+        "EXISTS (SELECT 1 FROM {sessions} s WHERE s.{id} = %s AND NOT s.{legal_hold}"
+        f"{_SHARED.get(vendor, '')})"
+    )
+    where = "{agent_id} = %s AND {branch} = %s AND " + free
+    taken = "{message_id}, COALESCE({redact_message}, {message}), {redact_message} IS NOT NULL"
     if vendor == "mariadb":
         # MariaDB cannot select from the table it deletes from, and needs not.
         sql = (
             f"DELETE FROM {{messages}} WHERE {where} "
-            f"ORDER BY {{message_id}} DESC LIMIT 1 RETURNING {payload}"
+            f"ORDER BY {{message_id}} DESC LIMIT 1 RETURNING {taken}"
         )
     else:
         lock = " FOR UPDATE" if vendor == "postgresql" else ""
         sql = (
             f"DELETE FROM {{messages}} WHERE {{id}} = (SELECT {{id}} FROM {{messages}} "
-            f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1{lock}) RETURNING {payload}"
+            f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1{lock}) RETURNING {taken}"
         )
     return _quoted(connection, sql)
 
@@ -233,7 +307,12 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
 def _quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
     quote = connection.ops.quote_name
     columns = {name: quote(name) for name in map(_column, _messages.concrete_fields)}
-    return sql.format(messages=quote(_messages.db_table), **columns)
+    return sql.format(
+        messages=quote(_messages.db_table),
+        sessions=quote(Session._meta.db_table),
+        legal_hold=quote("legal_hold"),
+        **columns,
+    )
 
 
 def _column(field: models.Field[Any, Any]) -> str:

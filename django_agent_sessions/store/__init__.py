@@ -9,11 +9,12 @@ from __future__ import annotations
 from .agents import AgentStore
 from .messages import MessageStore
 from .multi_agents import MultiAgentStore
+from .redacting import RedactionStore
 
 __all__ = ["SessionStore"]
 
 
-class SessionStore(AgentStore, MessageStore, MultiAgentStore):
+class SessionStore(AgentStore, MessageStore, MultiAgentStore, RedactionStore):
     """Sessions of one owner in one namespace.
 
     ::

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import transcripts
+from django_agent_sessions import statements, transcripts
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.ids import validate_id
+from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
 from .base import StorePart, insert, repeatable, write
+from .cleaning import clean
 from .vendors import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -85,6 +88,7 @@ class AgentStore(StorePart):
         *,
         dialect: str = transcripts.OPENAI,
         data: AgentState | None = None,
+        id: UUID | None = None,  # noqa: A002 - the column's name
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> AgentRecord:
@@ -95,6 +99,7 @@ class AgentStore(StorePart):
             agent_id: Its name in the session.
             dialect: The message format of its payloads.
             data: Its state.
+            id: Its primary key, a UUIDv7; a new one, if not given.
             created_at: When it was made; now, if not given.
             updated_at: When it last changed; ``created_at``, if not given.
 
@@ -108,7 +113,7 @@ class AgentStore(StorePart):
             PayloadError: The state is not JSON.
         """
         made = self._insert_agent(
-            session, agent_id, dialect, data or AgentState(), created_at, updated_at
+            session, agent_id, dialect, data or AgentState(), id, created_at, updated_at
         )
         if made is None:
             raise SessionConflictError(
@@ -123,6 +128,7 @@ class AgentStore(StorePart):
         *,
         dialect: str = transcripts.OPENAI,
         data: AgentState | None = None,
+        id: UUID | None = None,  # noqa: A002 - the column's name
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> AgentRecord:
@@ -133,6 +139,7 @@ class AgentStore(StorePart):
             agent_id,
             dialect=dialect,
             data=data,
+            id=id,
             created_at=created_at,
             updated_at=updated_at,
         )
@@ -194,12 +201,16 @@ class AgentStore(StorePart):
             PayloadError: The state is not JSON.
         """
         what = f"updating agent {agent.agent_id!r}"
+        data = _cleaned(data)
         _check_size(self.using, data)
 
         def update(unsure: bool) -> int:
+            self._lock_session_first(agent.session)
             rows = self._agents().filter(pk=agent.id)
             if epoch is not None:
-                rows = rows.filter(session__redaction_epoch=epoch)
+                rows = rows.filter(
+                    session__in=statements.at_epoch(self.using, agent.session, epoch)
+                )
             return rows.update(
                 state=data.state,
                 conversation_manager_state=data.conversation_manager_state,
@@ -228,12 +239,15 @@ class AgentStore(StorePart):
         agent_id: str,
         dialect: str,
         data: AgentState,
+        key: UUID | None = None,
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> AgentRecord | None:
+        data = _cleaned(data)
         _check_size(self.using, data)
         now = created_at or timezone.now()
         row = SessionAgent(
+            id=key or new_id(),
             session_id=session.id,
             agent_id=validate_id(agent_id, "agent_id"),
             dialect=dialect,
@@ -250,6 +264,15 @@ class AgentStore(StorePart):
 
 def _gone(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
+
+
+def _cleaned(data: AgentState) -> AgentState:
+    return replace(
+        data,
+        state=clean(data.state, free=True),
+        conversation_manager_state=clean(data.conversation_manager_state),
+        internal_state=clean(data.internal_state),
+    )
 
 
 def _check_size(using: str, data: AgentState) -> None:

@@ -6,12 +6,14 @@ import functools
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from uuid import UUID
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 
 from django_agent_sessions import bridge, conf
+from django_agent_sessions.blobs import MessageGoneError
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     ConfigurationError,
@@ -20,6 +22,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.ids import validate_namespace
+from django_agent_sessions.models import Session
 from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
 
 P = ParamSpec("P")
@@ -67,6 +70,19 @@ class StorePart:
             )
         return key
 
+    def _lock_session_first(self, session: UUID) -> None:
+        """Takes the session's row in a caller's transaction, before a row that belongs to it.
+
+        A redaction takes the session's first. A transaction that held another of its rows, and
+        wanted the session's after that, would wait for the redaction, and it for the transaction.
+        """
+        connection = connections[self.using]
+        if connection.in_atomic_block and connection.features.has_select_for_update:
+            # Where there is the weaker lock, others may go on appending.
+            weaker = connection.features.has_select_for_no_key_update
+            rows = Session.objects.using(self.using).filter(pk=session)
+            rows.select_for_update(no_key=weaker).values_list("pk").first()
+
     async def _arun(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await bridge.run_async(
             functools.partial(function, *args, **kwargs), using=self.using
@@ -77,10 +93,11 @@ S = TypeVar("S", bound=StorePart)
 
 
 def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Makes a method of the store run again if its connection broke: it changes nothing.
+    """Makes a method of the store run again if something came in between: it changes nothing.
 
     A server that restarts, or an administrator, can end a connection at any moment, also right
-    after it was found to be alive.
+    after it was found to be alive. And a message can be taken away after it was read and before
+    its large binaries are.
 
     Args:
         method: It reads. In a caller's transaction it runs once, because what the transaction
@@ -89,6 +106,12 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
     @functools.wraps(method)
     def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        for _ in range(conf.get_settings().WRITE_RETRIES):
+            with suppress(MessageGoneError):
+                return read_once(self, *args, **kwargs)
+        return read_once(self, *args, **kwargs)
+
+    def read_once(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(self, *args, **kwargs)
         except Error as error:

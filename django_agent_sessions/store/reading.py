@@ -10,11 +10,12 @@ from uuid import UUID
 from django.db.models import Q, TextField
 from django.db.models.functions import Coalesce
 
-from django_agent_sessions import statements
+from django_agent_sessions import payloads, statements
+from django_agent_sessions.blobs import restored
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.querysets import MessageQuerySet
-from django_agent_sessions.records import AgentRecord, MessageRecord
+from django_agent_sessions.records import AgentRecord, MessageRecord, PlacedPayload
 
 from .base import StorePart, repeatable
 
@@ -48,7 +49,7 @@ class MessageReader(StorePart):
             The message; None if there is none at this position, or what is there is corrupt.
         """
         found = self._messages(agent).filter(message_id=message_id)
-        records = _readable(agent, found.values_list(*_COLUMNS))
+        records = self._records(agent, found.values_list(*_COLUMNS))
         return records[0] if records else None
 
     async def aread_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
@@ -71,7 +72,7 @@ class MessageReader(StorePart):
         """
         found = self._messages(agent)
         stop = None if limit is None else offset + limit
-        return _readable(agent, found[offset:stop].values_list(*_COLUMNS))
+        return self._records(agent, found[offset:stop].values_list(*_COLUMNS))
 
     async def amessages(
         self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
@@ -93,13 +94,12 @@ class MessageReader(StorePart):
         if count <= 0:
             return []
         found = self._messages(agent).order_by("-message_id")[:count]
-        return _readable(agent, found.values_list(*_COLUMNS))[::-1]
+        return self._records(agent, found.values_list(*_COLUMNS))[::-1]
 
     async def alatest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
         """Does what :meth:`latest` does."""
         return await self._arun(self.latest, agent, count)
 
-    @repeatable
     def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Reads what was said, redacted where it was redacted, and nothing else: the fast road.
 
@@ -111,23 +111,44 @@ class MessageReader(StorePart):
             The payloads in order. Corrupt ones are left out and reported; ``latest`` counts the
             others.
         """
+        return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
+
+    async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
+        """Does what :meth:`payloads` does."""
+        return await self._arun(self.payloads, agent, latest=latest)
+
+    @repeatable
+    def placed_payloads(
+        self, agent: AgentRecord, *, latest: int | None = None
+    ) -> list[PlacedPayload]:
+        """Reads what :meth:`payloads` reads, with the position of each and whether it was redacted.
+
+        Args:
+            agent: As for :meth:`payloads`.
+            latest: As for :meth:`payloads`.
+
+        Returns:
+            The payloads in order.
+        """
         if latest is None:
             everything = statements.contents(self.using, agent.id)
-            return [payload for _, payload in _decoded(agent, everything)]
-        found: list[Any] = []
+            return self._placed(agent, everything)
+        found: list[PlacedPayload] = []
         wanted = latest
         while wanted > 0:
             rows = statements.contents(self.using, agent.id, latest=wanted)
-            found = [payload for _, payload in _decoded(agent, rows)]
+            found = self._placed(agent, rows)
             if len(found) >= latest or len(rows) < wanted:
                 break
             # Corrupt rows are among the last ones: look further back.
             wanted *= 2
         return found[: max(latest, 0)][::-1]
 
-    async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
-        """Does what :meth:`payloads` does."""
-        return await self._arun(self.payloads, agent, latest=latest)
+    async def aplaced_payloads(
+        self, agent: AgentRecord, *, latest: int | None = None
+    ) -> list[PlacedPayload]:
+        """Does what :meth:`placed_payloads` does."""
+        return await self._arun(self.placed_payloads, agent, latest=latest)
 
     @repeatable
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
@@ -159,7 +180,7 @@ class MessageReader(StorePart):
             if run_id is not None:
                 started.setdefault(run_id, message_id)
         rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
-        return [(row[0], payload, row[2]) for row, payload in _decoded(agent, rows)]
+        return [(row[0], payload, row[2]) for row, payload in self._contents(agent, rows)]
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Does what :meth:`restore` does."""
@@ -180,6 +201,28 @@ class MessageReader(StorePart):
     async def apositions(self, keys: Collection[UUID]) -> dict[UUID, int]:
         """Does what :meth:`positions` does."""
         return await self._arun(self.positions, keys)
+
+    def _placed(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[PlacedPayload]:
+        return [PlacedPayload(r[0], p, bool(r[2])) for r, p in self._contents(agent, rows)]
+
+    def _contents(
+        self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
+    ) -> list[tuple[Any, Any]]:
+        """Reads the content of rows that start with position and content, whole."""
+        found = list(_decoded(agent, rows))
+        places = [at for at, (row, _) in enumerate(found) if payloads.has_blobs(row[1])]
+        if places:
+            parts = [found[at][1] for at in places]
+            whole = restored(self.using, agent.session, parts, agent.dialect)
+            for at, payload in zip(places, whole, strict=True):
+                found[at] = (found[at][0], payload)
+        return found
+
+    def _records(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
+        found = _readable(agent, rows)
+        both = [payload for record in found for payload in (record.message, record.redact_message)]
+        whole = iter(restored(self.using, agent.session, both, agent.dialect))
+        return [r._replace(message=next(whole), redact_message=next(whole)) for r in found]
 
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
         return SessionMessage.objects.using(self.using).conversation(agent.id)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions import payloads, statements, transcripts
+from django_agent_sessions import blobs, payloads, statements, transcripts
+from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import MessageRecord, NewMessage, Usage
+from django_agent_sessions.references import BlobRef, references
+
+from .cleaning import clean
 
 _ROLE_LENGTH = 32
 _MOST_TOKENS = 2**40
@@ -24,24 +28,43 @@ _created_at = SessionMessage._meta.get_field("created_at")
 class Row:
     """One message: its payload as text, and the neutral columns read from it.
 
+    ``message`` is what was given, ``stored`` what is written of it: without the large binaries, if
+    these go to a storage.
+
     Args:
         dialect: The message format.
         message: The payload, or a ``NewMessage`` with it.
         run_id: The invocation it belongs to.
+        limited: Whether the limits on large binaries count; not for what was stored before.
 
     Raises:
         PayloadError: The payload is not JSON or over a limit.
     """
 
-    def __init__(self, dialect: str, message: Any, run_id: UUID | None = None) -> None:
+    def __init__(
+        self, dialect: str, message: Any, run_id: UUID | None = None, *, limited: bool = True
+    ) -> None:
         new = message if isinstance(message, NewMessage) else NewMessage(message)
         self.id = new.id
         self.message = new.payload
         self.run_id = run_id
         self.created_at = new.created_at or timezone.now()
         self.updated_at = new.updated_at or self.created_at
-        self._payload = payloads.dumps(self.message)
-        self._summary = transcripts.summary(dialect, self.message)
+        # What was no payload before its redaction is none after it.
+        corrupt = isinstance(self.message, CorruptPayload)
+        cleaned = self.message if corrupt else clean(self.message)
+        extracted = blobs.extracted(cleaned, limited=limited)
+        self.stored = extracted.value
+        self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
+        self._payload = self.stored.text if corrupt else payloads.dumps(self.stored)
+        self._summary = transcripts.summary(dialect, cleaned)
+
+    @property
+    def hashes(self) -> set[str]:
+        """The hashes of all binaries that it refers to."""
+        if not payloads.has_blobs(self._payload):
+            return set()
+        return {reference.sha256 for _, reference in references(self.stored)}
 
     @property
     def texts(self) -> list[str]:

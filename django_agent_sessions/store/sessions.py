@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
-from django_agent_sessions import transcripts
+from django_agent_sessions import notifying
 from django_agent_sessions.exceptions import (
-    LegalHoldError,
-    PayloadError,
+    ConfigurationError,
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.ids import validate_id
+from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord, Usage
 
 from .base import StorePart, insert, repeatable, write
-from .vendors import check_statement_size
-
-_TITLE_LENGTH = 255
+from .changes import SessionChanges, changed_columns, refuse_loss
+from .cleaning import cleaned_metadata, cleaned_title
 
 
 class SessionsStore(StorePart):
@@ -79,6 +76,8 @@ class SessionsStore(StorePart):
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         session_type: str = "AGENT",
+        external_id: str | None = None,
+        id: UUID | None = None,  # noqa: A002 - the column's name
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> SessionRecord:
@@ -89,6 +88,8 @@ class SessionsStore(StorePart):
             title: A title for people.
             metadata: JSON for programs.
             session_type: What Strands calls the type of a session.
+            external_id: The id that a client chose, unique among the owner's sessions.
+            id: Its primary key, a UUIDv7; a new one, if not given.
             created_at: When it was made; now, if not given.
             updated_at: When it last changed; ``created_at``, if not given.
 
@@ -96,11 +97,21 @@ class SessionsStore(StorePart):
             The session.
 
         Raises:
-            SessionConflictError: There is a session of this name in the namespace.
-            InvalidIdError: The id cannot be one.
+            SessionConflictError: There is a session of this name in the namespace, or of this
+                external id among the owner's.
+            InvalidIdError: An id cannot be one.
             PayloadError: The metadata is not JSON.
         """
-        made = self._insert(session_id, title, metadata, session_type, created_at, updated_at)
+        made = self._insert(
+            session_id,
+            title,
+            metadata,
+            session_type=session_type,
+            external_id=external_id,
+            key=id,
+            created_at=created_at,
+            updated_at=updated_at,
+        )
         if made is None:
             raise SessionConflictError(f"session {session_id!r} exists already")
         return made
@@ -112,6 +123,8 @@ class SessionsStore(StorePart):
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         session_type: str = "AGENT",
+        external_id: str | None = None,
+        id: UUID | None = None,  # noqa: A002 - the column's name
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> SessionRecord:
@@ -122,6 +135,8 @@ class SessionsStore(StorePart):
             title=title,
             metadata=metadata,
             session_type=session_type,
+            external_id=external_id,
+            id=id,
             created_at=created_at,
             updated_at=updated_at,
         )
@@ -183,10 +198,7 @@ class SessionsStore(StorePart):
         """
         found = self._reachable().filter(namespace=self.namespace).recent_first()
         if after is not None:
-            found = found.filter(
-                Q(last_activity_at__lt=after.last_activity_at)
-                | Q(last_activity_at=after.last_activity_at, id__lt=after.id)
-            )
+            found = found.less_recent_than(after.last_activity_at, after.id)
         return [_record(row) for row in found[:limit]]
 
     async def alist_sessions(
@@ -194,6 +206,118 @@ class SessionsStore(StorePart):
     ) -> list[SessionRecord]:
         """Does what :meth:`list_sessions` does."""
         return await self._arun(self.list_sessions, limit=limit, after=after)
+
+    @repeatable
+    def find_external(self, external_id: str) -> SessionRecord | None:
+        """Reads a session by the id that a client chose.
+
+        Args:
+            external_id: The id, unique among one owner's sessions, in whatever namespace.
+
+        Returns:
+            The session; None if the owner has none of this id.
+
+        Raises:
+            InvalidIdError: The id cannot be one.
+            ConfigurationError: The store has no owner: such an id is somebody's own.
+        """
+        if self.owner_id is None:
+            raise ConfigurationError("an external id belongs to an owner: give the store one")
+        rows = self._reachable().filter(external_id=validate_id(external_id, "external_id"))
+        row = rows.first()
+        return None if row is None else _record(row)
+
+    async def afind_external(self, external_id: str) -> SessionRecord | None:
+        """Does what :meth:`find_external` does."""
+        return await self._arun(self.find_external, external_id)
+
+    def open_external(
+        self,
+        external_id: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> tuple[SessionRecord, bool]:
+        """Finds a session by the id that a client chose, or makes it, with a name of its own.
+
+        Args:
+            external_id: The id, unique among one owner's sessions.
+            title: A title for a session that is made.
+            metadata: JSON for a session that is made.
+
+        Returns:
+            The session, and whether it was made.
+
+        Raises:
+            InvalidIdError: The id cannot be one.
+            PayloadError: The metadata is not JSON.
+            ConfigurationError: The store has no owner.
+            SessionConflictError: Somebody made it at the same moment, in a transaction that this
+                one does not see.
+        """
+        found = self.find_external(external_id)
+        if found is not None:
+            return found, False
+        key = new_id()
+        made = self._insert(str(key), title, metadata, external_id=external_id, key=key)
+        if made is not None:
+            return made, True
+        found = self.find_external(external_id)
+        if found is None:
+            raise SessionConflictError("a session of this external id was made a moment ago")
+        return found, False
+
+    async def aopen_external(
+        self,
+        external_id: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> tuple[SessionRecord, bool]:
+        """Does what :meth:`open_external` does."""
+        return await self._arun(self.open_external, external_id, title=title, metadata=metadata)
+
+    def update(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
+        """Changes what people and programs note about a session, and nothing that was said.
+
+        Args:
+            session: Primary key of the session.
+            **changes: ``title``, ``metadata`` (replaced as a whole), ``archived`` (whether it is
+                put away), ``expires_at`` (when it may be deleted; None for never). What is not
+                given stays.
+
+        Returns:
+            The session as it is now.
+
+        Raises:
+            SessionNotFoundError: There is no such session, or it is not this owner's.
+            LegalHoldError: It is under legal hold, and its title or metadata would be lost.
+            PayloadError: The metadata is not JSON.
+        """
+        columns = changed_columns(changes, self.using)
+
+        def update(unsure: bool) -> SessionRecord:
+            with transaction.atomic(self.using):
+                # Locked, because a redaction writes titles and metadata too.
+                row = self._reachable().select_for_update().filter(pk=session).first()
+                if row is None:
+                    raise _not_found(str(session))
+                refuse_loss(row, columns)
+                for name, value in columns.items():
+                    # When it was put away first is when it was put away.
+                    if not (name == "archived_at" and value and row.archived_at):
+                        setattr(row, name, value)
+                if columns:
+                    row.updated_at = timezone.now()
+                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
+                    notifying.written(self.using, row.pk)
+            return _record(row)
+
+        return write(self.using, update, what=f"changing session {session}", savepoint=False)
+
+    async def aupdate(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
+        """Does what :meth:`update` does."""
+        return await self._arun(self.update, session, **changes)
 
     def delete(self, session_id: str) -> bool:
         """Deletes a session with all that belongs to it.
@@ -205,25 +329,21 @@ class SessionsStore(StorePart):
             Whether there was one that is this owner's.
 
         Raises:
+            InvalidIdError: The id cannot be one.
             LegalHoldError: It is under legal hold.
         """
-        found = self.find(session_id)
-        if found is None:
-            return False
+        rows = self._reachable().named(self.namespace, validate_id(session_id))
 
-        def delete_unless_held(unsure: bool) -> bool:
+        def delete(unsure: bool) -> bool:
             with transaction.atomic(self.using):
-                row = self._all().select_for_update().filter(pk=found.id).first()
+                row = rows.first()
                 if row is None:
                     return unsure
-                if row.legal_hold:
-                    raise LegalHoldError(
-                        f"session {session_id!r} is under legal hold; release it first", [row]
-                    )
+                # A held one is refused, and any other recorded, whoever deletes it.
                 row.delete()
             return True
 
-        return write(self.using, delete_unless_held, what=f"deleting session {session_id!r}")
+        return write(self.using, delete, what=f"deleting session {session_id!r}")
 
     async def adelete(self, session_id: str) -> bool:
         """Does what :meth:`delete` does."""
@@ -282,34 +402,30 @@ class SessionsStore(StorePart):
     def _reachable(self) -> SessionQuerySet:
         return self._all() if self.owner_id is None else self._all().owned_by(self.owner_id)
 
-    def _checked_metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuses what the database would, before that aborts the caller's transaction."""
-        try:
-            text = json.dumps(dict(metadata), allow_nan=False)
-        except (TypeError, ValueError, RecursionError):
-            raise PayloadError("the metadata is not JSON") from None
-        if "\\u0000" in text or "\\ud" in text:
-            _refuse_unstorable(metadata)
-        check_statement_size(self.using, [text])
-        return dict(metadata)
-
     def _insert(
         self,
         session_id: str,
         title: str,
         metadata: Mapping[str, Any] | None,
+        *,
         session_type: str = "AGENT",
+        external_id: str | None = None,
+        key: UUID | None = None,
         created_at: datetime | None = None,
         updated_at: datetime | None = None,
     ) -> SessionRecord | None:
         now = created_at or timezone.now()
-        row = Session(
+        if external_id is not None:
+            validate_id(external_id, "external_id")
+        row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
+            id=key or new_id(),
+            external_id=external_id,
             namespace=self.namespace,
             session_id=validate_id(session_id),
             session_type=session_type,
             owner_id=self.owner_id,
-            title=transcripts.displayable(title)[:_TITLE_LENGTH],
-            metadata=self._checked_metadata(metadata or {}),
+            title=cleaned_title(title),
+            metadata=cleaned_metadata(metadata or {}, self.using),
             created_at=now,
             updated_at=updated_at or now,
             last_activity_at=now,
@@ -321,19 +437,6 @@ class SessionsStore(StorePart):
 
 def _not_found(session_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"there is no session {session_id!r}")
-
-
-def _refuse_unstorable(value: Any) -> None:
-    if isinstance(value, str):
-        if transcripts.displayable(value) != value:
-            raise PayloadError("the metadata holds NUL or a lone surrogate")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            _refuse_unstorable(key)
-            _refuse_unstorable(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _refuse_unstorable(item)
 
 
 def _record(row: Session) -> SessionRecord:

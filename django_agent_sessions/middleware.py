@@ -1,0 +1,54 @@
+"""Naming the signed-in user in what is recorded during a request."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction
+from typing import cast
+
+from django.http import HttpRequest, HttpResponseBase
+from django.utils.decorators import sync_and_async_middleware
+
+from . import audit
+
+_Sync = Callable[[HttpRequest], HttpResponseBase]
+_Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+
+@sync_and_async_middleware
+def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
+    """Lets the audit trail name the user of a request, whatever view deletes a session.
+
+    The admin of this app names its users without it. Other views do not, such as the page that
+    deletes a user together with the sessions it owns. It stands behind
+    ``AuthenticationMiddleware``::
+
+        MIDDLEWARE = [
+            # …
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django_agent_sessions.middleware.acting_user",
+        ]
+
+    Args:
+        get_response: The next middleware, or the view.
+
+    Returns:
+        The middleware.
+    """
+    if iscoroutinefunction(get_response):
+        ahead = cast(_Async, get_response)
+
+        async def amiddleware(request: HttpRequest) -> HttpResponseBase:
+            # The user is not asked for before it is needed: that takes the database.
+            with audit.acting(request.user):
+                return await ahead(request)
+
+        return amiddleware
+
+    following = cast(_Sync, get_response)
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        with audit.acting(request.user):
+            return following(request)
+
+    return middleware

@@ -1,0 +1,162 @@
+"""Moving large binaries that are in messages already to the storage of large binaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Func, IntegerField, Q
+
+from django_agent_sessions import bridge, conf
+from django_agent_sessions.blobs import Uploads, extracted, in_use, note_uses
+from django_agent_sessions.exceptions import AgentSessionsError, BlobError, ConfigurationError
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.references import BlobRef, references
+
+from .base import write
+from .redacting import lock_session
+
+_PART = 200
+_REFUSALS = 10
+"""After so many files in a row that could not be stored, it is the storage."""
+
+
+@dataclass(slots=True)
+class Offloaded:
+    """What was moved, or would be.
+
+    Attributes:
+        messages: How many messages had large binaries in them.
+        binaries: How many binaries there were.
+        bytes: How large they are together, as files.
+        failures: Why messages stayed as they were, by their keys.
+        given_up: Whether messages behind these were not looked at, because the storage refuses.
+    """
+
+    messages: int = 0
+    binaries: int = 0
+    bytes: int = 0
+    failures: dict[UUID, AgentSessionsError] = field(default_factory=dict)
+    given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Lighter:
+    """A message without its binaries."""
+
+    id: UUID
+    columns: Mapping[str, Any]
+    binaries: Mapping[BlobRef, bytes]
+
+    @property
+    def hashes(self) -> set[str]:
+        return {reference.sha256 for _, reference in references([*self.columns.values()])}
+
+
+def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
+    """Moves the binaries of all messages to ``BLOB_STORAGE``.
+
+    Each message is a transaction of its own, so that agents go on meanwhile, and one that was
+    interrupted goes on where it was. To whoever reads it, a message is what it was: neither its
+    revision nor the session's redaction epoch moves. What is in the database already may be over
+    the limits of today. A message that cannot be moved stays as it was, and the others go on.
+
+    Args:
+        dry_run: Only find out how much there is.
+        using: The alias of the database.
+
+    Returns:
+        What was moved.
+
+    Raises:
+        ConfigurationError: There is no ``BLOB_STORAGE``.
+    """
+    if not in_use():
+        raise ConfigurationError(
+            "AGENT_SESSIONS['BLOB_STORAGE'] does not say where large binaries are to go"
+        )
+    alias = bridge.database(using)
+    done = Offloaded()
+    refusals = 0
+    for key in _large_messages(alias):
+        try:
+            binaries = write(
+                alias,
+                lambda unsure, key=key: _offload(alias, key, dry_run=dry_run),  # type: ignore[misc]
+                what=f"moving binaries of message {key}",
+            )
+        except ConfigurationError:
+            raise
+        except AgentSessionsError as error:
+            done.failures[key] = error
+            refusals = refusals + 1 if isinstance(error, BlobError) else 0
+            if refusals == _REFUSALS:
+                done.given_up = True
+                break
+            continue
+        refusals = 0
+        done.messages += bool(binaries)
+        done.binaries += len(binaries)
+        done.bytes += sum(reference.size for reference in binaries)
+    return done
+
+
+def _large_messages(using: str) -> Iterator[UUID]:
+    size = Func("message", function="LENGTH", output_field=IntegerField())
+    redacted = Func("redact_message", function="LENGTH", output_field=IntegerField())
+    # As base64, and so in characters, they are a third longer.
+    least = conf.get_settings().BLOB_MIN_BYTES * 4 // 3
+    rows = SessionMessage.objects.using(using).order_by("pk").values_list("pk", flat=True)
+    last: UUID | None = None
+    while True:
+        heads = rows if last is None else rows.filter(pk__gt=last)
+        # By key first: else each part would look at all that is small.
+        part = list(heads[:_PART])
+        if not part:
+            return
+        large = rows.filter(pk__in=part).annotate(size=size, redacted_size=redacted)
+        yield from list(large.filter(Q(size__gte=least) | Q(redacted_size__gte=least)))
+        last = part[-1]
+
+
+def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef] | None:
+    rows = SessionMessage.objects.using(using).filter(pk=key)
+    row = rows.first()
+    if row is None or (lighter := _lighter(row)) is None:
+        return []
+    found = list(lighter.binaries)
+    if dry_run:
+        return found
+    uploads = Uploads(using, row.session_id, [lighter])
+    with uploads.attempt(), transaction.atomic(using):
+        lock_session(using, row.session_id)
+        changed = uploads.store() and rows.filter(
+            revision=row.revision, redacted_at=row.redacted_at
+        ).update(**lighter.columns)
+        if not changed:
+            transaction.set_rollback(True, using)
+        else:
+            note_uses(using, row.session_id, [key])
+    if not changed:
+        # Somebody changed it meanwhile, or took such a binary away: it is looked at again.
+        uploads.discard()
+        return None
+    return found
+
+
+def _lighter(row: SessionMessage) -> _Lighter | None:
+    columns: dict[str, Any] = {}
+    binaries: dict[BlobRef, bytes] = {}
+    for name in ("message", "redact_message"):
+        value = getattr(row, name)
+        if value is None or isinstance(value, CorruptPayload):
+            continue
+        parts = extracted(value, limited=False)
+        if parts.binaries:
+            columns[name] = parts.value
+            binaries |= parts.binaries
+    return _Lighter(row.pk, columns, binaries) if columns else None

@@ -1,0 +1,193 @@
+"""Redaction at its lowest level: what is written where a message is redacted, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from django_agent_sessions import audit, conf, notifying
+from django_agent_sessions.blobs import Uploads, note_uses
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.records import AgentRecord
+
+from .base import write
+from .reading import MessageReader
+from .rows import Row
+from .vendors import check_statement_size, overwrite_leftovers
+
+
+class RedactionStore(MessageReader):
+    """The part of the store that redacts single messages, as an SDK's guardrails do."""
+
+    def redact_message(
+        self,
+        agent: AgentRecord,
+        message_id: int,
+        redacted: Any,
+        *,
+        key: UUID | None = None,
+        actor: Any = "guardrail",
+        reason: str = "",
+    ) -> int:
+        """Overwrites a message by its redacted version; the original is gone for good.
+
+        On SQLite the free pages and the write-ahead log are overwritten too. The original stays
+        where ``REDACTION_KEEP_ORIGINAL`` or a legal hold says so, but nobody restores or lists it.
+
+        Args:
+            agent: The agent whose conversation it is.
+            message_id: Its position.
+            redacted: What to keep in its place.
+            key: Redact only if the row at this position has this primary key.
+            actor: Who redacts, for the audit trail: a user, or text for a program.
+            reason: Why, for the audit trail.
+
+        Returns:
+            The session's new redaction epoch.
+
+        Raises:
+            SessionNotFoundError: There is no message at this position.
+            PayloadError: The redacted version is not JSON or over a limit.
+        """
+        row = Row(agent.dialect, redacted)
+        check_statement_size(self.using, row.texts * 2)
+        what = f"redacting message {message_id} of agent {agent.agent_id!r}"
+        uploads = Uploads(self.using, agent.session, [row])
+
+        def redact(unsure: bool) -> int | None:
+            leftovers = overwrite_leftovers(self.using)
+            with uploads.attempt(), leftovers, transaction.atomic(self.using):
+                session = lock_session(self.using, agent.session)
+                found = self._messages(agent).filter(message_id=message_id)
+                if key is not None:
+                    found = found.filter(pk=key)
+                target = found.values_list("pk", flat=True).first()
+                if session is None or target is None:
+                    raise SessionNotFoundError(f"{what}: there is no such message")
+                event = record_redaction(
+                    session,
+                    target=target,
+                    actor=actor,
+                    reason=reason,
+                    details={"messages": 1},
+                    using=self.using,
+                )
+                if not uploads.store():
+                    transaction.set_rollback(True, self.using)
+                    return None
+                columns = redacted_columns(row, event, keep=keeps_original(session))
+                found.filter(pk=target).update(**columns)
+                note_uses(self.using, agent.session, [target])
+                return move_epoch(self.using, session, row.created_at)
+
+        return write(self.using, redact, what=what)
+
+    async def aredact_message(
+        self,
+        agent: AgentRecord,
+        message_id: int,
+        redacted: Any,
+        *,
+        key: UUID | None = None,
+        actor: Any = "guardrail",
+        reason: str = "",
+    ) -> int:
+        """Does what :meth:`redact_message` does."""
+        return await self._arun(
+            self.redact_message, agent, message_id, redacted, key=key, actor=actor, reason=reason
+        )
+
+
+def lock_session(using: str, session: UUID) -> Session | None:
+    """Makes every writer of a session wait, until the transaction ends.
+
+    A writer that carries its epoch looks at the session's row under a lock of its own, so it comes
+    before this and is seen, or after and sees the new epoch.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+
+    Returns:
+        The session; None if there is none.
+    """
+    return Session.objects.using(using).select_for_update().filter(pk=session).first()
+
+
+def keeps_original(session: Session) -> bool:
+    """Tells whether the originals of redacted messages stay, hidden."""
+    return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
+
+
+def redacted_columns(row: Row, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
+    """Makes the columns of a redacted message.
+
+    Args:
+        row: Its redacted version.
+        event: The audit event that tells of it.
+        keep: Whether the original stays in ``message``.
+
+    Returns:
+        What to update.
+    """
+    columns = {
+        "redact_message": row.stored,
+        "redacted_at": row.created_at,
+        "redaction": event.pk,
+        "revision": F("revision") + 1,
+        **row.neutral_columns(),
+    }
+    if not keep:
+        return {"message": row.stored, **columns}
+    # The time that an original is kept for begins with the first redaction.
+    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
+
+
+def record_redaction(
+    session: Session,
+    *,
+    target: UUID | None,
+    actor: Any,
+    reason: str,
+    details: Mapping[str, Any],
+    using: str,
+    secrets: Collection[str] = (),
+) -> AuditEvent:
+    """Records a redaction, in its transaction."""
+    return audit.record(
+        AuditEvent.Action.REDACTED,
+        session=session.pk,
+        target=target,
+        actor=actor,
+        reason=reason,
+        secrets=secrets,
+        details=details,
+        using=using,
+    )
+
+
+def move_epoch(using: str, session: Session, now: datetime | None = None) -> int:
+    """Tells every writer that what it read may be out of date.
+
+    Args:
+        using: The alias of the database.
+        session: The session, locked.
+        now: When the redaction was.
+
+    Returns:
+        The new epoch.
+    """
+    epoch = session.redaction_epoch + 1
+    Session.objects.using(using).filter(pk=session.pk).update(
+        redaction_epoch=epoch, updated_at=now or timezone.now()
+    )
+    notifying.written(using, session.pk)
+    return epoch

@@ -1,0 +1,326 @@
+"""Which messages are shown: a window around one of them, found by keys and bounded in bytes.
+
+A conversation may have ten messages or a hundred thousand, and one of them may be 50 MB. A window
+therefore reads what is small first (keys, figures, and the size of each payload, which the database
+tells without reading it), and then the payloads of only those that fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    BigIntegerField,
+    BooleanField,
+    Case,
+    F,
+    Func,
+    IntegerField,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, Substr
+from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan
+from django.utils import timezone
+
+from django_agent_sessions import bridge, conf
+from django_agent_sessions.fields import ExactJSONField
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+
+WINDOW = 50
+"""Messages of a window, unless somebody asks for another count."""
+
+ALL = 2000
+"""Messages on a page that was asked for all of them."""
+
+ONE_PAYLOAD = 1024 * 1024
+"""Bytes of the largest payload that a page reads."""
+
+ALL_PAYLOADS = 4 * 1024 * 1024
+"""Bytes of all payloads that a page reads."""
+
+HEAD = 2000
+"""Characters shown of a message whose payload is not read."""
+
+
+_BEHIND_ALL = 2**31 - 1
+
+
+class OctetLength(Func):
+    """Bytes of a text. PostgreSQL tells them without fetching a long text from where it is kept."""
+
+    function = "OCTET_LENGTH"
+    output_field = BigIntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """Counts bytes, where ``length`` of a text counts characters."""
+        return self.as_sql(
+            compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context
+        )
+
+
+class Bytes(Func):
+    """A text as its bytes: MariaDB's and MySQL's usual collations take ``A`` for ``a``."""
+
+    template = "%(expressions)s"
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """Compares as binary."""
+        template = "CAST(%(expressions)s AS BINARY)"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+
+def same_as_redacted() -> Exact:
+    """Tells of a message with a redacted version whether that is all there is of it."""
+    return Exact(Bytes(F("message")), Bytes(F("redact_message")))
+
+
+@dataclass(slots=True)
+class Row:
+    """A message of a window."""
+
+    id: UUID
+    agent_id: UUID
+    branch: int
+    message_id: int
+    role: str
+    input_tokens: int | None
+    output_tokens: int | None
+    latency_ms: int | None
+    redacted_at: datetime | None
+    redaction: UUID | None
+    created_at: datetime
+    updated_at: datetime
+    run_id: UUID | None
+    revision: int
+    size: int
+    """Bytes of the payload."""
+
+    original: bool
+    """Whether the original is kept beside the redacted version; only told if asked."""
+
+    read: bool = False
+    """Whether the payload is here."""
+
+    payload: Any = None
+    head: str = ""
+    """How the message begins, if the payload is not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Messages in order, and whether there are others."""
+
+    rows: list[Row]
+    earlier: bool
+    later: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose messages: those of a session in the order of time, or of one of its agents."""
+
+    session: Session
+    agent: SessionAgent | None = None
+    only: frozenset[UUID] | None = None
+    """Primary keys of the messages to choose from; ``None`` for all."""
+    without: frozenset[UUID] = frozenset()
+    """Primary keys of agents whose messages are left out."""
+    main: bool = False
+    """Whether only main branches count; an agent's own messages are always of its main branch."""
+
+    @property
+    def using(self) -> str:
+        """The alias of the sessions' database."""
+        return bridge.database()
+
+    @property
+    def messages(self) -> QuerySet[SessionMessage]:
+        """The messages, in no order."""
+        rows = self._conversation
+        if self.only is not None:
+            rows = rows.filter(pk__in=self.only)
+        return rows.exclude(agent__in=self.without) if self.without else rows
+
+    @property
+    def key(self) -> str:
+        """The column that orders them."""
+        return "id" if self.agent is None else "message_id"
+
+    def has(self, message: UUID) -> bool:
+        """Tells whether a message is there, among those that are chosen or not."""
+        return self._conversation.filter(pk=message).exists()
+
+    def beside(self, message: UUID, side: str) -> Q:
+        """Finds what is beside a message, whether or not that is still there.
+
+        Args:
+            message: Its primary key.
+            side: ``lt``, ``gt`` or ``gte``.
+
+        Returns:
+            The condition. Of an agent it is about positions, which are given anew after the last
+            messages are gone; what was said before or after such a message is then told by keys.
+        """
+        if self.agent is None:
+            return Q(**{f"id__{side}": message})
+        rows, column = self._conversation, F("message_id")
+        if side == "gt":
+            nearest = rows.filter(pk__lte=message).order_by("-pk")
+            place = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(-1))
+            return Q(GreaterThan(column, place))
+        nearest = rows.filter(pk__gte=message).order_by("pk")
+        place = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(_BEHIND_ALL))
+        beside = LessThan if side == "lt" else GreaterThanOrEqual
+        return Q(beside(column, place))
+
+    @property
+    def _conversation(self) -> QuerySet[SessionMessage]:
+        rows = SessionMessage.objects.using(self.using).filter(session=self.session)
+        if self.agent is not None:
+            rows = rows.filter(agent=self.agent)
+        return rows.filter(branch=MAIN_BRANCH) if self.main or self.agent is not None else rows
+
+
+def content() -> Coalesce:
+    """Gives the payload that may be shown: the redacted version where there is one."""
+    return Coalesce("redact_message", "message", output_field=ExactJSONField())
+
+
+def content_text() -> Coalesce:
+    """Gives the same as the text it is stored as."""
+    return Coalesce("redact_message", "message", output_field=TextField())
+
+
+def around(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+    """Reads the window with a message in its middle, whether or not it is still there."""
+    half = count // 2
+    before, earlier = _some(scope, scope.beside(message, "lt"), half, False, originals)
+    after, later = _some(scope, scope.beside(message, "gte"), count - half, True, originals)
+    return Window([*before, *after], earlier, later)
+
+
+def before(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+    """Reads the window that ends right before a message."""
+    rows, earlier = _some(scope, scope.beside(message, "lt"), count, False, originals)
+    return Window(rows, earlier, True)
+
+
+def after(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+    """Reads the window that begins right after a message."""
+    rows, later = _some(scope, scope.beside(message, "gt"), count, True, originals)
+    return Window(rows, True, later)
+
+
+def ending(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
+    """Reads the last window."""
+    rows, earlier = _some(scope, Q(), count, False, originals)
+    return Window(rows, earlier, False)
+
+
+def beginning(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
+    """Reads the first window."""
+    rows, later = _some(scope, Q(), count, True, originals)
+    return Window(rows, False, later)
+
+
+def _some(
+    scope: Scope, place: Q, count: int, forwards: bool, originals: bool
+) -> tuple[list[Row], bool]:
+    """Reads messages in one direction; and tells whether there are more of them."""
+    order = scope.key if forwards else f"-{scope.key}"
+    found = [
+        Row(*values)
+        for values in scope.messages.filter(place)
+        .annotate(size=OctetLength(content_text()), original=_original(originals))
+        .order_by(order)
+        .values_list(
+            "id",
+            "agent_id",
+            "branch",
+            "message_id",
+            "role",
+            "input_tokens",
+            "output_tokens",
+            "latency_ms",
+            "redacted_at",
+            "redaction",
+            "created_at",
+            "updated_at",
+            "run_id",
+            "revision",
+            "size",
+            "original",
+        )[: count + 1]
+    ]
+    rows = found[:count]
+    return (rows if forwards else rows[::-1]), len(found) > count
+
+
+def _original(asked: bool) -> Any:
+    if not asked:
+        return Value(False, output_field=BooleanField())
+    term = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
+    kept = Q(redacted_at__gt=timezone.now() - term, redact_message__isnull=False)
+    return Case(
+        When(kept & ~Q(same_as_redacted()), then=Value(True)),
+        default=Value(False),
+        output_field=BooleanField(),
+    )
+
+
+def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bool = False) -> None:
+    """Reads the payloads of those messages that a page may hold, nearest to the middle first.
+
+    Args:
+        scope: Where the messages are.
+        rows: The messages; they are filled in place, and those that were popped since are dropped.
+        middle: The message that the window is about; the last one by default.
+        whole: Whether payloads are read however large they are.
+    """
+    places = [place for place, row in enumerate(rows) if row.id == middle]
+    centre = places[0] if places else len(rows) - 1
+    room = ALL_PAYLOADS
+    for _distance, row in sorted(
+        ((abs(place - centre), row) for place, row in enumerate(rows)), key=lambda pair: pair[0]
+    ):
+        row.read = whole or row.size <= min(ONE_PAYLOAD, room)
+        room -= row.size if row.read else 0
+    outside = [row.id for row in rows if not row.read]
+    heads = When(pk__in=outside, then=Substr("text", 1, HEAD))
+    payloads = When(pk__in=outside, then=Value(None))
+    found = (
+        scope.messages.filter(pk__in=[row.id for row in rows])
+        .annotate(
+            content=Case(payloads, default=content(), output_field=ExactJSONField(null=True)),
+            head=Case(heads, default=Value(""), output_field=TextField()),
+        )
+        .values_list("pk", "content", "head")
+    )
+    by_key = {key: (payload, head) for key, payload, head in found}
+    rows[:] = [row for row in rows if row.id in by_key]
+    for row in rows:
+        row.payload, row.head = by_key[row.id]
+
+
+def counts(needle: str) -> Func:
+    """Counts a short ASCII text in payloads, in the database; nothing is read from large ones."""
+    text = content_text()
+    # One letter less for each time it is there.
+    shorter = Func(
+        text, Value(needle), Value(needle[:-1]), function="REPLACE", output_field=TextField()
+    )
+    return Func(
+        OctetLength(text),
+        OctetLength(shorter),
+        template="(%(expressions)s)",
+        arg_joiner=" - ",
+        output_field=IntegerField(),
+    )
