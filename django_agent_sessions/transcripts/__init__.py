@@ -10,11 +10,12 @@ Only the standard library is imported here.
 
 from __future__ import annotations
 
-from . import openai, strands
+from . import assistant_ui, openai, strands
 from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown
 from .text import TEXT_CAP, displayable
 
 __all__ = [
+    "ASSISTANT_UI",
     "OPENAI",
     "STRANDS",
     "TEXT_CAP",
@@ -32,12 +33,15 @@ STRANDS = "strands"
 OPENAI = "openai"
 """Items of OpenAI's Responses API, and messages of its chat API."""
 
+ASSISTANT_UI = "assistant-ui"
+"""What a frontend stored by assistant-ui's client: its own words, never those of a server."""
+
 
 def parts(dialect: str, payload: object) -> tuple[Part, ...]:
     """Reads a payload.
 
     Args:
-        dialect: ``STRANDS`` or ``OPENAI``.
+        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
         payload: The message or item, as the framework has it.
 
     Returns:
@@ -50,6 +54,8 @@ def parts(dialect: str, payload: object) -> tuple[Part, ...]:
             return strands.parts(payload)
         if dialect == OPENAI:
             return openai.parts(payload)
+        if dialect == ASSISTANT_UI:
+            return assistant_ui.parts(payload)
     except Exception:
         return (unknown(payload),)
     return (unknown(payload),)
@@ -59,7 +65,7 @@ def summary(dialect: str, payload: object) -> Summary:
     """Reads what the neutral columns hold of a payload.
 
     Args:
-        dialect: ``STRANDS`` or ``OPENAI``.
+        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
         payload: The message or item, as the framework has it.
 
     Returns:
@@ -71,6 +77,8 @@ def summary(dialect: str, payload: object) -> Summary:
             return strands.summary(payload)
         if dialect == OPENAI:
             return openai.summary(payload)
+        if dialect == ASSISTANT_UI:
+            return assistant_ui.summary(payload)
     except Exception:
         return EMPTY_SUMMARY
     return EMPTY_SUMMARY

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
+
+from django_agent_sessions.references import BlobRef
+
+Encoded = str | BlobRef
+"""A text that holds a binary, or what stands in its place when the binary is kept elsewhere."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,126}\Z")
 _HEADER_CAP = 400
@@ -71,7 +76,45 @@ def media_type(family: str, file_format: object) -> str:
     return _TYPES.get(full) or _checked(full)
 
 
-def base64_size(encoded: str, start: int = 0) -> int:
+def is_encoded(value: object) -> TypeGuard[Encoded]:
+    """Tells whether a field holds a text, or stands for one that encoded a binary.
+
+    Args:
+        value: The field.
+
+    Returns:
+        False for anything else; also for a reference that stands for bytes.
+    """
+    return isinstance(value, str) or (isinstance(value, BlobRef) and value.prefix is not None)
+
+
+def is_binary(value: object) -> TypeGuard[bytes | bytearray | memoryview | BlobRef]:
+    """Tells whether a field holds bytes, or stands for them.
+
+    Args:
+        value: The field.
+
+    Returns:
+        False for anything else; also for a reference that stands for a text.
+    """
+    if isinstance(value, BlobRef):
+        return value.prefix is None
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+def binary_size(value: bytes | bytearray | memoryview | BlobRef) -> int:
+    """Tells how many bytes there are.
+
+    Args:
+        value: Bytes, or what stands for them.
+
+    Returns:
+        Their number.
+    """
+    return value.size if isinstance(value, BlobRef) else len(value)
+
+
+def base64_size(encoded: Encoded, start: int = 0) -> int:
     """Tells how many bytes base64 text stands for, without decoding it.
 
     Args:
@@ -81,21 +124,28 @@ def base64_size(encoded: str, start: int = 0) -> int:
     Returns:
         The size in bytes; a fair guess if the text is no base64.
     """
+    if isinstance(encoded, BlobRef):
+        return encoded.size
     length = len(encoded) - start - encoded.count("\n", start) - encoded.count("\r", start)
     # "=" is padding only at the end, where at most two of them and a line break are.
     return (length - encoded.count("=", max(start, len(encoded) - 4))) * 3 // 4
 
 
-def referenced(reference: str) -> Media:
+def referenced(reference: Encoded) -> Media:
     """Reads a reference to media, which may be a data URL (RFC 2397).
 
     Args:
-        reference: A URL.
+        reference: A URL, or what stands in the place of a data URL.
 
     Returns:
         Media type and size of a base64 data URL; for any other kind of URL, the URL. The ``data:``
         URL itself is never returned: it is the binary.
     """
+    if isinstance(reference, BlobRef):
+        if not reference.prefix:
+            return Media(size=reference.size)
+        told = referenced(reference.prefix)
+        return told if told.size is None else told._replace(size=reference.size)
     if reference[:5].lower() != "data:":
         return Media(url=reference)
     comma = reference.find(",", 0, _HEADER_CAP)
@@ -106,16 +156,16 @@ def referenced(reference: str) -> Media:
     return Media(_checked(header.partition(";")[0].strip()), size)
 
 
-def inline(encoded: str) -> Media:
+def inline(encoded: Encoded) -> Media:
     """Reads inline media: a data URL, or bare base64.
 
     Args:
-        encoded: The field.
+        encoded: The field, or what stands in its place.
 
     Returns:
         The size, and the media type if it is told.
     """
-    if encoded[:5].lower() == "data:":
+    if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
         return referenced(encoded)
     return Media(size=base64_size(encoded))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .arguments import parsed, parsed_container
-from .media import Media, base64_size, inline, media_type, referenced
+from .media import Media, base64_size, inline, is_encoded, media_type, referenced
 from .parts import (
     EMPTY_SUMMARY,
     Part,
@@ -22,6 +22,7 @@ from .parts import (
     Summary,
     neutral_role,
     result_part,
+    spoken,
     text_of,
     unknown,
 )
@@ -182,7 +183,7 @@ def _spoken_audio(audio: object) -> Part:
         text=text_of(audio.get("transcript")),
         data=_only(audio, "id"),
         media_type=media_type("audio", audio.get("format")),
-        size=base64_size(data) if isinstance(data, str) else None,
+        size=base64_size(data) if is_encoded(data) else None,
     )
 
 
@@ -193,8 +194,8 @@ def _contents(content: object) -> tuple[Part, ...]:
     """Reads a text, or a list of blocks."""
     if content is None:
         return ()
-    if isinstance(content, str):
-        return (_text(content),)
+    if (said := spoken(PartKind.TEXT, content)) is not None:
+        return (said,)
     if isinstance(content, list | tuple):
         return tuple(part for block in content for part in _block(block))
     return (unknown(content),)
@@ -209,6 +210,8 @@ def _block(block: object) -> tuple[Part, ...]:
         return (_text(block[key], citations=block.get("annotations")),)
     reader = _BLOCKS.get(kind)
     found = reader(block) if reader is not None else None
+    if key is not None:
+        found = spoken(PartKind.TEXT, block.get(key))
     return (found if found is not None else unknown(block),)
 
 
@@ -226,7 +229,7 @@ def _image(block: _Item) -> Part | None:
     reference = block.get("image_url")
     if isinstance(reference, dict):
         reference = reference.get("url")
-    if isinstance(reference, str):
+    if is_encoded(reference):
         return _media(PartKind.IMAGE, referenced(reference), data=_only(block, "file_id"))
     if isinstance(block.get("file_id"), str):
         return Part(PartKind.IMAGE, data=_only(block, "file_id"))
@@ -240,9 +243,9 @@ def _file(block: _Item) -> Part | None:
         return None
     encoded, url = fields.get("file_data"), fields.get("file_url")
     media = Media()
-    if isinstance(encoded, str):
+    if is_encoded(encoded):
         media = inline(encoded)
-    elif isinstance(url, str):
+    elif is_encoded(url):
         media = referenced(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
@@ -256,7 +259,7 @@ def _file(block: _Item) -> Part | None:
 
 def _audio(block: _Item) -> Part | None:
     audio = block.get("input_audio")
-    if not isinstance(audio, dict) or not isinstance(audio.get("data"), str):
+    if not isinstance(audio, dict) or not is_encoded(audio.get("data")):
         return None
     media = inline(audio["data"])
     told = media_type("audio", audio.get("format")) or media.media_type
@@ -348,7 +351,7 @@ def _interpreted(item: _Item) -> _Parts:
 def _interpreter_output(output: _Item) -> _Parts | None:
     if isinstance(output.get("logs"), str):
         return (_text(output["logs"]),)
-    if isinstance(output.get("url"), str):
+    if is_encoded(output.get("url")):
         return (_media(PartKind.IMAGE, referenced(output["url"])),)
     return None
 
@@ -369,7 +372,7 @@ def _shell_chunk(chunk: _Item) -> _Parts | None:
 def _drawn(item: _Item) -> _Parts:
     result, error = item.get("result"), item.get("error")
     found: list[Part] = []
-    if isinstance(result, str):
+    if is_encoded(result):
         told = media_type("image", item.get("output_format"))
         found.append(Part(PartKind.IMAGE, media_type=told, size=base64_size(result)))
     elif result is not None:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from django_agent_sessions.references import BlobRef
+
+from .media import referenced
+
 MAX_COUNT = 2**31 - 1
 """The largest token count or latency that a ``Summary`` holds: what an integer column can."""
 
@@ -110,6 +114,27 @@ def unknown(value: object) -> Part:
         A part of kind unknown with the value as its ``data``.
     """
     return Part(PartKind.UNKNOWN, data=value)
+
+
+def spoken(kind: PartKind, value: object) -> Part | None:
+    """Reads a field that holds words.
+
+    Args:
+        kind: What they are.
+        value: The field.
+
+    Returns:
+        The part; of what was nothing but a data URL, and is kept elsewhere, an image or document.
+        ``None`` for anything else.
+    """
+    if isinstance(value, str):
+        return Part(kind, text=value)
+    if not isinstance(value, BlobRef) or value.prefix is None:
+        return None
+    found = referenced(value)
+    told = value.media_type or found.media_type
+    kind = PartKind.IMAGE if told.startswith("image/") else PartKind.DOCUMENT
+    return Part(kind, media_type=told, size=value.size)
 
 
 def neutral_role(role: object) -> str:

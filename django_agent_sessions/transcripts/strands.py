@@ -11,7 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .media import Media, base64_size, inline, media_type, referenced
+from .media import (
+    Encoded,
+    Media,
+    base64_size,
+    binary_size,
+    inline,
+    is_binary,
+    is_encoded,
+    media_type,
+    referenced,
+)
 from .parts import (
     EMPTY_SUMMARY,
     Part,
@@ -20,6 +30,7 @@ from .parts import (
     count_of,
     neutral_role,
     result_part,
+    spoken,
     text_of,
     unknown,
 )
@@ -42,8 +53,8 @@ def parts(message: object) -> tuple[Part, ...]:
         The parts, in order. What is not as the format has it is a part of kind unknown.
     """
     content = message.get("content") if isinstance(message, dict) else None
-    if isinstance(content, str):
-        return (Part(PartKind.TEXT, text=content),)
+    if (said := spoken(PartKind.TEXT, content)) is not None:
+        return (said,)
     if not isinstance(content, list | tuple):
         return (unknown(message),)
     return tuple(part for block in content for part in _block(block, _BLOCKS))
@@ -105,7 +116,8 @@ def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:
 
 
 def _text(value: Any) -> _Parts | None:
-    return (Part(PartKind.TEXT, text=value),) if isinstance(value, str) else None
+    said = spoken(PartKind.TEXT, value)
+    return None if said is None else (said,)
 
 
 def _reasoning(value: Any) -> _Parts | None:
@@ -176,11 +188,16 @@ def _media(kind: PartKind, family: str) -> _Reader:
 def _source(source: dict[str, Any]) -> Media:
     if "bytes" in source:
         data = source["bytes"]
-        return inline(data) if isinstance(data, str) else Media(size=_size(data))
+        return inline(data) if is_encoded(data) else Media(size=_size(data))
     location = source.get("location", source.get("s3Location"))
     if isinstance(location, dict):
-        return referenced(text_of(location.get("uri")) or text_of(location.get("url")))
+        return referenced(_address(location, "uri") or _address(location, "url"))
     return Media()
+
+
+def _address(location: dict[str, Any], key: str) -> Encoded:
+    value = location.get(key)
+    return value if is_encoded(value) else ""
 
 
 def _source_text(source: dict[str, Any]) -> str:
@@ -190,11 +207,11 @@ def _source_text(source: dict[str, Any]) -> str:
 
 def _size(value: object) -> int | None:
     """Measures a binary: bytes, or the marker that Strands' own stores write for them."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return len(value)
+    if is_binary(value):
+        return binary_size(value)
     if isinstance(value, dict) and value.get("__bytes_encoded__") is True:
         data = value.get("data")
-        return base64_size(data) if isinstance(data, str) else None
+        return base64_size(data) if is_encoded(data) else None
     return None
 
 

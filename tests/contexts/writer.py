@@ -27,6 +27,12 @@ def lookup(key: str) -> str:
     return f"found {key}"
 
 
+def tell(line: object) -> None:
+    """Prints a line as a whole: ``print`` writes its end apart, and a kill may come between."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def converse(name: str, session_id: str, turns: int, run: str) -> None:
     steps = [
         step
@@ -34,24 +40,23 @@ def converse(name: str, session_id: str, turns: int, run: str) -> None:
         for step in (Call("lookup", {"key": f"{run}.{turn}"}), f"answer {run}.{turn}")
     ]
     agent = sdk_named(name)(session_id, steps=steps, tools=[lookup])
-    print(os.getpid(), flush=True)
+    tell(os.getpid())
     sys.stdin.readline()
     for turn in range(turns):
         agent.say(f"question {run}.{turn}")
-        print(f"{run}.{turn}", flush=True)
+        tell(f"{run}.{turn}")
 
 
 def main(name: str, session_id: str, turns: int) -> None:
     sdk_named(name)
-    print("ready", flush=True)
+    tell("ready")
     for line in sys.stdin:
         child = os.fork()
         if not child:
             converse(name, session_id, turns, line.strip())
-            sys.stdout.flush()
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        print("ended" if os.waitstatus_to_exitcode(status) in (0, -9) else "failed", flush=True)
+        tell("ended" if os.waitstatus_to_exitcode(status) in (0, -9) else "failed")
 
 
 if __name__ == "__main__":

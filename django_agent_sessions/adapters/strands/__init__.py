@@ -6,6 +6,7 @@ One line gives an agent a memory::
 
 :class:`DjangoSessionManager` is the recommended way. :class:`DjangoSessionRepository` is the bare
 repository, for Strands' own ``RepositorySessionManager`` and for scripts.
+:class:`StorageSessionRepository` is one of files in a Django storage, without a database.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ except ImportError as error:
 from . import waiting
 from .manager import DjangoSessionManager
 from .repository import DjangoSessionRepository
+from .storage import StorageSessionRepository
 
-__all__ = ["DjangoSessionManager", "DjangoSessionRepository"]
+__all__ = ["DjangoSessionManager", "DjangoSessionRepository", "StorageSessionRepository"]
 
 waiting.register()

@@ -20,6 +20,7 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
 
 from . import formats
+from .scrubbing import Corrections
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ class Conversation:
         provisional: Rows that were written in a caller's transaction, and may be rolled back.
         doubtful: Whether what was written in a transaction has to be looked for before it is
             built on: another run has begun since.
+        known_state: The agent's state as this process last wrote or read it, to find out what
+            somebody redacted in it.
+        corrections: What was redacted in that state since.
         lock: Held while the conversation is written: a bidirectional agent replaces one message
             while it adds another.
     """
@@ -77,6 +81,8 @@ class Conversation:
     spent: Usage = field(default_factory=Usage)
     provisional: set[UUID] = field(default_factory=set)
     doubtful: bool = False
+    known_state: AgentState | None = field(default=None, repr=False)
+    corrections: Corrections = field(default_factory=Corrections, repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _stored: dict[str, Stored] = field(default_factory=dict)
     _repeated: list[Stored] = field(default_factory=list)
@@ -186,9 +192,10 @@ class Conversation:
         yield from self._stored.values()
         yield from self._repeated
 
-    def mark_synced(self, fingerprint: Fingerprint) -> None:
-        """Notes that the agent's state of this fingerprint is in the database."""
+    def mark_synced(self, fingerprint: Fingerprint, state: AgentState) -> None:
+        """Notes that the agent's state, of this fingerprint, is in the database."""
         self._synced = fingerprint
+        self.known_state = state
 
     def unsynced(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
         """Makes the state to write.
@@ -204,7 +211,7 @@ class Conversation:
         if synced is None or current.conversation_manager != synced.conversation_manager:
             self._move_window(agent)
         state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
-        return state, current
+        return self.corrections.apply(state), current
 
     def start_from(self, window: Any) -> None:
         """Takes over the window that an earlier process left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from strands.types.exceptions import SessionException
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.records import SessionRecord, Usage
 from django_agent_sessions.store import SessionStore
+
+from .scrubbing import Corrections, as_state, scrub_orchestrator
 
 _ENDED_MIDWAY = frozenset({"interrupted", "failed"})
 
@@ -31,6 +34,8 @@ class Orchestrators:
         self._synced: dict[str, dict[str, Any]] = {}
         self._counted: dict[str, Usage] = {}
         self._loaded: dict[str, Any] = {}
+        self._live: dict[str, weakref.ref[MultiAgentBase]] = {}
+        self._corrections: dict[str, Corrections] = {}
 
     def changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
         """Makes the state to write; None if it is in the database as it is."""
@@ -39,6 +44,7 @@ class Orchestrators:
 
     def restore(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
         """Gives an orchestrator what its session holds, if it holds anything."""
+        self._live[source.id] = weakref.ref(source)
         if state is not None:
             source.deserialize_state(state)
             # A killed process has not counted what its nodes spent; an ended invocation has.
@@ -59,23 +65,56 @@ class Orchestrators:
             for record in self._store.list_multi_agents(self._session())
         }
 
+    def taken_since_known(self) -> set[str]:
+        """Finds out what was redacted in the states; database work."""
+        if not self._synced:
+            return set()
+        found: set[str] = set()
+        for record in self._store.list_multi_agents(self._session()):
+            known = self._synced.get(record.multi_agent_id)
+            if known is not None:
+                corrections = self._corrections.setdefault(record.multi_agent_id, Corrections())
+                corrections.note(as_state(known), as_state(record.state))
+                found |= corrections.secrets
+        return found
+
+    def scrub(self, secrets: set[str]) -> None:
+        """Takes what was redacted out of the orchestrators, and of all that they write from now on.
+
+        An orchestrator keeps copies of what its nodes said in places of its own.
+        """
+        for name, reference in self._live.items():
+            self._corrections.setdefault(name, Corrections()).secrets |= secrets
+            source = reference()
+            if source is not None:
+                scrub_orchestrator(source, secrets)
+
     def write(
-        self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
+        self,
+        multi_agent_id: str,
+        state: dict[str, Any] | None,
+        *,
+        epoch: int | None = None,
+        ended: bool = False,
     ) -> None:
         """Writes a state, and counts an invocation that ended; database work.
 
         Args:
             multi_agent_id: The orchestrator.
             state: Its state; None if that did not change.
+            epoch: Write only if nothing was redacted since this one.
             ended: Whether its invocation ended.
 
         Raises:
             SessionException: It was deleted.
+            StaleSessionError: Something was redacted since.
             PayloadError: The state is not JSON or over a limit.
         """
         session = self._session()
         if state is not None:
-            if not self._store.update_multi_agent(session, multi_agent_id, state):
+            corrections = self._corrections.get(multi_agent_id, Corrections())
+            state = corrections.apply(as_state(state)).conversation_manager_state
+            if not self._store.update_multi_agent(session, multi_agent_id, state, epoch=epoch):
                 raise SessionException(
                     f"Orchestrator {multi_agent_id!r} of session {session.session_id!r} was deleted"
                 )

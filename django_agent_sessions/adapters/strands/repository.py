@@ -11,11 +11,17 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
 from django_agent_sessions import bridge, transcripts
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
 
 from . import formats
+from .restoring import check_dialect
+from .scrubbing import KnownStates, as_state
 
 R = TypeVar("R")
 
@@ -38,6 +44,7 @@ class DjangoSessionRepository(SessionRepository):
     """
 
     def __init__(self, *, owner: Any = None, namespace: str = "", using: str | None = None) -> None:
+        self._known = KnownStates()
         self._store = SessionStore(owner=owner, namespace=namespace, using=using)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
@@ -119,7 +126,7 @@ class DjangoSessionRepository(SessionRepository):
             SessionException: There is one of this name in the session, or no such session.
             PayloadError: Its state is not JSON.
         """
-        self._run(
+        made = self._run(
             lambda: self._store.create_agent(
                 self._store.get(session_id),
                 session_agent.agent_id,
@@ -129,6 +136,7 @@ class DjangoSessionRepository(SessionRepository):
                 updated_at=formats.from_iso(session_agent.updated_at),
             )
         )
+        self._known.learn(made.id, made.data)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Reads an agent.
@@ -142,7 +150,10 @@ class DjangoSessionRepository(SessionRepository):
             The agent; None if there is none, or no such session.
         """
         found = self._run(lambda: self._find_agent(session_id, agent_id))
-        return None if found is None else formats.session_agent(found)
+        if found is None:
+            return None
+        self._known.learn(found.id, found.data)
+        return formats.session_agent(found)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Overwrites an agent's state.
@@ -158,16 +169,20 @@ class DjangoSessionRepository(SessionRepository):
         """
 
         def update() -> None:
-            agent = self._get_agent(session_id, session_agent.agent_id)
+            session = self._store.get(session_id)
+            agent = self._agent_of(session, session_agent.agent_id)
             # Which messages the agent holds is not among Strands' data: what is known holds until
             # the conversation manager removes some more.
             managed = session_agent.conversation_manager_state
             same = managed == agent.data.conversation_manager_state
             window = agent.data.window if same else None
-            data = formats.agent_state(session_agent, window=window)
-            self._store.update_agent(agent, data)
+            # What was redacted since the caller knew the state is still in what it gives.
+            given = formats.agent_state(session_agent, window=window)
+            data = self._known.corrected_agent(agent.id, agent.data, given)
+            self._store.update_agent(agent, data, epoch=session.redaction_epoch)
+            self._known.learn(agent.id, data)
 
-        self._run(update)
+        self._run(lambda: _again_if_stale(update))
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -287,11 +302,12 @@ class DjangoSessionRepository(SessionRepository):
             PayloadError: Its state is not JSON.
         """
         state = multi_agent.serialize_state()
-        self._run(
+        made = self._run(
             lambda: self._store.create_multi_agent(
                 self._store.get(session_id), multi_agent.id, state, kind=state.get("type", "")
             )
         )
+        self._known.learn(made.id, as_state(state))
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
@@ -310,7 +326,11 @@ class DjangoSessionRepository(SessionRepository):
         def read() -> dict[str, Any] | None:
             session = self._store.find(session_id)
             found = session and self._store.read_multi_agent(session, multi_agent_id)
-            return found.state if found else None
+            if not found:
+                return None
+            self._known.learn(found.id, as_state(found.state))
+            state: dict[str, Any] = found.state
+            return state
 
         return self._run(read)
 
@@ -328,15 +348,22 @@ class DjangoSessionRepository(SessionRepository):
             SessionException: There is no such orchestrator.
             PayloadError: Its state is not JSON.
         """
-        state = multi_agent.serialize_state()
-        if not self._run(
-            lambda: self._store.update_multi_agent(
-                self._store.get(session_id), multi_agent.id, state
+
+        def update() -> None:
+            session = self._store.get(session_id)
+            found = self._store.read_multi_agent(session, multi_agent.id)
+            if found is None:
+                raise SessionNotFoundError(
+                    f"Orchestrator {multi_agent.id!r} in session {session_id!r} does not exist"
+                )
+            given = multi_agent.serialize_state()
+            state = self._known.corrected_orchestrator(found.id, found.state, given)
+            self._store.update_multi_agent(
+                session, multi_agent.id, state, epoch=session.redaction_epoch
             )
-        ):
-            raise SessionException(
-                f"Orchestrator {multi_agent.id!r} in session {session_id!r} does not exist"
-            )
+            self._known.learn(found.id, as_state(state))
+
+        self._run(lambda: _again_if_stale(update))
 
     def _run(self, function: Callable[[], R]) -> R:
         try:
@@ -346,10 +373,25 @@ class DjangoSessionRepository(SessionRepository):
 
     def _find_agent(self, session_id: str, agent_id: str) -> AgentRecord | None:
         session: SessionRecord | None = self._store.find(session_id)
-        return None if session is None else self._store.read_agent(session, agent_id)
+        found = None if session is None else self._store.read_agent(session, agent_id)
+        if found is not None:
+            check_dialect(found)
+        return found
 
     def _get_agent(self, session_id: str, agent_id: str) -> AgentRecord:
-        found = self._find_agent(session_id, agent_id)
+        return self._agent_of(self._store.get(session_id), agent_id)
+
+    def _agent_of(self, session: SessionRecord, agent_id: str) -> AgentRecord:
+        found = self._store.read_agent(session, agent_id)
         if found is None:
-            raise SessionNotFoundError(f"session {session_id!r} has no agent {agent_id!r}")
+            raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
+        check_dialect(found)
         return found
+
+
+def _again_if_stale(update: Callable[[], None]) -> None:
+    """Runs an update again if somebody redacted between its reading and its writing."""
+    try:
+        update()
+    except StaleSessionError:
+        update()

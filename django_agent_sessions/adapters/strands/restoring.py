@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, TypeAlias, cast
 
 from strands import Agent
@@ -70,7 +71,7 @@ def restore(
         pinned = [message for position, message, _ in restored if position < tail]
         others = [message for position, message, _ in restored if position >= tail]
         agent.messages = _repaired([*pinned, *prepended, *others])
-    conversation.mark_synced(fingerprint(agent))
+    conversation.mark_synced(fingerprint(agent), copy.deepcopy(record.data))
 
 
 def _repaired(messages: list[Message]) -> list[Message]:

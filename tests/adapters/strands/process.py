@@ -43,7 +43,7 @@ def node(name: str, *steps: Any) -> Agent:
     )
 
 
-def graph(*, asking: str = "", manager: DjangoSessionManager | None = None) -> Any:
+def graph(*, asking: str = "", manager: Any = None) -> Any:
     """Three nodes in a row; one of them may ask a person first."""
     builder = GraphBuilder()
     builder.set_graph_id("graph")

@@ -1,19 +1,4 @@
-"""Sessions of the OpenAI Agents SDK in the project's database.
-
-::
-
-    from agents import Runner
-    from django_agent_sessions.adapters.openai_agents import DjangoSession
-
-    session = DjangoSession("user-123", owner=request.user)
-    result = await Runner.run(agent, "Hello", session=session)
-
-Only the SDK's public contract is implemented, the ``Session`` protocol with the ``wrapper``
-parameter that its Runner looks for. The underscored methods that the SDK's own stores offer to its
-compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) trade in a private
-dataclass and change from release to release, so they are left out: compaction then takes the way
-that the SDK documents for all other stores, and replaces a history only as a whole.
-"""
+"""The session that the SDK's Runner is given."""
 
 from __future__ import annotations
 
@@ -24,27 +9,26 @@ from typing import Any, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from agents import RunContextWrapper, TResponseInputItem
+from agents.memory.session_settings import (
+    SessionSettings,
+    coerce_session_settings,
+    resolve_session_limit,
+)
+
 from django_agent_sessions import bridge, payloads, transcripts
 from django_agent_sessions.exceptions import (
     ConfigurationError,
-    MissingDependencyError,
-    PayloadError,
     SessionNotFoundError,
+    StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.records import AgentRecord, MessageRecord
+from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
 
-try:
-    from agents import RunContextWrapper, TResponseInputItem
-    from agents.memory.session_settings import (
-        SessionSettings,
-        coerce_session_settings,
-        resolve_session_limit,
-    )
-except ImportError as error:
-    raise MissingDependencyError("openai-agents", extra="openai") from error
+from .memory import Memory
+from .rewording import item_at, redacted
 
 R = TypeVar("R")
 
@@ -68,6 +52,8 @@ class DjangoSession:
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
         using: The alias of the database.
+        create: Whether the first item makes the session. Where it is made elsewhere, such as for
+            a chat, False keeps an agent from making it anew after it was deleted.
 
     Attributes:
         session_id: The name of the session.
@@ -90,6 +76,7 @@ class DjangoSession:
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
+        create: bool = True,
     ) -> None:
         self.session_id = validate_id(session_id)
         self.session_settings = coerce_session_settings(
@@ -100,8 +87,10 @@ class DjangoSession:
         self._title = title
         self._metadata = metadata
         self._using = using
+        self._create = create
         # Where the items of which session and owner are, as far as this object knows.
         self._known: tuple[str, Any, AgentRecord] | None = None
+        self._memory = Memory()
         self._runs: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
 
     async def get_items(
@@ -140,7 +129,8 @@ class DjangoSession:
                 same one gets the same ``run_id``.
 
         Raises:
-            SessionNotFoundError: The session is somebody else's.
+            SessionNotFoundError: The session is somebody else's; or there is none, and it is not to
+                be made.
             PayloadError: An item is not JSON or over a limit; nothing was written.
             SessionConflictError: Other writers were faster each time.
             ConfigurationError: The session holds messages of another agent framework.
@@ -183,6 +173,8 @@ class DjangoSession:
         position: int,
         replacement: Mapping[str, Any] | str,
         *,
+        actor: Any = "redact_item",
+        reason: str = "",
         wrapper: _Context | None = None,
     ) -> None:
         """Overwrites an item by its redacted version; the original is gone for good.
@@ -196,13 +188,15 @@ class DjangoSession:
             replacement: What to keep in its place. Either an item that answers and is answered by
                 the same ones: its type, role and call id are the original's. Or a text, which
                 replaces all that a message or a function's output says.
+            actor: Who redacts, for the audit trail: a user, or text for a program.
+            reason: Why, for the audit trail.
             wrapper: The context of a run, for an owner that is found by it.
 
         Raises:
             SessionNotFoundError: There is no such session or item, or it is somebody else's.
             PayloadError: The replacement does not fit the item, is not JSON or over a limit.
         """
-        await self._run(partial(self._redact, position, replacement), wrapper)
+        await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
 
     async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
         """Does all of an operation in one trip to the database's thread."""
@@ -223,13 +217,30 @@ class DjangoSession:
     # --- what runs in the database's thread --------------------------------------------------
 
     def _read(self, latest: int | None, store: SessionStore) -> list[TResponseInputItem] | None:
-        return self._try(store, lambda agent: store.payloads(agent, latest=latest) or None)
+        def read(agent: AgentRecord) -> list[TResponseInputItem] | None:
+            found = store.placed_payloads(agent, latest=latest)
+            self._memory.has_read(found)
+            return [placed.payload for placed in found] or None
+
+        return self._try(store, read)
 
     def _pop(self, store: SessionStore) -> Any:
-        return self._try(store, store.pop)
+        def pop(agent: AgentRecord) -> Any:
+            taken = store.pop_placed(agent)
+            self._memory.has_popped(taken)
+            return None if taken is None else taken.payload
+
+        return self._try(store, pop)
 
     def _clear(self, store: SessionStore) -> None:
-        self._try(store, lambda agent: store.clear(agent) or None)
+        def clear(agent: AgentRecord) -> int | None:
+            # What was redacted has to be known before it is gone: a compaction puts items back.
+            deleted = self._at_epoch(
+                store, agent, lambda: store.clear(agent, epoch=self._memory.epoch)
+            )
+            return deleted or None
+
+        self._try(store, clear)
 
     def _append(
         self, items: Sequence[TResponseInputItem], run_id: UUID | None, store: SessionStore
@@ -237,7 +248,7 @@ class DjangoSession:
         known = self._recall(store)
         if known is not None:
             try:
-                store.append_many(known, items, run_id=run_id)
+                self._append_to(known, items, run_id, store)
             except SessionNotFoundError:
                 # It was deleted, or made in a transaction that was rolled back: begin anew.
                 self._known = None
@@ -245,18 +256,52 @@ class DjangoSession:
                 return
         for item in items:
             payloads.dumps(item)  # Refused before a session is made for it.
-        session = store.open(self.session_id, title=self._title, metadata=self._metadata)
-        agent = self._remember(store, store.open_agent(session, dialect=transcripts.OPENAI))
-        store.append_many(agent, items, run_id=run_id)
+        if self._create:
+            session = store.open(self.session_id, title=self._title, metadata=self._metadata)
+        else:
+            session = store.get(self.session_id)
+        agent = store.open_agent(session, dialect=transcripts.OPENAI)
+        self._remember(store, agent, session.redaction_epoch)
+        self._append_to(agent, items, run_id, store)
+
+    def _append_to(
+        self,
+        agent: AgentRecord,
+        items: Sequence[TResponseInputItem],
+        run_id: UUID | None,
+        store: SessionStore,
+    ) -> None:
+        def append() -> None:
+            clean = [self._memory.clean(item) for item in items]
+            written = store.append_many(agent, clean, run_id=run_id, epoch=self._memory.epoch)
+            self._memory.has_written((record.message_id, record.message) for record in written)
+
+        self._at_epoch(store, agent, append)
+
+    def _at_epoch(self, store: SessionStore, agent: AgentRecord, write: Callable[[], R]) -> R:
+        """Writes, and if somebody redacted meanwhile, first finds out what."""
+        try:
+            return write()
+        except StaleSessionError:
+            epoch = store.get(self.session_id).redaction_epoch
+            self._memory.has_read(store.placed_payloads(agent))
+            self._memory.epoch = epoch
+        return write()
 
     def _redact(
-        self, position: int, replacement: Mapping[str, Any] | str, store: SessionStore
+        self,
+        position: int,
+        replacement: Mapping[str, Any] | str,
+        actor: Any,
+        reason: str,
+        store: SessionStore,
     ) -> None:
         agent = self._find(store)
-        found = None if agent is None else _at(position, agent, store)
+        found = None if agent is None else item_at(position, agent, store)
         if agent is None or found is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        store.redact_message(agent, found.message_id, _redacted(found, replacement))
+        item = redacted(found, replacement)
+        store.redact_message(agent, found.message_id, item, actor=actor, reason=reason)
 
     def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
         """Works on the conversation, if there is one.
@@ -282,10 +327,10 @@ class DjangoSession:
                 # Raises, unless it was made between the two looks.
                 session = store.get(self.session_id)
         agent = None if session is None else store.read_agent(session, DEFAULT_AGENT)
-        if agent is None:
+        if session is None or agent is None:
             self._known = None
             return None
-        return self._remember(store, agent)
+        return self._remember(store, agent, session.redaction_epoch)
 
     def _recall(self, store: SessionStore) -> AgentRecord | None:
         known = self._known
@@ -293,62 +338,14 @@ class DjangoSession:
             return None
         return known[2]
 
-    def _remember(self, store: SessionStore, agent: AgentRecord) -> AgentRecord:
+    def _remember(self, store: SessionStore, agent: AgentRecord, epoch: int) -> AgentRecord:
         if agent.dialect != transcripts.OPENAI:
             raise ConfigurationError(
                 f"session {self.session_id!r} holds messages of {agent.dialect!r} agents: give "
                 "this one another id or namespace"
             )
+        if self._known is None or self._known[2].id != agent.id:
+            # Another conversation; of the one it knows, the older epoch is the safe one.
+            self._memory = Memory(epoch)
         self._known = (self.session_id, store.owner_id, agent)
         return agent
-
-
-# --- redaction -------------------------------------------------------------------------------
-
-_TIES = ("type", "role", "call_id", "tool_call_id", "approval_request_id")
-_FRAME = frozenset({*_TIES, "id", "status"})
-
-
-def _at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRecord | None:
-    # By its place and not by its id, of which an append that met a removal may leave some out.
-    forwards = position >= 0
-    count = position + 1 if forwards else -position
-    found = store.messages(agent, limit=count) if forwards else store.latest(agent, count)
-    # Fewer if the conversation is shorter, or an item among them is corrupt: never guess.
-    return found[-1 if forwards else 0] if len(found) == count else None
-
-
-def _redacted(found: MessageRecord, replacement: Any) -> Any:
-    item = found.content
-    if isinstance(replacement, str):
-        return _reworded(found.message_id, item, replacement)
-    if not isinstance(item, dict) or not isinstance(replacement, Mapping):
-        raise PayloadError(f"item {found.message_id} can only be replaced by an item")
-    changed = [name for name in _TIES if item.get(name) != replacement.get(name)]
-    if changed:
-        raise PayloadError(
-            f"the replacement of item {found.message_id} must keep its {' and '.join(changed)}"
-        )
-    return dict(replacement)
-
-
-def _reworded(position: int, item: Any, words: str) -> dict[str, Any]:
-    """Keeps nothing of an item but its frame."""
-    if isinstance(item, dict):
-        frame = {name: value for name, value in item.items() if name in _FRAME}
-        if item.get("type") == "function_call_output":
-            return {**frame, "output": words}
-        if "role" in item and "content" in item and "tool_calls" not in item:
-            return {**frame, "content": _content(item, words)}
-    raise PayloadError(
-        f"item {position} is neither a message nor a function's output: "
-        "give the item that is to replace it"
-    )
-
-
-def _content(message: dict[str, Any], words: str) -> Any:
-    if not isinstance(message["content"], list):
-        return words
-    if message["role"] == "assistant":
-        return [{"type": "output_text", "text": words, "annotations": []}]
-    return [{"type": "input_text", "text": words}]

@@ -1,0 +1,31 @@
+"""Sessions of the OpenAI Agents SDK in the project's database.
+
+::
+
+    from agents import Runner
+    from django_agent_sessions.adapters.openai_agents import DjangoSession
+
+    session = DjangoSession("user-123", owner=request.user)
+    result = await Runner.run(agent, "Hello", session=session)
+
+Only the SDK's public contract is implemented, the ``Session`` protocol with the ``wrapper``
+parameter that its Runner looks for. The underscored methods that the SDK's own stores offer to its
+compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) trade in a private
+dataclass and change from release to release, so they are left out: compaction then takes the way
+that the SDK documents for all other stores, and replaces a history only as a whole.
+"""
+
+from __future__ import annotations
+
+from django_agent_sessions.exceptions import MissingDependencyError
+
+try:
+    import agents as _agents
+except ImportError as error:
+    raise MissingDependencyError("openai-agents", extra="openai") from error
+
+from .session import DjangoSession
+
+__all__ = ["DjangoSession"]
+
+del _agents

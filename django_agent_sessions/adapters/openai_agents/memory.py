@@ -1,0 +1,76 @@
+"""What a run may still have in memory of items that somebody redacted meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django_agent_sessions import masking
+from django_agent_sessions.records import PlacedPayload
+
+
+class Memory:
+    """The items that were given to the SDK or came from it, as they were then.
+
+    Args:
+        epoch: The session's redaction epoch when the conversation was found. An older one than
+            the items' own is safe: it only makes the next write look again.
+
+    Attributes:
+        epoch: The redaction epoch that a write carries.
+    """
+
+    def __init__(self, epoch: int | None = None) -> None:
+        self.epoch = epoch
+        self._items: dict[int, Any] = {}
+        self._secrets: set[str] = set()
+        self._redacted: list[tuple[Any, Any]] = []
+
+    def has_read(self, found: Iterable[PlacedPayload]) -> None:
+        """Notes what is in the database, and what was taken out of it since it was known.
+
+        Args:
+            found: What was read.
+        """
+        for placed in found:
+            self._compare(placed)
+            self._items[placed.position] = placed.payload
+
+    def has_written(self, written: Iterable[tuple[int, Any]]) -> None:
+        """Notes what was written.
+
+        Args:
+            written: Positions and items.
+        """
+        self._items.update(written)
+
+    def has_popped(self, taken: PlacedPayload | None) -> None:
+        """Notes what was taken away, perhaps redacted, and may be put back from memory.
+
+        Args:
+            taken: What was taken; None if there was nothing.
+        """
+        if taken is not None:
+            self._compare(taken)
+            self._items.pop(taken.position, None)
+
+    def clean(self, item: Any) -> Any:
+        """Takes out of an item what is known to be redacted.
+
+        Args:
+            item: An item to write. It is not changed.
+
+        Returns:
+            What to write.
+        """
+        for before, after in self._redacted:
+            if item == before:
+                return after
+        return masking.scrub(item, self._secrets, free=False)
+
+    def _compare(self, placed: PlacedPayload) -> None:
+        known = self._items.get(placed.position, placed.payload)
+        # Another item may have taken the place: only the row proves a redaction.
+        if placed.redacted and known is not placed.payload and known != placed.payload:
+            self._redacted.append((known, placed.payload))
+            self._secrets |= masking.significant(masking.removed(known, placed.payload))

@@ -1,0 +1,233 @@
+"""Reads what assistant-ui's client stored: messages of a frontend, in the frontend's own format.
+
+A payload is ``{"id": …, "parent_id": …, "format": …, "content": {…}}``. The formats are
+``ai-sdk/v6``, whose content is a ``UIMessage`` of the AI SDK (``role`` and ``parts``), and
+``aui/v0``, assistant-ui's own (``role`` and ``content``). What is of another format is read as far
+as it looks like one of them.
+
+A client says what it likes, so that nothing here counts: a summary has no tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .arguments import parsed, parsed_container
+from .media import Encoded, Media, base64_size, inline, is_encoded, media_type, referenced
+from .parts import (
+    EMPTY_SUMMARY,
+    Part,
+    PartKind,
+    Summary,
+    neutral_role,
+    result_part,
+    spoken,
+    text_of,
+    unknown,
+)
+from .text import readable, searchable
+
+_Path = tuple[str | int, ...]
+_Placed = tuple[_Path, tuple[Part, ...]]
+
+_LISTS = ("parts", "content")
+_STATUSES = {"output-available": "success", "output-error": "error", "output-denied": "error"}
+_INPUTS = ("input", "rawInput", "args", "argsText")
+_OUTPUTS = ("output", "result", "errorText")
+
+
+def parts(payload: object) -> tuple[Part, ...]:
+    """Reads a message.
+
+    Args:
+        payload: What was stored for the client.
+
+    Returns:
+        The parts, in order; of a tool's part, the call and then its result. What is not as the
+        formats have it is a part of kind unknown.
+    """
+    return tuple(part for _, found in placed(payload) for part in found)
+
+
+def placed(payload: object) -> Iterator[_Placed]:
+    """Reads a message, and tells where its parts stand.
+
+    Args:
+        payload: What was stored for the client.
+
+    Yields:
+        The path from the payload to a value, and what it says: nothing, for what is no content.
+    """
+    content = payload.get("content") if isinstance(payload, dict) else None
+    if not isinstance(content, dict):
+        yield (), (unknown(payload),)
+        return
+    for key in _LISTS:
+        said = content.get(key)
+        if (words := spoken(PartKind.TEXT, said)) is not None:
+            yield ("content", key), (words,)
+            return
+        if isinstance(said, list | tuple):
+            for position, part in enumerate(said):
+                yield from _part(part, ("content", key, position))
+            return
+    yield ("content",), (unknown(content),)
+
+
+def summary(payload: object) -> Summary:
+    """Reads what the neutral columns hold of a message.
+
+    Args:
+        payload: What was stored for the client.
+
+    Returns:
+        The summary; the figures are empty.
+    """
+    content = payload.get("content") if isinstance(payload, dict) else None
+    if not isinstance(content, dict):
+        return EMPTY_SUMMARY
+    text = searchable(readable(parts(payload)))
+    return Summary(neutral_role(content.get("role")), text, None, None, None)
+
+
+def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
+    """Finds what may be a binary in a part.
+
+    Args:
+        part: A file, image or recording.
+
+    Yields:
+        ``data:`` URLs and base64, and what stands in their places.
+    """
+    for key in ("url", "image"):
+        value = part.get(key)
+        if isinstance(value, str) and value[:5].lower() != "data:":
+            continue
+        if is_encoded(value):
+            yield value
+    for holder in (part, part.get("audio")):
+        if not isinstance(holder, dict) or holder.get("sourceType") is not None:
+            continue
+        if is_encoded(value := holder.get("data")):
+            yield value
+
+
+def _part(part: Any, path: _Path) -> Iterator[_Placed]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
+        yield path, (unknown(part),)
+    elif isinstance(part.get("toolCallId"), str) and _tool_name(part, kind):
+        yield from _tool(part, _tool_name(part, kind), path)
+    elif kind == "step-start":
+        yield path, ()
+    else:
+        reader = _READERS.get(kind)
+        found = reader(part) if reader is not None else None
+        yield path, (unknown(part) if found is None else found,)
+
+
+def _tool_name(part: dict[str, Any], kind: str) -> str:
+    if kind in ("dynamic-tool", "tool-call"):
+        return text_of(part.get("toolName"))
+    return kind.removeprefix("tool-") if kind.startswith("tool-") else ""
+
+
+def _tool(part: dict[str, Any], name: str, path: _Path) -> Iterator[_Placed]:
+    call_id = part["toolCallId"]
+    given = next((key for key in _INPUTS if part.get(key) is not None), "")
+    data = parsed(part["argsText"]) if given == "argsText" else part.get(given)
+    call = Part(PartKind.TOOL_CALL, name=name, call_id=call_id, data=data)
+    yield (*path, given) if given else path, (call,)
+    for key in _OUTPUTS:
+        if part.get(key) is not None:
+            yield (*path, key), (_result(part, key, call_id, name),)
+
+
+def _result(part: dict[str, Any], key: str, call_id: str, name: str) -> Part:
+    value, state = part[key], part.get("state")
+    failed = key == "errorText" or part.get("isError") is True
+    status = _STATUSES.get(state, "") if isinstance(state, str) else ""
+    said = spoken(PartKind.TEXT, value) if value else None
+    return result_part(
+        () if said is None else (said,),
+        call_id=call_id,
+        name=name,
+        status="error" if failed else status,
+        data=parsed_container(value) if said is not None else value,
+    )
+
+
+def _spoken(kind: PartKind) -> Callable[[dict[str, Any]], Part | None]:
+    def read(part: dict[str, Any]) -> Part | None:
+        return spoken(kind, part.get("text"))
+
+    return read
+
+
+def _file(part: dict[str, Any]) -> Part | None:
+    if is_encoded(url := part.get("url")):
+        found = referenced(url)
+    elif is_encoded(data := part.get("data")):
+        kind = part.get("sourceType")
+        # Elsewhere in a store of files: neither inline nor at a URL.
+        by_id = Media() if kind == "id" else inline(data)
+        found = referenced(data) if kind == "url" else by_id
+    else:
+        return None
+    claimed = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
+    kind = PartKind.IMAGE if claimed.startswith("image/") else PartKind.DOCUMENT
+    name = text_of(part.get("filename"))
+    return Part(kind, name=name, media_type=claimed, size=found.size, url=found.url)
+
+
+def _image(part: dict[str, Any]) -> Part | None:
+    if not is_encoded(image := part.get("image")):
+        return None
+    found = referenced(image)
+    name = text_of(part.get("filename"))
+    return Part(
+        PartKind.IMAGE, name=name, media_type=found.media_type, size=found.size, url=found.url
+    )
+
+
+def _audio(part: dict[str, Any]) -> Part | None:
+    audio = part.get("audio")
+    data = audio.get("data") if isinstance(audio, dict) else None
+    if not isinstance(audio, dict) or not is_encoded(data):
+        return None
+    claimed = media_type("audio", audio.get("format"))
+    return Part(PartKind.DOCUMENT, media_type=claimed, size=base64_size(data))
+
+
+def _source(part: dict[str, Any]) -> Part | None:
+    url: Encoded = value if is_encoded(value := part.get("url")) else ""
+    title = text_of(part.get("title"))
+    if not url and not title:
+        return None
+    claimed = _media_type(part.get("mediaType"))
+    found = referenced(url)
+    return Part(
+        PartKind.DOCUMENT,
+        name=title or text_of(part.get("filename")),
+        media_type=claimed or found.media_type,
+        size=found.size,
+        url=found.url,
+    )
+
+
+def _media_type(claimed: object) -> str:
+    family, _, file_format = text_of(claimed).lower().partition("/")
+    return media_type(family, file_format) if family and family != "document" else ""
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
+    "text": _spoken(PartKind.TEXT),
+    "reasoning": _spoken(PartKind.REASONING),
+    "file": _file,
+    "image": _image,
+    "audio": _audio,
+    "source": _source,
+    "source-url": _source,
+    "source-document": _source,
+}

@@ -1,0 +1,82 @@
+"""A process that has a conversation in memory while another one redacts it.
+
+``python -m tests.adapters.openai_agents.held run|tool|compaction|pop``: it says the secret, prints
+``ready``, waits for a line, goes on, and prints as JSON what its model heard after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import django
+
+django.setup()
+
+from agents import Agent, Runner, function_tool  # noqa: E402 - needs the apps
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession  # noqa: E402
+
+from .scripted import ScriptedModel, call  # noqa: E402
+from .team import assistant, requests, user  # noqa: E402
+
+SECRET = "plantedsecret 0815"
+
+
+async def wait() -> None:
+    print("ready")
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+@function_tool
+async def look_up(code: str) -> str:
+    """Look something up, while somebody redacts."""
+    await wait()
+    return "found it"
+
+
+async def run(session: DjangoSession) -> list[Any]:
+    agent = assistant(f"I note {SECRET}.", call("add", a=1, b=2), "Three.")
+    await Runner.run(agent, f"My code is {SECRET}", session=session)
+    await wait()
+    await Runner.run(agent, "1 + 2?", session=session)
+    return requests(agent)[1:]
+
+
+async def tool(session: DjangoSession) -> list[Any]:
+    model = ScriptedModel([call("look_up", code=SECRET), "Done."])
+    agent = Agent(name="assistant", model=model, tools=[look_up])
+    await Runner.run(agent, f"Look up {SECRET}", session=session)
+    # The run itself goes on with what it had; the next one does not.
+    again = assistant()
+    await Runner.run(again, "Thanks", session=session)
+    return requests(again)
+
+
+async def compaction(session: DjangoSession) -> list[Any]:
+    await session.add_items([user(f"My code is {SECRET}"), user("keep this")])
+    items = await session.get_items()
+    await wait()
+    await session.clear_session()
+    await session.add_items([user(f"Summary of: {item['content']}") for item in items])  # type: ignore[typeddict-item]
+    return []
+
+
+async def pop(session: DjangoSession) -> list[Any]:
+    await session.add_items([user("first"), user(f"My code is {SECRET}")])
+    items = await session.get_items()
+    await wait()
+    await session.pop_item()
+    await session.add_items([items[-1]])
+    return []
+
+
+async def main(work: str) -> None:
+    chosen = {"run": run, "tool": tool, "compaction": compaction, "pop": pop}[work]
+    print(json.dumps(await chosen(DjangoSession("s"))))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

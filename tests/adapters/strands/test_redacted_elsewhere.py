@@ -1,0 +1,177 @@
+"""Somebody redacts a conversation that an agent in another process has in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connections
+from strands.agent.conversation_manager import SlidingWindowConversationManager
+from strands.session.repository_session_manager import RepositorySessionManager
+
+from django_agent_sessions.adapters.strands import DjangoSessionRepository
+from django_agent_sessions.models import SessionAgent, SessionMessage
+from django_agent_sessions.redaction import Find, WholeMessage, redact
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.testing import columns_holding, files_holding
+from tests.processes import go, outputs, ready, start
+
+from .agents import build
+from .held import SECRET, summarizing
+from .process import graph
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize("work", ["agent", "summary", "graph"])
+def test_no_sync_and_no_append_brings_it_back(work):
+    connections.close_all()
+    held = [start("tests.adapters.strands.held", work)]
+    ready(held)
+    assert columns_holding("plantedsecret") != []
+
+    redaction = redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    assert columns_holding("plantedsecret") == []
+    before = SessionMessage.objects.count()
+    connections.close_all()
+    go(held)
+    (said,) = outputs(held)
+
+    assert columns_holding("plantedsecret") == []
+    assert files_holding("plantedsecret") == []
+    assert redaction.states >= 1
+    # Neither is it in what the process goes on with, nor in what it then told its model.
+    assert "plantedsecret" not in said[-1]
+    assert json.loads(said[-1])["heard"]
+    if work != "graph":
+        assert SessionMessage.objects.count() > before
+        again = build(conversation_manager=summarizing() if work == "summary" else None)
+        assert again.messages == json.loads(said[-1])["messages"]
+        assert again.state.get() == json.loads(said[-1])["state"]
+
+
+def test_what_changed_meanwhile_stays():
+    agent = build(f"I note {SECRET}.", "Fine.")
+    agent.state.set("note", f"it is {SECRET}")
+    agent.state.set("count", 1)
+    agent(f"My code is {SECRET}")
+
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    agent.state.set("count", 2)
+    agent.state.set("new", [f"again {SECRET}", 3])
+    agent("Go on")
+
+    assert agent.state.get() == {
+        "note": "it is [REDACTED]",
+        "count": 2,
+        "new": ["again [REDACTED]", 3],
+    }
+    assert build().state.get() == agent.state.get()
+
+
+def test_a_message_whose_write_had_failed_is_written_without_it():
+    from .agents import manager_of
+    from .traffic import watched
+
+    agent = build("Hello.", "Fine.")
+    agent(f"It is {SECRET}")
+    with watched() as traffic:
+        traffic.failing = lambda sql: RuntimeError("full") if sql.startswith("INSERT") else None
+        with pytest.raises(RuntimeError, match="full"):
+            manager_of(agent).append_message(
+                {"role": "user", "content": [{"text": f"Remember {SECRET}"}]}, agent
+            )
+        traffic.failing = lambda sql: None
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+
+    manager_of(agent).sync_agent(agent)
+
+    assert columns_holding("plantedsecret") == []
+    assert SessionMessage.objects.get(message_id=2).text == "Remember [REDACTED]"
+
+
+def test_strands_own_manager_on_the_repository_brings_nothing_back():
+    repository = DjangoSessionRepository()
+    manager = RepositorySessionManager("s", session_repository=repository)
+    agent = build("Noted.", "Fine.", session_manager=manager)
+    agent.state.set("note", f"it is {SECRET}")
+    agent(f"My code is {SECRET}")
+
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    agent.state.set("other", f"again {SECRET}")
+    agent("Go on")
+
+    assert columns_holding("plantedsecret") == []
+    kept = SessionAgent.objects.get().state
+    assert kept == {"note": "it is [REDACTED]", "other": "again [REDACTED]"}
+
+
+def test_strands_own_manager_brings_nothing_back_into_an_orchestrator():
+    repository = DjangoSessionRepository()
+    made = graph(manager=RepositorySessionManager("s", session_repository=repository))
+    made.nodes["research"].executor.model.steps = [f"I found {SECRET}"]
+    made("Look")
+    assert columns_holding("plantedsecret") != []
+
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    repository.update_multi_agent("s", made)
+
+    assert columns_holding("plantedsecret") == []
+
+
+class NotingManager(SlidingWindowConversationManager):
+    """Keeps a text of its own, as an attribute."""
+
+    notes = ""
+
+    def get_state(self) -> dict[str, Any]:
+        return {**super().get_state(), "notes": self.notes}
+
+
+def test_what_a_conversation_manager_keeps_as_plain_text_is_not_written_again():
+    manager = NotingManager()
+    agent = build("Noted.", "Fine.", conversation_manager=manager)
+    manager.notes = f"They said {SECRET}"
+    agent("Hello")
+    assert columns_holding("plantedsecret") != []
+
+    redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
+    agent.state.set("later", 1)
+    agent("Go on")
+    agent.state.set("later", 2)
+    agent("And on")
+
+    assert columns_holding("plantedsecret") == []
+    assert SessionAgent.objects.get().state == {"later": 2}
+
+
+def test_a_short_secret_is_redacted_where_it_stood_and_nowhere_else():
+    agent = build("Noted.", "Fine.")
+    agent.state.set("pin", "1234")
+    agent.state.set("order", {"number": "A-12345", "count": 12340})
+    agent("It is 1234")
+    store = SessionStore()
+
+    redact(store.get("s").id, Find("1234"), reason="A request")
+    agent.state.set("order", {"number": "A-12345", "count": 12340, "paid": True})
+    agent("Go on")
+
+    state = SessionAgent.objects.get().state
+    assert state["pin"] == "[REDACTED]"
+    assert state["order"]["paid"] is True
+
+
+def test_the_redaction_of_one_word_leaves_the_agents_state_alone():
+    agent = build("Noted.", "Fine.")
+    agent.state.set("count", 100)
+    agent.state.set("day", "yesterday")
+    agent("yes")
+    message = SessionMessage.objects.get(message_id=0)
+
+    redact(message.session_id, WholeMessage(message.pk), reason="A request")
+    agent.state.set("more", 1)
+    agent("Go on")
+
+    assert SessionAgent.objects.get().state == {"count": 100, "day": "yesterday", "more": 1}
+    assert SessionMessage.objects.get(message_id=0).text == "[REDACTED]"
