@@ -1,0 +1,15 @@
+"""Django's admin: conversations are found, read, redacted, exported, held and deleted."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from django_agent_sessions.models import AuditEvent, Session, UsageRollup
+
+from .audit import AuditEventAdmin
+from .sessions import SessionAdmin
+from .usage import UsageAdmin
+
+admin.site.register(Session, SessionAdmin)
+admin.site.register(UsageRollup, UsageAdmin)
+admin.site.register(AuditEvent, AuditEventAdmin)

@@ -1,0 +1,314 @@
+"""The audit trail in the admin: found and read, and nothing else.
+
+Events hold no content, so reading them takes ``view_auditevent`` only. Keys are made in time, so
+that the newest come first, and a page or a span of time is found, by the primary key alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_agent_sessions import bridge
+from django_agent_sessions.models import AuditEvent, Session
+
+from .audit_words import in_words
+from .filters import refuse_nul
+from .permissions import Allowed, may, require
+
+if TYPE_CHECKING:
+    # Only the type checker knows whose admin and list it is.
+    _ModelAdmin = admin.ModelAdmin[AuditEvent]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
+"""All that events can be filtered by."""
+
+AFTER = "after"
+"""The parameter of a page that goes on after an event."""
+
+
+class AuditChangeList(ChangeList):
+    """Pages of events, the newest first, found by key; nothing is counted."""
+
+    older_url = ""
+    newest_url = ""
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Leaves out where the page is, which is no filter."""
+        remaining: dict[str, Any] = super().get_filters_params(params)
+        remaining.pop(AFTER, None)
+        return remaining
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Begins at the newest again, unless a link says where."""
+        return super().get_query_string({AFTER: None, **(new_params or {})}, remove)
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        """Filters by what is offered and nothing else: Django would take any column.
+
+        Raises:
+            IncorrectLookupParameters: It is another filter, or its value has NUL in it.
+        """
+        parameters = self.get_filters_params()
+        if not parameters.keys() <= PARAMETERS:
+            raise IncorrectLookupParameters
+        refuse_nul(parameters)
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        """Keeps to the order of the keys."""
+        return ["-id"]
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Reads one page, and whether there is another."""
+        events, after = self.queryset, request.GET.get(AFTER)
+        if after:
+            events = events.filter(pk__lt=_key(after))
+        found = list(events[: self.list_per_page + 1])
+        rows: Any = found[: self.list_per_page]
+        self.result_list = rows
+        # Nobody counted. What is said to be all there is keeps Django from offering the rest.
+        self.result_count = self.full_result_count = len(rows)
+        self.show_full_result_count = False
+        self.show_admin_actions = False
+        self.can_show_all = self.multi_page = False
+        self.paginator = self.model_admin.get_paginator(request, rows, self.list_per_page)
+        self.newest_url = self.get_query_string() if after else ""
+        if len(found) > len(rows):
+            self.older_url = self.get_query_string({AFTER: rows[-1].pk.hex})
+        # The form of the search begins at the newest, too.
+        self.params.pop(AFTER, None)
+
+
+class TimeFilter(admin.SimpleListFilter):
+    """Events of the last days."""
+
+    title = gettext_lazy("when")
+    parameter_name = "when"
+    days: ClassVar[dict[str, int]] = {"1d": 1, "7d": 7, "30d": 30, "365d": 365}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
+        """Offers some spans of time."""
+        return [
+            ("1d", _("Past 24 hours")),
+            ("7d", _("Past 7 days")),
+            ("30d", _("Past 30 days")),
+            ("365d", _("Past 365 days")),
+            ("older", _("Older")),
+        ]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Keeps these."""
+        value = str(self.value())
+        if value == "older":
+            return queryset.filter(pk__lt=_least_key(timezone.now() - timedelta(days=365)))
+        if days := self.days.get(value):
+            return queryset.filter(pk__gte=_least_key(timezone.now() - timedelta(days=days)))
+        return queryset
+
+
+class _ChosenFilter(admin.SimpleListFilter):
+    """Events of one thing that a link names; others are too many to be offered."""
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
+        """Offers only what was chosen."""
+        chosen = self.used_parameters.get(str(self.parameter_name))
+        return [] if chosen is None else [(chosen, chosen)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Keeps these."""
+        value = self.value()
+        if value is None:
+            return queryset
+        return queryset.filter(**{str(self.parameter_name): self.read(value)})
+
+    def read(self, value: str) -> Any:
+        """Reads the value."""
+        return value
+
+
+class SessionFilter(_ChosenFilter):
+    """Events of one session."""
+
+    title = gettext_lazy("this session")
+    parameter_name = "session"
+
+    def read(self, value: str) -> UUID:
+        """Reads the primary key."""
+        return _key(value)
+
+
+class ActorFilter(_ChosenFilter):
+    """Events of one user."""
+
+    title = gettext_lazy("this actor's key")
+    parameter_name = "actor_id"
+
+
+class AuditEventAdmin(_ModelAdmin):
+    """Audit events, the newest first."""
+
+    list_display = ("created_at", "action", "by", "of_session", "reason", "in_short")
+    list_filter = ("action", TimeFilter, SessionFilter, ActorFilter)
+    list_per_page = 100
+    # What is searched is told by :meth:`get_search_results`; this only brings the box.
+    search_fields = ("actor",)
+    # Not Django's own help text: it names the box only by that, which is no label to see.
+    search_hint = gettext_lazy("Name or key of an actor, or key of a session or message")
+    sortable_by = ()
+    ordering = ("-id",)
+    actions = None
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    fields = (
+        "id",
+        "created_at",
+        "action",
+        "actor",
+        "actor_id",
+        "of_session",
+        "target",
+        "reason",
+        "in_short",
+        "as_recorded",
+    )
+    readonly_fields = fields
+
+    class Media:
+        css = {"all": ("agent_sessions/list.css",)}
+
+    def has_view_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
+        """Takes ``view_auditevent``; Django's permission to change, which nobody can, is none."""
+        return may(request, Allowed.VIEW_AUDIT)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody adds: what is done does."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
+        """Nobody changes."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
+        """Nobody deletes: old events are purged by a command."""
+        return False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[AuditChangeList]:
+        """Gives the list that pages by key."""
+        return AuditChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEvent]:
+        """Reads where events are written, and tells of each whether its session still exists."""
+        events = super().get_queryset(request).using(bridge.database())
+        sessions = Session.objects.filter(pk=OuterRef("session"))
+        return events.annotate(session_exists=Exists(sessions))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Finds events by who did it, or to what."""
+        term = search_term.strip()
+        if "\x00" in term:
+            return queryset.none(), False
+        if not term:
+            return queryset, False
+        condition = Q(actor=term) | Q(actor_id=term)
+        try:
+            key = UUID(term)
+        except ValueError:
+            return queryset.filter(condition), False
+        return queryset.filter(condition | Q(session=key) | Q(target=key)), False
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Shows an event."""
+        require(request, Allowed.VIEW_AUDIT)
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Shows Django's page about changes, which there are none of."""
+        require(request, Allowed.VIEW_AUDIT)
+        return super().history_view(request, object_id, extra_context)
+
+    @admin.display(description=gettext_lazy("actor"))
+    def by(self, event: AuditEvent) -> SafeString | str:
+        """Who did it, with a link to all that this user did."""
+        if not event.actor_id:
+            return event.actor or "–"
+        url = self._events(actor_id=event.actor_id)
+        return format_html('<a href="{}">{}</a>', url, event.actor or event.actor_id)
+
+    @admin.display(description=gettext_lazy("session"))
+    def of_session(self, event: AuditEvent) -> SafeString | str:
+        """The session, with links to it, if it has a page still, and to all events of it."""
+        if event.session is None:
+            return "–"
+        events = self._events(session=event.session)
+        if not event.session_exists:  # type: ignore[attr-defined]
+            return format_html(
+                '{} ({}) <div><a href="{}">{}</a></div>',
+                event.session,
+                _("gone"),
+                events,
+                _("its events"),
+            )
+        if not self.admin_site.is_registered(Session):
+            return format_html('{} <a href="{}">{}</a>', event.session, events, _("its events"))
+        url = self._url("session_change", event.session)
+        return format_html(
+            '<a href="{}">{}</a> <a href="{}">{}</a>', url, event.session, events, _("its events")
+        )
+
+    @admin.display(description=gettext_lazy("details"))
+    def in_short(self, event: AuditEvent) -> str:
+        """The figures, without the keys of messages, which the event's own page shows."""
+        return in_words(event.details, within=event.session is not None) or "–"
+
+    @admin.display(description=gettext_lazy("details as recorded"))
+    def as_recorded(self, event: AuditEvent) -> str:
+        """All of the details, for programs and for who looks for a message by its key."""
+        return json.dumps(event.details, ensure_ascii=False)
+
+    def _events(self, **parameters: Any) -> str:
+        return f"{self._url('auditevent_changelist')}?{urlencode(parameters)}"
+
+    def _url(self, name: str, *args: Any) -> str:
+        return reverse(f"{self.admin_site.name}:{self.opts.app_label}_{name}", args=args)
+
+
+def _key(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise IncorrectLookupParameters from error
+
+
+def _least_key(moment: datetime) -> UUID:
+    """Makes the least UUIDv7 of a moment (RFC 9562): its milliseconds, then zeros."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)

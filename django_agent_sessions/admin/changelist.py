@@ -1,0 +1,264 @@
+"""The list of sessions, made for a million rows: pages are found by key, and nothing is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db import connections
+from django.db.models import Count, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_agent_sessions import audit, conf
+from django_agent_sessions.models import AuditEvent, Session, SessionAgent
+from django_agent_sessions.search import SearchResult, find_sessions
+
+from .filters import refuse_nul
+from .permissions import Allowed, may
+
+AFTER = "after"
+"""The parameter of a page that begins right after a position."""
+
+BEFORE = "before"
+"""The parameter of a page that ends right before a position."""
+
+AGENTS = 3
+"""How many agents of a session are named."""
+
+WORTH_ESTIMATING = 1000
+"""Fewer sessions are not worth saying how many there may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a session stands in the list."""
+
+    moment: datetime
+    key: UUID
+
+    @classmethod
+    def of(cls, session: Session) -> Position:
+        """Tells where a session stands."""
+        return cls(session.last_activity_at, session.pk)
+
+    @classmethod
+    def read(cls, text: str) -> Position:
+        """Reads what ``str()`` made.
+
+        Raises:
+            ValueError: It did not.
+        """
+        moment, key = text.split("~")
+        position = cls(datetime.fromisoformat(moment), UUID(key))
+        if timezone.is_aware(position.moment) != timezone.is_aware(timezone.now()):
+            raise ValueError(text)
+        if not _is_in_any_calendar(position.moment):
+            raise ValueError(text)
+        return position
+
+    def __str__(self) -> str:
+        return f"{self.moment.isoformat()}~{self.key.hex}"
+
+
+def _is_in_any_calendar(moment: datetime) -> bool:
+    """Tells whether a moment has a date in every time zone, whichever a database is asked in."""
+    try:
+        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
+    except OverflowError:
+        return False
+    return MINYEAR < year < MAXYEAR
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the columns of one row show beside the session itself.
+
+    Attributes:
+        readable: Whether the viewer may read content; a title is.
+        agents: Ids of the first agents.
+        more_agents: How many others there are.
+        frameworks: The message formats of all agents.
+        owner_url: The list of the same owner's sessions.
+    """
+
+    readable: bool
+    agents: tuple[str, ...] = ()
+    more_agents: int = 0
+    frameworks: tuple[str, ...] = ()
+    owner_url: str = ""
+
+
+class SessionChangeList(ChangeList):
+    """Pages of sessions, in one order, found by the key of a row at their edge."""
+
+    own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
+
+    found: SearchResult | None = None
+    """What was searched for, if anything was."""
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        """Leaves out where the page is, which is no filter."""
+        remaining: dict[str, Any] = super().get_filters_params(params)
+        return {k: v for k, v in remaining.items() if k not in self.own_parameters}
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Begins at the first page again, unless a link says which."""
+        positions = dict.fromkeys(self.own_parameters)
+        return super().get_query_string({**positions, **(new_params or {})}, remove)
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        """Keeps to the one order that an index has."""
+        return ["-last_activity_at", "-id"]
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
+        """Filters and searches; which page it is makes no difference here."""
+        refuse_nul(self.get_filters_params())
+        query, self.query = self.query, ""
+        try:
+            sessions: Any = super().get_queryset(request, exclude_parameters)
+        finally:
+            self.query = query
+        if not query.strip():
+            return sessions
+        if self.found is None:
+            self.found = self._search(request, sessions)
+        return sessions.filter(pk__in=self.found.sessions)
+
+    def url_for_result(self, result: Any) -> str:
+        """Links to the newest message that a search found, where it found one."""
+        url = super().url_for_result(result)
+        message = self.found.messages.get(result.pk) if self.found else None
+        return f"{url}?at={message}#m-{message}" if message else url
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Reads the page: its sessions with their owners, and the sessions' agents."""
+        position, backwards = self._position(request)
+        rows, more = self._rows(position, backwards)
+        self._describe(rows, readable=may(request, Allowed.READ))
+        earlier, later = (more, True) if backwards else (position is not None, more)
+        self.result_list = rows
+        # Nobody counted. What is said to be all there is keeps Django from offering the rest.
+        self.result_count = self.full_result_count = len(rows)
+        self.show_full_result_count = False
+        self.show_admin_actions = True
+        self.can_show_all = self.multi_page = False
+        self.paginator = Paginator(rows, self.list_per_page)
+        self.newest_url = self.get_query_string() if position else ""
+        self.newer_url = self._url(BEFORE, rows[:1]) if earlier else ""
+        self.older_url = self._url(AFTER, rows[-1:]) if later else ""
+        # The form of the search and Django's own links begin at the first page.
+        for parameter in self.own_parameters:
+            self.params.pop(parameter, None)
+            self.filter_params.pop(parameter, None)
+        self.candidates = conf.get_settings().SEARCH_CANDIDATES
+        self.help_text = self._help(request)
+        narrowed = bool(self.query or self.has_active_filters)
+        self.estimate = None if narrowed or not self.older_url else self._estimate()
+
+    def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
+        content = may(request, Allowed.READ)
+        found = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
+        if content:
+            audit.record(
+                AuditEvent.Action.SEARCHED,
+                actor=request.user,
+                details={"found": len(found.sessions)},
+                using=sessions.db,
+            )
+        return found
+
+    def _help(self, request: HttpRequest) -> str:
+        if may(request, Allowed.READ):
+            return _(
+                "Exact id, beginning of the owner’s name, or words of title and messages. "
+                "Arguments of tools, JSON and reasoning are not searched."
+            )
+        return _("Exact id, or beginning of the owner’s name")
+
+    def _position(self, request: HttpRequest) -> tuple[Position | None, bool]:
+        for parameter in self.own_parameters:
+            if text := request.GET.get(parameter):
+                try:
+                    return Position.read(text), parameter == BEFORE
+                except ValueError as error:
+                    raise IncorrectLookupParameters(error) from error
+        return None, False
+
+    def _rows(self, position: Position | None, backwards: bool) -> tuple[list[Session], bool]:
+        """Reads the sessions of a page, and tells whether more lie in that direction."""
+        sessions: Any = self.queryset.defer("metadata", "origin")
+        if position is not None:
+            beyond = sessions.more_recent_than if backwards else sessions.less_recent_than
+            sessions = beyond(position.moment, position.key)
+        if backwards:
+            sessions = sessions.order_by("last_activity_at", "id")
+        found = [*sessions[: self.list_per_page + 1]]
+        rows = found[: self.list_per_page]
+        return (rows[::-1] if backwards else rows), len(found) > self.list_per_page
+
+    def _describe(self, rows: list[Session], *, readable: bool) -> None:
+        """Adds to each session what its row shows beside it."""
+        agents = _agents(rows, self.queryset.db)
+        for session in rows:
+            named, total, frameworks = agents.get(session.pk, ((), 0, ()))
+            session.listed = Listed(  # type: ignore[attr-defined]
+                readable=readable,
+                agents=named,
+                more_agents=total - len(named),
+                frameworks=frameworks,
+                owner_url=self.get_query_string({"owner": session.owner_id}),
+            )
+
+    def _url(self, parameter: str, rows: list[Session]) -> str:
+        return self.get_query_string({parameter: str(Position.of(rows[0]))}) if rows else ""
+
+    def _estimate(self) -> int | None:
+        """Asks PostgreSQL for what its last ANALYZE made of the table, which costs nothing."""
+        connection = connections[self.queryset.db]
+        if connection.vendor != "postgresql":
+            return None
+        with connection.cursor() as cursor:
+            table = connection.ops.quote_name(self.opts.db_table)
+            cursor.execute(
+                "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%s)", [table]
+            )
+            row = cursor.fetchone()
+        return row[0] if row and row[0] >= WORTH_ESTIMATING else None
+
+
+def _agents(
+    rows: Iterable[Session], using: str
+) -> dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]]:
+    """Reads, in one statement and bounded, the first agents and the message formats of sessions."""
+    found = (
+        SessionAgent.objects.using(using)
+        .filter(session__in=[session.pk for session in rows])
+        .annotate(
+            place=Window(RowNumber(), partition_by="session_id", order_by="id"),
+            place_in_format=Window(
+                RowNumber(), partition_by=["session_id", "dialect"], order_by="id"
+            ),
+            total=Window(Count("id"), partition_by="session_id"),
+        )
+        .filter(Q(place__lte=AGENTS) | Q(place_in_format=1))
+        .order_by("session_id", "place")
+        .values_list("session_id", "agent_id", "dialect", "place", "total")
+    )
+    agents: dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]] = {}
+    for session, agent, dialect, place, total in found:
+        named, _total, formats = agents.get(session, ((), 0, ()))
+        if place <= AGENTS:
+            named = (*named, agent)
+        if dialect not in formats:
+            formats = (*formats, dialect)
+        agents[session] = (named, total, formats)
+    return agents

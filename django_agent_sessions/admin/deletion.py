@@ -1,0 +1,108 @@
+"""Deletion in the admin: recorded with who did it, and refused for what is under legal hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.views.decorators.debug import sensitive_post_parameters
+
+from django_agent_sessions import audit
+from django_agent_sessions.exceptions import LegalHoldError
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.transcripts import displayable
+
+from .permissions import Allowed, require
+
+if TYPE_CHECKING:
+    # Only the type checker knows whose admin it is.
+    _ModelAdmin = admin.ModelAdmin[Session]
+else:
+    _ModelAdmin = admin.ModelAdmin
+
+
+class Deletion(_ModelAdmin):
+    """How the admin of sessions deletes. Nothing of it goes into Django's own log."""
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[Any], dict[Any, int], set[Any], list[Any]]:
+        """Tells what a deletion takes with it, by the sessions' figures.
+
+        Django would read every message with its payload, to name each of them on the page.
+        """
+        sessions: Sequence[Session] = list(objs)
+        held = [self._named(session) for session in sessions if session.legal_hold]
+        counts = {
+            Session._meta.verbose_name_plural: len(sessions),
+            SessionMessage._meta.verbose_name_plural: sum(s.message_count for s in sessions),
+        }
+        lacking = {
+            Session._meta.verbose_name
+            for session in sessions
+            if not self.has_delete_permission(request, session)
+        }
+        return [self._named(session) for session in sessions], counts, lacking, held
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Deletes a session, once that is confirmed."""
+        require(request, Allowed.VIEW, Allowed.DELETE)
+        try:
+            return super().delete_view(request, object_id, extra_context)
+        except LegalHoldError:
+            return self._held_meanwhile(request)
+
+    def delete_model(self, request: HttpRequest, obj: Session) -> None:
+        """Deletes a session in the name of the user."""
+        with audit.acting(request.user):
+            # From where it was read: a router may send the deletion elsewhere.
+            obj.delete(using=obj._state.db)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
+        """Deletes sessions in the name of the user."""
+        # A transaction of its own, so that one that is open around it outlives a refusal.
+        with transaction.atomic(queryset.db), audit.acting(request.user):
+            super().delete_queryset(request, queryset)
+
+    # An action's reason is in no report of an error.
+    @method_decorator(sensitive_post_parameters("reason"))
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Shows the list, or runs an action."""
+        try:
+            return super().changelist_view(request, extra_context)
+        except LegalHoldError:
+            return self._held_meanwhile(request)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Writes nothing: the audit trail has what there is to know."""
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Writes nothing."""
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        """Writes nothing."""
+
+    def _named(self, session: Session) -> SafeString:
+        site, opts = self.admin_site.name, self.opts
+        url = reverse(f"{site}:{opts.app_label}_{opts.model_name}_change", args=[quote(session.pk)])
+        return format_html('<a href="{}">{}</a>', url, displayable(str(session)))
+
+    def _held_meanwhile(self, request: HttpRequest) -> HttpResponse:
+        """Says that somebody put a session under hold between the question and the answer."""
+        text = _("Nothing was deleted: a session is under legal hold.")
+        self.message_user(request, text, messages.ERROR)
+        return HttpResponseRedirect(request.get_full_path())

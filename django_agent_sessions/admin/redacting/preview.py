@@ -1,0 +1,233 @@
+"""What a redaction would do, for people: every place with what stands there before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models.functions import Substr
+from django.db.models.lookups import LessThanOrEqual
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_agent_sessions.admin.transcript.viewers import Viewer
+from django_agent_sessions.masking import mask
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.redaction import Hit, Place, Redaction
+from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.transcripts.blocks import part_at
+from django_agent_sessions.windows import OctetLength, content
+
+SHOWN = 200
+"""Places that a page shows; all of them are redacted."""
+
+_LONGEST = 300
+_SMALL = 256 * 1024
+_AROUND = 40
+"""Characters that a redaction gives on each side of what it found."""
+
+_ORIGINAL = "original"
+_COLUMNS = {
+    "title": gettext_lazy("Title"),
+    "metadata": gettext_lazy("Metadata"),
+    "origin": gettext_lazy("Origin"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One place, before and after."""
+
+    where: str
+    """Column and path, without content."""
+
+    kind: str
+    left: str = ""
+    found: str = ""
+    mask: str = ""
+    right: str = ""
+
+    sealed: bool = False
+    """Whether it is in a kept original, which this page must not show."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The places in one message, agent, orchestrator, or column of the session."""
+
+    kind: str
+    name: str
+    role: str = ""
+    position: str = ""
+    message: UUID | None = None
+    excerpts: list[Excerpt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A redaction that was not made yet."""
+
+    total: int
+    shown: int
+    groups: list[Group]
+    messages: int
+    agents: int
+    orchestrators: int
+    columns: list[str]
+    """Title, metadata: what of the session itself."""
+
+    kept: list[str]
+    states: int
+    seal: str
+    """What the confirmation must find again."""
+
+    @property
+    def more(self) -> int:
+        """Places that are not shown."""
+        return self.total - self.shown
+
+
+def preview(viewer: Viewer, result: Redaction) -> Preview:
+    """Prepares a dry run for its page.
+
+    Args:
+        viewer: Who redacts in which session.
+        result: What was found.
+
+    Returns:
+        The preview. It takes one statement, however much was found.
+    """
+    shown = result.hits[:SHOWN]
+    rows = {hit.place.kind: set[UUID]() for hit in result.hits}
+    for hit in result.hits:
+        rows[hit.place.kind].add(hit.place.key)
+    columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
+    return Preview(
+        total=len(result.hits),
+        shown=len(shown),
+        groups=_groups(viewer, shown),
+        messages=result.messages,
+        agents=len(rows.get("agent", ())),
+        orchestrators=len(rows.get("orchestrator", ())),
+        columns=[str(label) for name, label in _COLUMNS.items() if name in columns],
+        kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
+              for place in result.kept],
+        states=result.states,
+        seal=seal(result),
+    )  # fmt: skip
+
+
+def seal(result: Redaction) -> str:
+    """Sums up what was found, without saying it, so that a confirmation can be compared with it.
+
+    Args:
+        result: What was found.
+
+    Returns:
+        The same for the same places; an agent that goes on elsewhere makes no difference.
+    """
+    found = sorted(
+        (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind) for hit in result.hits
+    )
+    return salted_hmac("agent_sessions.redact", json.dumps(found), algorithm="sha256").hexdigest()
+
+
+def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
+    messages = _messages(viewer, {h.place.key for h in hits if h.place.kind == "message"})
+    for hit in hits:
+        # At most one: only somebody's pointing finger takes a block as a whole.
+        if hit.place.path and not hit.before and hit.place.key in messages:
+            messages[hit.place.key]["part"] = _part(viewer, hit.place)
+    groups: dict[tuple[Any, ...], Group] = {}
+    for hit in hits:
+        place = hit.place
+        key = (place.kind, place.key, place.column if place.kind == "session" else "")
+        row = messages.get(place.key, {})
+        group = groups.setdefault(key, _group(place, row))
+        group.excerpts.append(_excerpt(hit, row))
+    return list(groups.values())
+
+
+def _messages(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
+    rows = SessionMessage.objects.using(viewer.using).filter(
+        pk__in=list(keys), session=viewer.session
+    )
+    # Of a message that goes as a whole: how it begins.
+    head = Substr("text", 1, _LONGEST + 1)
+    found = rows.annotate(head=head).values("id", "role", "message_id", "agent__agent_id", "head")
+    return {row["id"]: {**row} for row in found}
+
+
+def _part(viewer: Viewer, place: Place) -> str:
+    """Reads what a block says, unless its message is too large to be read for an excerpt."""
+    rows = SessionMessage.objects.using(viewer.using).filter(
+        LessThanOrEqual(OctetLength("message"), _SMALL), pk=place.key, session=viewer.session
+    )
+    row = rows.annotate(payload=content()).values_list("agent__dialect", "payload").first()
+    part = part_at(*row, place.path) if row else None
+    if part is None:
+        return ""
+    if part.text or part.data is None:
+        return part.text or part.name or part.media_type
+    return json.dumps(part.data, ensure_ascii=False, default=lambda value: "…")
+
+
+def _group(place: Place, row: dict[str, Any]) -> Group:
+    if place.kind == "message":
+        return Group(
+            "message",
+            row.get("agent__agent_id", ""),
+            role=row.get("role", ""),
+            position=place.name,
+            message=place.key,
+        )
+    if place.kind == "session":
+        return Group("session", str(_COLUMNS.get(place.column, place.column)))
+    return Group(place.kind, place.name)
+
+
+def _excerpt(hit: Hit, row: dict[str, Any]) -> Excerpt:
+    # Without the row's name, which the group tells.
+    where = str(replace(hit.place, name="")).partition(", ")[2]
+    if hit.place.column == _ORIGINAL:
+        return Excerpt(where, hit.kind, sealed=True)
+    if not hit.before:
+        # A whole message or block: its mask stands for all of it.
+        found = _cut(row.get("part" if hit.place.path else "head", ""))
+        return Excerpt(where, hit.kind, found=found or _("all of it"), mask=hit.after)
+    left, found, right = _sides(hit)
+    return Excerpt(
+        where,
+        hit.kind,
+        left=("…" if len(left) >= _AROUND else "") + displayable(left),
+        found=_cut(found),
+        mask=mask(hit.kind),
+        right=displayable(right) + ("…" if len(right) >= _AROUND else ""),
+    )
+
+
+def _sides(hit: Hit) -> tuple[str, str, str]:
+    """Takes an excerpt apart: what stands before, what is masked, what stands behind.
+
+    A model may have written something that looks like a mask, so that the right one is the one
+    whose sides are those of the original.
+    """
+    masked, at = mask(hit.kind), -1
+    while (at := hit.after.find(masked, at + 1)) >= 0:
+        left, right = hit.after[:at], hit.after[at + len(masked) :]
+        if (
+            hit.before.startswith(left)
+            and hit.before.endswith(right)
+            and len(left) + len(right) < len(hit.before)
+        ):
+            return left, hit.before[len(left) : len(hit.before) - len(right)], right
+    return "", hit.before, ""
+
+
+def _cut(text: str) -> str:
+    text = displayable(text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

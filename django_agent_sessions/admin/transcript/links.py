@@ -1,0 +1,68 @@
+"""Addresses that a conversation names: what may be a link, and what is only shown."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils.translation import gettext as _
+
+from django_agent_sessions.transcripts import displayable
+
+
+def remote(url: str) -> tuple[str, str]:
+    """Reads the address of something that is elsewhere.
+
+    Args:
+        url: A URL of any scheme, or anything.
+
+    Returns:
+        What a link may lead to (empty unless it is http or https), and the host to show.
+    """
+    url = displayable(url)[:2000]
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "", url[:200]
+    if parts.scheme in ("http", "https") and parts.hostname:
+        return url, parts.hostname
+    return "", f"{parts.scheme}://{parts.netloc}"[:200] if parts.scheme else url[:200]
+
+
+def citations(data: Any) -> list[tuple[str, str]]:
+    """Reads the sources that a text names.
+
+    Args:
+        data: What the reader of the dialect found beside the text.
+
+    Returns:
+        Pairs of a title and a URL that may be linked (or empty).
+    """
+    found = []
+    for source in data if isinstance(data, list | tuple) else ():
+        if not isinstance(source, dict):
+            continue
+        web = (
+            (source.get("location") or {}).get("web")
+            if isinstance(source.get("location"), dict)
+            else None
+        )
+        url = next(
+            (
+                u
+                for u in (source.get("url"), web.get("url") if isinstance(web, dict) else None)
+                if isinstance(u, str)
+            ),
+            "",
+        )
+        link, host = remote(url) if url else ("", "")
+        title = next(
+            (
+                source[key]
+                for key in ("title", "filename", "source")
+                if isinstance(source.get(key), str) and source[key]
+            ),
+            host or _("source"),
+        )
+        found.append((displayable(title)[:200], link))
+    return found

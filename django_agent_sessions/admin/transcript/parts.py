@@ -1,0 +1,272 @@
+"""Single things of a transcript, on demand: raw JSON, media, long texts, states and originals.
+
+What a user or a model made is never given a type that a browser would run: nothing but pixels is
+shown in the page, text is plain text, all else is a download.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model, QuerySet, TextField
+from django.db.models.functions import Cast, Substr
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_agent_sessions import audit, blobs, payloads, serving
+from django_agent_sessions.admin.permissions import Allowed, require
+from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
+from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.models import (
+    AuditEvent,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.redaction.originals import original_kept_until
+from django_agent_sessions.references import BlobRef
+from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.transcripts.blocks import Path, binary, part_at
+from django_agent_sessions.windows import ONE_PAYLOAD, OctetLength, Row, content_text
+
+from . import heads
+from .pieces import Piece, Voice
+from .trees import tree
+from .turns import Reading
+from .viewers import Viewer, view
+
+PRETTY = 4 * 1024 * 1024
+"""Bytes of the largest payload that is shown indented."""
+
+HEAD = 200_000
+"""Characters shown of a larger one."""
+
+REASON = 3
+"""Characters of the shortest reason to look at an original."""
+
+
+def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+    """Gives a message's payload as JSON: to look at, or with ``download`` as a file."""
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    rows = _rows(viewer, message).annotate(stored=content_text())
+    if request.GET.get("download"):
+        text = payloads.without_hashes(_one(rows.values_list("stored", flat=True)))
+        viewer.record(message, page="download")
+        return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
+    size = _one(rows.annotate(size=OctetLength(content_text())).values_list("size", flat=True))
+    viewer.record(message, page="raw")
+    return _stored(rows, size)
+
+
+def media(
+    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
+) -> HttpResponseBase:
+    """Gives an image, document, recording or video that stands at ``path`` in a message."""
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    payload, dialect = _payload(viewer, message)
+    found = binary(dialect, payload, _path(request))
+    if found is None:
+        raise Http404
+    viewer.record(message, page="media")
+    content, claimed = found
+    try:
+        source = (
+            blobs.find_blob(viewer.using, viewer.session.pk, content)
+            if isinstance(content, BlobRef)
+            else content
+        )
+        return serving.media(
+            request, source, claimed, str(message), download=bool(request.GET.get("download"))
+        )
+    except serving.UnsatisfiableRangeError as error:
+        return HttpResponse(status=416, headers={"Content-Range": error.content_range})
+    except BlobNotFoundError:
+        return _plain(_("The file is missing from its storage, or damaged there."), 404)
+    except BlobError:
+        answer = _plain(_("The storage of the file does not answer. Try again in a minute."), 503)
+        answer["Retry-After"] = "60"
+        return answer
+
+
+def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+    """Gives the whole of a long text that stands at ``path`` in a message."""
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    payload, dialect = _payload(viewer, message)
+    if isinstance(payload, CorruptPayload):
+        words: str | None = payloads.without_hashes(payload.text)
+    else:
+        part = part_at(dialect, payload, _path(request))
+        words = None if part is None else part.text
+    if words is None:
+        raise Http404
+    viewer.record(message, page="text")
+    return _plain(words)
+
+
+def state(
+    model_admin: Any, request: HttpRequest, object_id: UUID, kind: str, row: UUID
+) -> HttpResponse:
+    """Gives something that is kept beside the messages: to look at, or with ``download``."""
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    column, rows = _states(viewer, kind, row)
+    rows = rows.annotate(stored=Cast(column, TextField()))
+    size = _one(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
+    viewer.record(row, page="state", column=column)
+    if request.GET.get("download"):
+        text = _one(rows.values_list("stored", flat=True))
+        return serving.attachment(text.encode(), "application/json", f"{column}-{row}.json")
+    if request.GET.get("fragment"):
+        small = size <= PRETTY
+        drawn = tree(read(_one(rows.values_list("stored", flat=True)))) if small else ""
+        context = {"tree": drawn, "size": size}
+        return TemplateResponse(request, "agent_sessions/admin/_state_tree.html", context)
+    return _stored(rows, size)
+
+
+def _states(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]]:
+    if kind == "metadata":
+        return "metadata", Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
+    model: type[Model] = SessionMultiAgent if kind == "orchestrator" else SessionAgent
+    column = "state" if kind == "orchestrator" else kind
+    if kind != "orchestrator" and kind not in heads.STATES:
+        raise Http404
+    try:
+        model._meta.get_field(column)
+    except FieldDoesNotExist:
+        raise Http404 from None
+    rows = model._default_manager.using(viewer.using)
+    return column, rows.filter(pk=row, session=viewer.session)
+
+
+# --- originals -------------------------------------------------------------------------------
+
+
+def original(
+    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
+) -> HttpResponse:
+    """Asks why, and only then shows the original of a redacted message.
+
+    A GET never shows it. That it was seen, and why, is recorded before it is read.
+    """
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    require(request, Allowed.VIEW_ORIGINAL)
+    kept = _kept(viewer, message)
+    reason = request.POST.get("reason", "").strip()
+    context: dict[str, Any] = {
+        **model_admin.admin_site.each_context(request),
+        "title": _("Original of a redacted message"),
+        "opts": model_admin.opts,
+        "viewer": viewer,
+        "session": viewer.session,
+        "message": message,
+        "until": kept,
+    }
+    if request.method == "POST" and len(reason) < REASON:
+        context["error"] = _("Say in a few words why you need to see the original.")
+    elif request.method == "POST":
+        audit.record(
+            AuditEvent.Action.ORIGINAL_VIEWED,
+            session=viewer.session.pk,
+            target=message,
+            actor=request.user,
+            reason=reason,
+            using=viewer.using,
+        )
+        context |= {"shown": True, "pieces": _original_pieces(viewer, message)}
+    return TemplateResponse(request, "agent_sessions/admin/transcript_original.html", context)
+
+
+def _kept(viewer: Viewer, message: UUID) -> Any:
+    """Tells until when the original is kept.
+
+    Raises:
+        Http404: None is, or not any longer.
+    """
+    until = original_kept_until(viewer.session.pk, message, using=viewer.using)
+    if until is None:
+        raise Http404
+    return until
+
+
+def _original_pieces(viewer: Viewer, message: UUID) -> list[Piece]:
+    rows = _rows(viewer, message)
+    size, agent, dialect = _one(
+        rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
+    )
+    if size > ONE_PAYLOAD:
+        head = _one(rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True))
+        head = displayable(payloads.without_hashes(head))
+        return [Piece("output", message, html=head, cut=size)]
+    payload = _one(rows.values_list("message", flat=True))
+    now = timezone.now()
+    row = Row(
+        message, agent, 0, 0, "", None, None, None, None, None, now, now, None, 0, size, False
+    )
+    return Reading({agent: Voice(agent, "", dialect, 0)}).payload(row, payload)
+
+
+# --- rows and answers ------------------------------------------------------------------------
+
+
+def _rows(viewer: Viewer, message: UUID) -> QuerySet[SessionMessage]:
+    # The session's condition keeps another session's message from being read under this URL.
+    return SessionMessage.objects.using(viewer.using).filter(pk=message, session=viewer.session)
+
+
+def _one(values: QuerySet[Any, Any]) -> Any:
+    try:
+        return values.get()
+    except values.model.DoesNotExist:
+        raise Http404 from None
+
+
+def _stored(rows: QuerySet[Any], size: int) -> HttpResponse:
+    """Shows what is ``stored``: all of it indented, or how it begins, without reading the rest."""
+    if size <= PRETTY:
+        text = payloads.without_hashes(_one(rows.values_list("stored", flat=True)))
+        return _plain(_indented(text))
+    head = payloads.without_hashes(_one(rows.values_list(Substr("stored", 1, HEAD), flat=True)))
+    note = _("The first %(count)s characters of %(size)s bytes. Download it to see the rest.")
+    return _plain(f"{note % {'count': HEAD, 'size': size}}\n\n{head}")
+
+
+def _payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
+    rows = _rows(viewer, message).annotate(stored=content_text())
+    stored, dialect = _one(rows.values_list("stored", "agent__dialect"))
+    return read(stored), dialect
+
+
+def _path(request: HttpRequest) -> Path:
+    try:
+        given = json.loads(request.GET.get("path", "[]"))
+    except (ValueError, RecursionError):
+        raise Http404 from None
+    if not isinstance(given, list) or not all(type(key) in (str, int) for key in given):
+        raise Http404
+    return tuple(given)
+
+
+def _indented(stored: str) -> str:
+    """Indents JSON as it is stored, with the marks for bytes; what is none stays as it is."""
+    try:
+        return json.dumps(json.loads(stored), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return stored
+
+
+def _plain(words: str, status: int = 200) -> HttpResponse:
+    return serving.sealed(
+        HttpResponse(displayable(words), content_type="text/plain; charset=utf-8", status=status)
+    )

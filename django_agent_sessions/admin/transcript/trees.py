@@ -1,0 +1,112 @@
+"""JSON as a tree that folds, in HTML, bounded in depth, length and the number of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.references import BlobRef
+from django_agent_sessions.transcripts import displayable
+
+from .wording import chipped
+
+NODES = 1500
+"""Values that a tree shows."""
+
+DEPTH = 40
+"""Levels that a tree shows."""
+
+TEXT = 2000
+"""Characters that a tree shows of one text."""
+
+_OPEN = 2
+_SHORT = 80
+
+
+def tree(value: Any, *, note: str | None = None, opened: int = _OPEN) -> SafeString:
+    """Draws a value.
+
+    Args:
+        value: Exact JSON: bytes may be in it, and references to binaries.
+        note: For what was redacted, by whom and why: masks become chips that tell it.
+        opened: How many levels are unfolded.
+
+    Returns:
+        HTML in which everything of the value is escaped.
+    """
+    return _Tree(opened, note).draw(value, 0)
+
+
+class _Tree:
+    """The drawing of one tree; it counts its nodes."""
+
+    def __init__(self, opened: int, note: str | None) -> None:
+        self._note = note
+        self._left = NODES
+        self._opened = opened
+
+    def draw(self, value: Any, depth: int) -> SafeString:
+        """Draws a value and what is in it."""
+        self._left -= 1
+        if isinstance(value, dict) and value:
+            return self._branch(value.items(), len(value), "{}", depth)
+        if isinstance(value, list | tuple) and value:
+            return self._branch(enumerate(value), len(value), "[]", depth)
+        return _leaf(value, self._note)
+
+    def _branch(self, items: Any, count: int, kind: str, depth: int) -> SafeString:
+        if depth >= DEPTH:
+            return format_html('<span class="as-json-cut">{}</span>', _("… nested deeper"))
+        label = ngettext("%(count)s entry", "%(count)s entries", count) % {"count": count}
+        children = format_html_join("", "<li>{}</li>", self._children(items, count, depth))
+        return format_html(
+            '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
+            "{}</summary><ul>{}</ul></details>",
+            SafeString(" open") if depth < self._opened and count <= 40 else "",
+            kind,
+            label,
+            children,
+        )
+
+    def _children(self, items: Any, count: int, depth: int) -> Iterator[tuple[SafeString]]:
+        for number, (key, value) in enumerate(items):
+            if self._left <= 0:
+                rest = _("… %(count)s more") % {"count": count - number}
+                yield (format_html('<span class="as-json-cut">{}</span>', rest),)
+                return
+            drawn = self.draw(value, depth + 1)
+            name = chipped(displayable(str(key))[:TEXT], self._note)
+            yield (format_html('<span class="as-json-key">{}</span> {}', name, drawn),)
+
+
+def _leaf(value: Any, note: str | None) -> SafeString:
+    if isinstance(value, str):
+        text = displayable(value[:TEXT])
+        if len(value) > TEXT:
+            text += _("… (%(count)s characters)") % {"count": len(value)}
+        kind = "as-json-text as-json-long" if len(text) > _SHORT or "\n" in text else "as-json-text"
+        return format_html('<span class="{}">{}</span>', kind, chipped(text, note))
+    if isinstance(value, bytes | BlobRef):
+        size = filesizeformat(value.size if isinstance(value, BlobRef) else len(value))
+        return format_html('<span class="as-json-bytes">{} {}</span>', _("binary,"), size)
+    if isinstance(value, CorruptPayload):
+        return format_html(
+            '<span class="as-corrupt">{}</span><span class="as-json-text as-json-long">{}</span>',
+            _("corrupt: not what was written"),
+            displayable(value.text[:TEXT]),
+        )
+    words = {None: "null", True: "true", False: "false"}
+    if value is None or isinstance(value, bool):
+        return format_html('<span class="as-json-word">{}</span>', words[value])
+    if isinstance(value, dict | list | tuple):
+        return format_html(
+            '<span class="as-json-word">{}</span>', "{}" if isinstance(value, dict) else "[]"
+        )
+    return format_html('<span class="as-json-number">{}</span>', str(value)[:TEXT])

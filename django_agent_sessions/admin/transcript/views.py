@@ -1,0 +1,258 @@
+"""The page of a session: the conversation read like a chat.
+
+It is made on the server; a script only spares reloading. How many messages there are makes no
+difference to it: see :mod:`django_agent_sessions.windows`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.cache import patch_cache_control
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from django_agent_sessions import audit, search, windows
+from django_agent_sessions.models import AuditEvent, SessionAgent
+from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.windows import Scope, Window
+
+from . import heads, steps, timepicture
+from . import parts as transcript_parts
+from .pieces import Turn, Voice
+from .turns import Reading
+from .viewers import Viewer, view
+
+
+def transcript_urls(model_admin: Any) -> list[URLPattern]:
+    """Gives the pages and endpoints that belong to a session's page.
+
+    Args:
+        model_admin: The admin of sessions; it puts them before its own URLs.
+
+    Returns:
+        The patterns, each behind the admin's login.
+    """
+
+    def served(route: str, function: Any, name: str) -> URLPattern:
+        # Words that somebody looks for, and reasons, shall not be in reports of errors either.
+        @sensitive_post_parameters("query", "reason")
+        def view_of_admin(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            response: HttpResponse = function(model_admin, request, **kwargs)
+            patch_cache_control(response, private=True, no_store=True)
+            return response
+
+        pattern: URLPattern = path(
+            f"<uuid:object_id>/{route}",
+            model_admin.admin_site.admin_view(view_of_admin),
+            name=f"agent_sessions_session_{name}",
+        )
+        return pattern
+
+    message = "messages/<uuid:message>"
+    return [
+        served("messages/", fragment, "messages"),
+        served("find/", find, "find"),
+        served(f"{message}/raw/", transcript_parts.raw, "raw"),
+        served(f"{message}/media/", transcript_parts.media, "media"),
+        served(f"{message}/text/", transcript_parts.text, "text"),
+        served(f"{message}/original/", transcript_parts.original, "original"),
+        served("states/<slug:kind>/<uuid:row>/", transcript_parts.state, "state"),
+    ]
+
+
+def transcript_view(
+    model_admin: Any,
+    request: HttpRequest,
+    object_id: Any,
+    extra_context: dict[str, Any] | None = None,
+) -> HttpResponse:
+    """Shows a session.
+
+    Args:
+        model_admin: The admin of sessions.
+        request: The request. ``at`` is a message to show in the middle, ``before`` and ``after``
+            one to go on from, ``from=start`` the beginning, ``all`` everything; ``agent`` shows one
+            agent only, ``plain`` leaves Markdown as it is.
+        object_id: The session's primary key.
+        extra_context: For the template.
+
+    Returns:
+        The page.
+
+    Raises:
+        Http404: There is no such session, or the user may not see it.
+    """
+    viewer = view(model_admin, request, object_id)
+    return _page(model_admin, viewer, extra_context or {})
+
+
+def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+    """Gives further messages for a page that is open: ``before`` or ``after`` one."""
+    viewer = view(model_admin, request, object_id)
+    scope = _scope(viewer)
+    window = _window(viewer, scope)
+    voices = heads.voices(viewer, heads.agents(viewer), {row.agent_id for row in window.rows})
+    turns = _turns(viewer, scope, window, voices)
+    context = {**_of_window(viewer, window), "viewer": viewer, "turns": turns}
+    return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
+
+
+@sensitive_variables()
+def find(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+    """Finds words in the conversation. It is a POST, so that they are in no URL and no log."""
+    viewer = view(model_admin, request, object_id)
+    viewer.must_read()
+    if request.method != "POST":
+        raise Http404
+    # Texts are stored without what databases cannot carry, and so is what is looked for.
+    query = displayable(request.POST.get("query", "")).strip()[:200]
+    context = {"query": query, "hits": _hits(viewer, query)}
+    return _page(model_admin, viewer, context)
+
+
+@sensitive_variables()
+def _hits(viewer: Viewer, query: str) -> list[Any]:
+    found = search.find_messages(viewer.session.pk, query, using=viewer.using)
+    if not viewer.is_owner:
+        # What stands around the words is shown, so that it is on record of which messages.
+        ends = {"first": str(found[0]), "last": str(found[-1])} if found else {}
+        audit.record(
+            AuditEvent.Action.SEARCHED,
+            session=viewer.session.pk,
+            actor=viewer.request.user,
+            details={"found": len(found), **ends},
+            using=viewer.using,
+        )
+    return heads.hits(viewer, found, query)
+
+
+def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
+    request, session = viewer.request, viewer.session
+    scope = _scope(viewer)
+    window = _window(viewer, scope)
+    points, listed = timepicture.points(scope), heads.agents(viewer)
+    speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
+    voices = heads.voices(viewer, listed, speakers)
+    turns = _turns(viewer, scope, window, voices)
+    site = model_admin.admin_site
+    context = {
+        **site.each_context(request),
+        **_of_window(viewer, window),
+        "title": session.session_id,
+        "opts": model_admin.opts,
+        "original": session,
+        "viewer": viewer,
+        "session": session,
+        "heading": (session.title if viewer.reads else "") or session.session_id,
+        "agents": listed[: heads.AGENTS],
+        "more_agents": len(listed) > heads.AGENTS,
+        "orchestrators": heads.orchestrators(viewer),
+        "metadata": heads.metadata(viewer),
+        "flags": heads.flags(session, timezone.now()),
+        "steps": steps.steps(model_admin, viewer),
+        "neighbours": _neighbour_links(model_admin, viewer),
+        "picture": timepicture.picture(points, voices, viewer.here),
+        "turns": turns,
+        "target": _key(request.GET.get("at")),
+        "plain": _plain(request),
+        "list_url": _list_url(model_admin, request),
+        **extra,
+    }
+    request.current_app = site.name
+    response = TemplateResponse(request, "agent_sessions/admin/transcript.html", context)
+    patch_cache_control(response, private=True, no_store=True)
+    return response
+
+
+def _scope(viewer: Viewer) -> Scope:
+    given = viewer.request.GET.get("agent")
+    if not given:
+        return Scope(viewer.session)
+    key = _key(given)
+    if key is None or not heads.has_agent(viewer, key):
+        raise Http404
+    return Scope(viewer.session, SessionAgent(pk=key))
+
+
+def _window(viewer: Viewer, scope: Scope) -> Window:
+    given, originals = viewer.request.GET, viewer.sees_originals
+    if given.get("all"):
+        return windows.beginning(scope, count=windows.ALL, originals=originals)
+    if given.get("from") == "start":
+        return windows.beginning(scope, originals=originals)
+    for name, read in (
+        ("at", windows.around),
+        ("before", windows.before),
+        ("after", windows.after),
+    ):
+        if name in given:
+            key = _key(given[name])
+            if key is None:
+                raise Http404
+            return read(scope, key, originals=originals)
+    return windows.ending(scope, originals=originals)
+
+
+def _turns(viewer: Viewer, scope: Scope, window: Window, voices: dict[UUID, Voice]) -> list[Turn]:
+    viewer.record_window(window.rows)
+    if viewer.reads:
+        windows.fill(scope, window.rows, _key(viewer.request.GET.get("at")))
+    note = partial(heads.redactions(viewer, window.rows).note, reason=viewer.reads)
+    plain = _plain(viewer.request)
+    return Reading(voices, note, plain=plain, hidden=not viewer.reads).turns(window)
+
+
+def _of_window(viewer: Viewer, window: Window) -> dict[str, Any]:
+    rows = window.rows
+    return {
+        "window": window,
+        "earlier": viewer.query(before=rows[0].id) if rows and window.earlier else "",
+        "later": viewer.query(after=rows[-1].id) if rows and window.later else "",
+        "from_start": viewer.query(**{"from": "start"}),
+        "from_end": viewer.query(),
+        "everything": viewer.query(all=1),
+        "all_limit": windows.ALL,
+        "query_without_plain": viewer.query(plain=None, at=_first(window)),
+        "query_plain": viewer.query(plain=1, at=_first(window)),
+        "only_agent": _key(viewer.request.GET.get("agent")),
+    }
+
+
+def _first(window: Window) -> UUID | None:
+    return window.rows[len(window.rows) // 2].id if window.rows else None
+
+
+def _neighbour_links(model_admin: Any, viewer: Viewer) -> dict[str, str]:
+    rows = model_admin.get_queryset(viewer.request).using(viewer.using)
+    found = heads.neighbours(viewer.session, rows)
+    name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
+    # They are not the list's neighbours: what it was filtered by says nothing of them.
+    query = "?plain=1" if _plain(viewer.request) else ""
+    return {
+        side: reverse(name, args=[key]) + query
+        for side, key in (("previous", found.previous), ("next", found.next))
+        if key is not None
+    }
+
+
+def _list_url(model_admin: Any, request: HttpRequest) -> str:
+    url = reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist")
+    filters = request.GET.get("_changelist_filters")
+    return f"{url}?{QueryDict(filters).urlencode()}" if filters else url
+
+
+def _plain(request: HttpRequest) -> bool:
+    return bool(request.GET.get("plain"))
+
+
+def _key(given: str | None) -> UUID | None:
+    try:
+        return UUID(given) if given else None
+    except ValueError:
+        return None

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from django.urls import reverse
+
+from django_agent_sessions.models import AuditEvent, Session
+
+from .people import many, staff
+from .test_list import LIST, link, listed
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sessions():
+    return many(3)
+
+
+@pytest.fixture
+def officer(client):
+    client.force_login(staff("officer", "view_session", "change_session"))
+    return client
+
+
+def act(client, action: str, keys, **fields):
+    data = {"action": action, "_selected_action": [str(key) for key in keys], **fields}
+    return client.post(reverse(LIST), data)
+
+
+def held() -> set:
+    return set(Session.objects.filter(legal_hold=True).values_list("pk", flat=True))
+
+
+def test_a_hold_asks_for_a_reason_first(officer, sessions):
+    response = act(officer, "hold_selected", sessions[:2], index="0")
+
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert 'name="reason"' in page
+    assert all(str(key) in page for key in sessions[:2])
+    assert str(sessions[2]) not in page
+    assert held() == set()
+
+
+@pytest.mark.parametrize("reason", ["", "   "])
+def test_without_a_reason_nothing_is_held(officer, sessions, reason):
+    response = act(officer, "hold_selected", sessions, reason=reason)
+
+    assert "This field is required" in response.content.decode()
+    assert held() == set()
+    assert not AuditEvent.objects.exists()
+
+
+def test_selected_sessions_are_held_and_released_and_both_recorded(officer, sessions):
+    response = act(officer, "hold_selected", sessions[:2], reason="Case 7")
+    assert response.status_code == 302
+    assert held() == set(sessions[:2])
+
+    act(officer, "release_selected", sessions[1:], reason="Case closed")
+    assert held() == {sessions[0]}
+
+    events = AuditEvent.objects.order_by("id")
+    assert [(e.action, e.session, e.actor, e.reason) for e in events] == [
+        ("held", sessions[1], "officer", "Case 7"),
+        ("held", sessions[0], "officer", "Case 7"),
+        ("released", sessions[1], "officer", "Case closed"),
+    ]
+
+
+def test_everything_on_all_pages_cannot_be_held_at_once(officer, sessions):
+    act(officer, "hold_selected", sessions[:1], reason="Case 7", select_across="1", index="0")
+
+    assert held() == {sessions[0]}
+
+
+@pytest.mark.parametrize("permission", ["delete_session", "read_transcript", "redact", "export"])
+def test_who_may_not_change_sessions_cannot_hold_them(client, sessions, permission):
+    client.force_login(staff("other", "view_session", permission))
+
+    assert "hold_selected" not in client.get(reverse(LIST)).content.decode()
+    act(client, "hold_selected", sessions, reason="Case 7")
+    assert held() == set()
+
+
+def test_an_action_goes_on_working_on_a_later_page_of_a_filtered_list(officer):
+    many(60)
+    first = officer.get(reverse(LIST), {"held": "no"}).content.decode()
+    parameters = link(first, "next")
+    chosen = listed(officer.get(reverse(LIST), parameters).content.decode())[:1]
+
+    officer.post(
+        f"{reverse(LIST)}?{urlencode(parameters)}",
+        {"action": "hold_selected", "_selected_action": chosen, "reason": "Case 7"},
+    )
+
+    assert chosen
+    assert chosen[0] not in listed(first)
+    assert [str(key) for key in held()] == chosen

@@ -1,0 +1,413 @@
+"""The usage page: the right figures, to the right people, in so many statements."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html.parser import HTMLParser
+from unittest.mock import patch
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from django_agent_sessions import usage
+from django_agent_sessions.admin import charts
+from django_agent_sessions.models import AuditEvent, Session, UsageRollup
+from tests.usage_data import join, say, start
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/admin/agent_sessions/usagerollup/"
+UPDATE = f"{PAGE}update/"
+
+
+@pytest.fixture
+def now():
+    """Noon, so that some hours ago is the same day."""
+    return timezone.now().replace(hour=12, minute=0, second=0)
+
+
+@pytest.fixture
+def talk(now, ada):
+    """Ten messages of ada's today, in 3 sessions."""
+    for number in range(3):
+        session = start(f"session-{number}", now, ada)
+        say(
+            join(session, "rabbit"),
+            [now] * (2 + 2 * number),
+            input_tokens=100,
+            output_tokens=7,
+            latency_ms=1000,
+        )
+    usage.roll_up(until=now + timedelta(days=1))
+
+
+def staff(client: Client, *permissions: str) -> Client:
+    user = get_user_model().objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(
+        Permission.objects.filter(
+            content_type__app_label="agent_sessions", codename__in=permissions
+        )
+    )
+    client.force_login(user)
+    return client
+
+
+def text(page) -> str:
+    return str(page.content, "utf-8")
+
+
+def rows_of(page, heading: str) -> list[list[str]]:
+    """The cells of the table of this section."""
+    section = re.search(rf'aria-labelledby="{heading}".*?</section>', text(page), re.DOTALL)
+    assert section is not None
+    rows = re.findall(r"<tr>(.*?)</tr>", section.group().split("<tbody>")[1], re.DOTALL)
+    return [
+        [
+            cell
+            for found in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+            if (cell := re.sub(r"<[^>]+>", "", found).strip())
+        ]
+        for row in rows
+    ]
+
+
+# --- what is shown --------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_figures_of_the_days_agents_and_owners(admin_client, talk):
+    page = admin_client.get(PAGE)
+
+    assert re.findall(r"<dt>(.*?)</dt><dd title=\"(.*?)\">", text(page)) == [
+        ("Sessions", "3"),
+        ("Messages", "12"),
+        ("Tokens in", "1,200"),
+        ("Tokens out", "84"),
+        ("Latency p50", "1 s"),
+        ("Latency p95", "1 s"),
+    ]
+    agent = ["rabbit", "12", "3", "1,200", "84", "1 s", "1 s"]
+    assert rows_of(page, "usage-agents") == [agent]
+    assert rows_of(page, "usage-owners") == [["ada", "12", "3", "1,200", "84", "1 s", "1 s"]]
+    assert "Counted until" in text(page)
+
+
+@pytest.mark.parametrize(("asked", "days"), [("7", 7), ("90", 90), ("", 30), ("8", 30), ("x", 30)])
+def test_the_range_is_chosen_in_the_address(admin_client, talk, asked, days):
+    page = admin_client.get(PAGE, {"days": asked})
+
+    assert re.findall(r'aria-current="page">(.*?)<', text(page).split("agent-usage")[1]) == [
+        f"{days} days"
+    ]
+    # Each of four charts has a row for each day in its table, and one more with the heads.
+    for table in re.findall(r"<details>.*?</details>", text(page), re.DOTALL):
+        assert table.count("<tr>") == days + 1
+    assert text(page).count("<details>") == 4
+
+
+def test_the_month_is_chosen_in_the_address_and_an_unknown_one_is_this_month(
+    admin_client, talk, bob, now
+):
+    before = now.replace(day=1) - timedelta(days=1)
+    say(join(start("earlier", before, bob)), [before])
+    usage.rebuild(until=now + timedelta(days=1))
+
+    def owners(month: str) -> list[str]:
+        page = admin_client.get(PAGE, {"month": month})
+        return [row[0] for row in rows_of(page, "usage-owners")]
+
+    assert owners(f"{before:%Y-%m}") == ["bob"]
+    for unknown in ("", "1999-01", "2026-13", "' OR 1=1"):
+        assert owners(unknown) == ["ada"]
+    page = text(admin_client.get(PAGE, {"month": f"{before:%Y-%m}", "days": "7"}))
+    assert re.findall(r'<option value="(.*?)"', page) == [f"{now:%Y-%m}", f"{before:%Y-%m}"]
+    assert f'href="?days=90&amp;month={before:%Y-%m}"' in page
+
+
+def test_sessions_of_nobody_and_of_users_that_are_gone_have_their_rows(admin_client, now, ada, bob):
+    for number, owner in enumerate([None, ada, bob], start=1):
+        say(join(start(f"session-{number}", now, owner)), [now] * number)
+    usage.roll_up(until=now + timedelta(days=1))
+    key = bob.pk
+    Session.objects.filter(owner=bob).update(owner=None)
+    bob.delete()
+    # A key that no user of this project can have.
+    UsageRollup.objects.filter(key=str(ada.pk)).update(key="7b1e-not-a-number")
+
+    assert [row[0] for row in rows_of(admin_client.get(PAGE), "usage-owners")] == [
+        f"deleted user {key}",
+        "deleted user 7b1e-not-a-number",
+        "nobody",
+    ]
+
+
+def test_before_the_first_count_the_page_tells_the_command(admin_client):
+    page = text(admin_client.get(PAGE))
+
+    assert "Nothing has been counted yet" in page
+    assert "manage.py roll_up_agent_usage" in page
+    assert "<figure" not in page
+
+
+def test_a_site_where_nothing_was_said_yet_has_a_page_of_zeros(admin_client):
+    usage.roll_up()
+
+    page = text(admin_client.get(PAGE))
+
+    assert "No agent said anything." in page
+    assert "Nothing was said in this month." in page
+    assert page.count("<figure") == 4
+
+
+def test_names_that_are_markup_are_only_text(admin_client, now):
+    nasty = '"><script>alert(1)</script>'
+    user = get_user_model().objects.create_user(f"owner{nasty}")
+    say(join(start("session", now, user), f"agent{nasty}"), [now])
+    usage.roll_up(until=now + timedelta(days=1))
+
+    page = text(admin_client.get(PAGE))
+
+    assert "<script>alert" not in page
+    escaped = "&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
+    assert f"agent{escaped}" in page
+    assert f"owner{escaped}" in page
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ar"])
+def test_numbers_in_pictures_are_written_for_svg_in_every_language(
+    admin_client, talk, settings, language
+):
+    settings.LANGUAGE_CODE = language
+    settings.USE_THOUSAND_SEPARATOR = True
+
+    page = text(admin_client.get(PAGE, {"days": "90"}))
+
+    numbers = re.findall(r'<rect [^>]*?(?:width|x)="([^"]*)"', page)
+    assert len(numbers) > 4 * 90
+    assert all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers)
+    assert (
+        re.findall(r'viewBox="([^"]*)" preserveAspectRatio="none" role', page)
+        == ["0 0 900 100"] * 4
+    )
+
+
+class Elements(HTMLParser):
+    """All elements of a page, and the ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+def test_the_page_keeps_a_strict_content_security_policy_and_names_its_pictures(admin_client, talk):
+    page = text(admin_client.get(PAGE))
+    parser = Elements()
+    # What Django puts around it is its own.
+    parser.feed(page[page.index('<div class="agent-usage">') : page.index('<br class="clear">')])
+    ids = [attributes["id"] for _, attributes in parser.found if "id" in attributes]
+
+    assert len(ids) == len(set(ids))
+    for tag, attributes in parser.found:
+        assert tag not in {"script", "style"}
+        assert "style" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        if tag == "svg" and attributes.get("aria-hidden") != "true":
+            assert attributes["role"] == "img"
+            assert {attributes["aria-labelledby"], attributes["aria-describedby"]} <= set(ids)
+
+
+# --- who sees it ----------------------------------------------------------------------------------
+
+
+def test_whoever_may_see_usage_needs_nothing_else_and_leaves_no_audit_event(client, talk):
+    page = staff(client, "view_usagerollup").get(PAGE)
+
+    assert page.status_code == 200
+    assert rows_of(page, "usage-owners")[0][0] == "ada"
+    assert not AuditEvent.objects.exists()
+
+
+def test_nobody_else_sees_or_updates_it(client, talk):
+    assert client.get(PAGE).status_code == 302
+    assert client.post(UPDATE).status_code == 302
+    staff(client, "change_usagerollup", "view_session", "read_transcript", "export")
+
+    assert client.get(PAGE).status_code == 403
+    assert client.post(UPDATE).status_code == 403
+    assert "usagerollup" not in text(client.get("/admin/"))
+
+
+def test_single_rows_have_no_page(admin_client, talk):
+    row = UsageRollup.objects.first()
+    assert row is not None
+    for path in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/", f"{row.pk}/history/"):
+        assert admin_client.get(PAGE + path).status_code == 404
+
+
+# --- updating -------------------------------------------------------------------------------------
+
+
+def test_update_now_counts_and_comes_back_to_the_same_page(client, ada):
+    at = timezone.now() - timedelta(hours=1)
+    say(join(start("session", at, ada)), [at] * 3)
+    month = f"{usage.today():%Y-%m}"
+
+    answer = staff(client, "view_usagerollup").post(
+        UPDATE, {"days": "7", "month": month}, follow=True
+    )
+
+    assert answer.redirect_chain == [(f"{PAGE}?days=7&month={month}", 302)]
+    assert "3 messages and 1 sessions were counted." in text(answer)
+    assert UsageRollup.objects.get(dimension="day").messages == 3
+
+
+def test_update_now_stops_in_time_and_says_that_there_is_more(admin_client, ada):
+    at = timezone.now() - timedelta(hours=1)
+    say(join(start("session", at, ada)), [at] * 3)
+
+    with (
+        patch("django_agent_sessions.admin.usage._SECONDS", 0.0),
+        patch("django_agent_sessions.admin.usage._BATCH", 2),
+    ):
+        answer = admin_client.post(UPDATE, follow=True)
+
+    assert "2 messages and 1 sessions were counted." in text(answer)
+    assert "press again, or run manage.py roll_up_agent_usage" in text(answer)
+
+
+def test_an_update_is_a_post_with_a_token(admin_client, admin_user):
+    assert admin_client.get(UPDATE).status_code == 405
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(admin_user)
+    assert careful.post(UPDATE).status_code == 403
+
+
+# --- how much it takes ----------------------------------------------------------------------------
+
+
+def test_the_page_takes_the_same_statements_for_little_and_for_much(client, now):
+    staff(client, "view_usagerollup")
+
+    def statements() -> list[str]:
+        usage.roll_up(until=now + timedelta(days=1))
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(PAGE, {"days": "90"}).status_code == 200
+        return [query["sql"] for query in captured]
+
+    def add(number: int) -> None:
+        at = now - timedelta(days=number)
+        user = get_user_model().objects.create_user(f"user-{number}")
+        say(join(start(f"session-{number}", at, user), f"agent-{number}"), [at] * 3, latency_ms=9)
+
+    add(0)
+    little = statements()
+    for number in range(1, 60):
+        add(number)
+    much = statements()
+
+    assert len(little) == len(much)
+    # Django's own four are the login's session, the user and two of permissions.
+    ours = [sql for sql in much if "agent_sessions_" in sql or "username" in sql]
+    assert sum("agent_sessions_usagerollup" in sql for sql in ours) == 5
+    assert sum("agent_sessions_usagecursor" in sql for sql in ours) == 1
+    assert not any("agent_sessions_sessionmessage" in sql for sql in much)
+    assert len(much) == 11
+    assert reverse("admin:agent_sessions_usagerollup_changelist") == PAGE
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+AXIS = charts.Axis("Day", ["1", "2", "3"], ["one", "two", "three"])
+
+
+def test_bars_stand_upon_each_other_and_fill_the_scale():
+    chart = charts.bars(
+        "t",
+        "Tokens",
+        AXIS,
+        [charts.Series("in", "a", [3, 0, 1]), charts.Series("out", "b", [5, 0, 0])],
+        charts.compact,
+    )
+
+    assert chart.ticks == ["8", "4", "0"]
+    assert [(mark.colour, mark.x, mark.y, mark.height) for mark in chart.marks] == [
+        ("a", "1", "62.50", "37.50"),
+        ("b", "1", "0.00", "62.50"),
+        ("a", "21", "87.50", "12.50"),
+    ]
+    assert chart.rows == [["one", "3", "5"], ["two", "0", "0"], ["three", "1", "0"]]
+    assert chart.slots[0].tip == "one\nin: 3\nout: 5"
+    assert chart.description == "in: at most 3, on one. out: at most 5, on one."
+
+
+def test_lines_have_gaps_where_there_is_nothing():
+    series = [charts.Series("p50", "a", [500, None, 1000])]
+
+    chart = charts.lines("l", "Latency", AXIS, series, charts.duration)
+
+    assert chart.strokes[0].path == "M5 50.00M25 0.00"
+    assert chart.rows[1] == ["two", "–"]
+    assert chart.ticks == ["1 s", "500 ms", "0 ms"]
+
+
+def test_many_points_are_a_line_and_a_lonely_one_stays_visible():
+    days = [str(number) for number in range(90)]
+    values = [None, 1.0, None, *[1.0] * 87]
+    series = [charts.Series("p50", "a", values)]
+
+    chart = charts.lines("l", "Latency", charts.Axis("Day", days, days), series, charts.duration)
+
+    assert chart.strokes[0].points == "M15 50.00h0"
+
+
+@pytest.mark.parametrize(
+    ("value", "end"), [(0, 2), (1, 2), (2, 2), (3, 4), (9, 10), (11, 20), (101, 200), (999, 1000)]
+)
+def test_a_scale_ends_at_a_round_number(value, end):
+    assert charts.nice(value) == end
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "0"),
+        (950, "950"),
+        (1_000, "1k"),
+        (1_249, "1.2k"),
+        (12_447, "12.4k"),
+        (345_678, "346k"),
+        (5_600_000_000, "5.6B"),
+    ],
+)
+def test_large_numbers_are_short(value, written):
+    assert charts.compact(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, "–"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_240, "1.2 s"),
+        (61_000, "61 s"),
+        (6e5, "10 min"),
+    ],
+)
+def test_a_duration_is_written_in_its_unit(value, written):
+    assert charts.duration(value) == written
+
+
+def test_a_bar_in_a_table_is_a_share_of_the_longest():
+    assert charts.share(1, 4) == "25.00"
+    assert charts.share(0, 0) == "0"

@@ -1,0 +1,140 @@
+"""What a redaction took away is found out from before and after, and taken away elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from django_agent_sessions.masking import (
+    Literal,
+    mask_tree,
+    prepare,
+    removed,
+    scrub,
+    scrub_in_place,
+)
+
+from .payloads import FINDERS, HIDING_PLACES, SECRET, holds_secret, words
+
+SPLIT = ("two", "around", "summary")
+
+
+@pytest.mark.parametrize(
+    "place", [place for place in HIDING_PLACES if not any(word in place for word in SPLIT)]
+)
+def test_what_was_taken_away_is_known_and_nothing_else(place):
+    payload = HIDING_PLACES[place](f"b {SECRET} b")
+    masked, _ = mask_tree(payload, FINDERS)
+
+    secrets = removed(payload, masked)
+
+    assert secrets
+    if "signed" not in place:
+        assert {Literal(SECRET).find(text).__next__().start for text in secrets} == {0}
+        assert all(len(text) <= len(json.dumps(SECRET)) for text in secrets)
+    assert not holds_secret(scrub({"copy": f"as I said: b {SECRET} b"}, secrets)) or (
+        "signed" in place
+    )
+
+
+_states = st.recursive(
+    st.one_of(words, st.just("plantedsecret"), st.integers(), st.booleans(), st.none()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(words, st.just("plantedsecret")), inner, max_size=3),
+        inner.map(json.dumps),
+    ),
+    max_leaves=12,
+)
+
+
+@given(_states)
+def test_any_state_of_before_becomes_that_of_after(state):
+    before = {"state": state, "said": ["it is plantedsecret"]}
+    after, _ = mask_tree(before, [Literal("plantedsecret")], free=True)
+
+    secrets = removed(before, after)
+
+    assert "plantedsecret" in secrets
+    assert "plantedsecret" not in json.dumps(scrub(before, secrets))
+    assert "plantedsecret" not in json.dumps(scrub({"other": before}, secrets))
+    mine = copy.deepcopy(before)
+    assert scrub_in_place(mine, secrets, free=True)
+    assert mine == scrub(before, secrets)
+    assert not scrub_in_place(mine, secrets, free=True)
+
+
+@given(_states, _states)
+def test_what_was_only_changed_is_no_redaction(one, other):
+    assert removed({"a": one}, {"a": other}) == set()
+    assert removed(one, one) == set()
+
+
+def test_a_number_and_a_key_that_were_masked_are_known():
+    before = {"input": {"card": 41114111, "plantedsecret": {"a": 1}}}
+    after, _ = mask_tree(before, [Literal("41114111"), Literal("plantedsecret")])
+
+    assert removed(before, after) == {"41114111", "plantedsecret"}
+
+
+def test_json_that_was_said_with_other_spaces_gives_its_secret_only():
+    before = {"arguments": '{"card":"41114111","é":1}'}
+    after, _ = mask_tree(before, [Literal("41114111")])
+
+    assert removed(before, after) == {"41114111"}
+
+
+@pytest.mark.timeout(60)
+def test_a_secret_of_megabytes_is_taken_away():
+    secret = 'say "plantedsecret" ' * 500_000
+    assert "planted" not in scrub(f"b {secret} b", [secret])
+    assert "planted" not in scrub(json.dumps({"a": secret}), [secret])
+    assert scrub("a short reason", [secret]) == "a short reason"
+
+
+@pytest.mark.timeout(60)
+def test_many_secrets_are_looked_for_in_a_short_text():
+    secrets = {f"ada{number}@example.org" for number in range(50_000)}
+
+    assert scrub("asked by ADA77@example.org, today", secrets) == "asked by [REDACTED], today"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"),
+    [
+        (
+            "IBAN DE89 3704 0044 0532 0130 00 a@b.cc end",
+            "IBAN [REDACTED:IBAN] [REDACTED:EMAIL] end",
+            {"DE89 3704 0044 0532 0130 00", "a@b.cc"},
+        ),
+        ("a@b.cc +49 30 1", "[REDACTED:EMAIL] [REDACTED:PHONE]", {"a@b.cc", "+49 30 1"}),
+        ("one 1 and two 2 and three", "[REDACTED] and [REDACTED]", {"one 1", "two 2 and three"}),
+    ],
+)
+def test_all_that_masks_side_by_side_may_stand_for_is_known(before, after, taken):
+    assert taken <= removed({"a": before}, {"a": after})
+
+
+@pytest.mark.timeout(60)
+def test_very_many_masks_side_by_side_are_told_apart_in_time():
+    secrets = removed("ab c " * 20_000, "[REDACTED] " * 20_000)
+
+    assert "ab c" in secrets
+
+
+@pytest.mark.timeout(60)
+def test_prepared_secrets_are_looked_for_many_times():
+    secrets = {f"user{number}@example.com" for number in range(300)}
+    prepared = prepare(secrets)
+
+    for number in range(40):
+        item = {"role": "user", "content": [{"text": f"hello %20 USER{number}@example.com"}]}
+        assert scrub(item, prepared, free=False) == scrub(item, secrets, free=False)
+        assert scrub_in_place(item, prepared)
+        assert item["content"] == [{"text": "hello %20 [REDACTED]"}]
+    assert not prepare(["", " "])
+    assert scrub("as it is", prepare([])) == "as it is"
