@@ -1,0 +1,92 @@
+"""How far sessions are: one small statement for all that somebody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What people note about a session."""
+
+    title: str
+    archived_at: datetime | None
+    expires_at: datetime | None
+    legal_hold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last message of an agent."""
+
+    id: UUID
+    position: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far a session is; two that are equal mean that nothing happened in between."""
+
+    epoch: int
+    owner: Any
+    head: Head
+    tails: dict[UUID, Tail | None] = field(default_factory=dict)
+    """The last message of each agent, by the agent's primary key."""
+
+
+def states(using: str, sessions: Collection[UUID]) -> dict[UUID, State]:
+    """Reads how far sessions are.
+
+    Args:
+        using: The alias of the database.
+        sessions: Primary keys.
+
+    Returns:
+        Their states; a session that is gone has none.
+    """
+    keys = list(sessions)
+    found: dict[UUID, State] = {}
+    for first in range(0, len(keys), _AT_ONCE):
+        for row in _rows(using, keys[first : first + _AT_ONCE]):
+            key, epoch, owner, title, archived, expires, held, agent, last, place, revision = row
+            if key not in found:
+                found[key] = State(epoch, owner, Head(title, archived, expires, held))
+            if agent is not None:
+                tail = None if last is None else Tail(last, place, revision)
+                found[key].tails[agent] = tail
+    return found
+
+
+def _rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
+    # Each looks at one entry of the index of positions.
+    last = SessionMessage.objects.using(using).filter(agent=OuterRef("agents"), branch=MAIN_BRANCH)
+    last = last.order_by("-message_id")
+    return (
+        Session.objects.using(using)
+        .filter(pk__in=keys)
+        .order_by()
+        .values_list(
+            "pk",
+            "redaction_epoch",
+            "owner_id",
+            "title",
+            "archived_at",
+            "expires_at",
+            "legal_hold",
+            "agents__pk",
+            Subquery(last.values("pk")[:1]),
+            Subquery(last.values("message_id")[:1]),
+            Subquery(last.values("revision")[:1]),
+        )
+    )

@@ -1,0 +1,138 @@
+"""Reading a chat's messages, without the answer that a client gets as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from typing import ClassVar
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+from django.http import Http404
+from django.urls import NoReverseMatch, reverse
+from django.utils.encoding import escape_uri_path
+from rest_framework.exceptions import ValidationError
+
+from django_agent_sessions import windows
+from django_agent_sessions.models import Session
+from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.rest.access import EVERYBODY, SCOPE
+from django_agent_sessions.transcripts.blocks import Path
+
+from .claims import Claims
+from .registry import runs
+from .runs import Run
+from .sessions import ChatSessions, primary_key
+from .transcript import UIMessage, page_of
+
+logger = logging.getLogger(__name__)
+
+_MAX_LIMIT = 200
+
+
+class ChatTranscripts(ChatSessions):
+    """A view that reads the messages of a chat."""
+
+    cache: ClassVar[str] = "default"
+    """The alias of the cache by which processes tell each other what is being answered."""
+
+    def file_url(self, message: UUID, path: Path) -> str | None:
+        """Tells where a binary of a message is; by default, in the API of sessions.
+
+        Args:
+            message: The message's primary key.
+            path: Where it stands in the payload.
+
+        Returns:
+            The URL; ``None`` if the project does not serve it.
+        """
+        try:
+            url = reverse("agent_sessions_api:message-media", args=[message])
+        except NoReverseMatch:
+            return None
+        everybody = f"&{SCOPE}={EVERYBODY}" if self.reaches_everybody else ""
+        return f"{url}?path={quote(json.dumps(list(path)))}{everybody}"
+
+    def read_messages(
+        self, key: str, loop: asyncio.AbstractEventLoop
+    ) -> tuple[list[UIMessage], str]:
+        """Reads a page of messages.
+
+        Args:
+            key: What the client calls the session.
+            loop: The loop of the view.
+
+        Returns:
+            The messages, and the header ``Link`` to those before them; empty if there are none.
+
+        Raises:
+            Http404: The user reaches no such session.
+            ValidationError: The page cannot be.
+        """
+        query = self.request.query_params
+        session = self.find_session(self.reachable_sessions(), key)
+        if not self.allows(session, Allowed.READ):
+            raise Http404
+        before, limit = _before(query.get("before")), _limit(query.get("limit"))
+        own = before is None and self.owns(session)
+        # Before the messages are read: an answer that ends meanwhile can still be resumed.
+        run = runs.active(session.pk)
+        partial = self._partial(session, run, loop) if own else None
+        page = page_of(session, before=before, limit=limit, link=self.file_url)
+        messages = page.messages
+        self.record_reading(session, view="ai-sdk", messages=len(messages))
+        if partial is not None:
+            messages = _until(partial[0], messages, run)
+        if page.before is None:
+            return messages, ""
+        earlier = {**query.dict(), "before": str(page.before), "limit": str(limit)}
+        path = f"{escape_uri_path(self.request.path)}?{urlencode(earlier)}"
+        return messages, f'<{self.request.build_absolute_uri(path)}>; rel="prev"'
+
+    def _partial(
+        self, session: Session, run: Run | None, loop: asyncio.AbstractEventLoop
+    ) -> tuple[UUID | None] | None:
+        """Tells the last message before an answer that is being given and is not shown yet."""
+        if run is not None:
+            kept = run.answer.replayable(session.redaction_epoch, loop)
+            return (run.answer.before,) if kept else None
+        try:
+            found = Claims(self.cache).running(session.pk)
+        except Exception as error:
+            logger.warning(
+                "session %s: the cache cannot be asked: %s", session.pk, type(error).__name__
+            )
+            return None
+        return None if found is None else (found[1],)
+
+
+def _until(before: UUID | None, messages: list[UIMessage], run: Run | None) -> list[UIMessage]:
+    """Leaves out what a client gets by resuming the answer that is being given.
+
+    The user's message stays; it is taken from the request where the agent has not stored it yet.
+    """
+    earlier = [one for one in messages if before is not None and UUID(one["id"]) <= before]
+    asked = [one for one in messages[len(earlier) :] if one["role"] == "user"]
+    if not asked and run is not None:
+        name = run.chat.message_id or run.answer.id
+        asked = [{"id": name, "role": "user", "parts": run.chat.ui_parts}]
+    return [*earlier, *asked[:1]]
+
+
+def _before(value: str | None) -> UUID | None:
+    if value is None:
+        return None
+    found = primary_key(value)
+    if found is None:
+        raise ValidationError({"before": ["Give the id of a message."]})
+    return found
+
+
+def _limit(value: str | None) -> int:
+    if value is None:
+        return windows.WINDOW
+    if not re.fullmatch("[0-9]{1,6}", value) or not 1 <= int(value) <= _MAX_LIMIT:
+        raise ValidationError({"limit": [f"Give a number from 1 to {_MAX_LIMIT}."]})
+    return int(value)

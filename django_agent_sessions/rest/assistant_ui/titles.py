@@ -1,0 +1,97 @@
+"""A title for a thread, out of what was asked first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models.functions import Substr
+
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.masking import MASK_PATTERN
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.base import write
+from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.transcripts import displayable
+
+_LENGTH = 60
+_MESSAGES = 20
+_CHARACTERS = 2000
+
+
+def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
+    """Reads how a session begins, without what was redacted.
+
+    Args:
+        session: The session.
+        using: The alias of the database.
+
+    Returns:
+        The first messages in which people or models said something, as the client sends them.
+    """
+    rows = SessionMessage.objects.using(using).filter(session=session).order_by("id")
+    said = rows.filter(role__in=("user", "assistant")).exclude(text="")
+    found = said.values_list("role", Substr("text", 1, _CHARACTERS))[:_MESSAGES]
+    return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in found]
+
+
+def give_title(store: SessionStore, session: Session, title: str) -> str:
+    """Gives a session a title, unless it got one, or something was redacted, in the meantime.
+
+    Args:
+        store: The store of the session's owner.
+        session: The session, as it was before its messages were read.
+        title: The title.
+
+    Returns:
+        The title that it has now.
+
+    Raises:
+        SessionNotFoundError: The session was deleted.
+    """
+    key = session.pk
+
+    def run(unsure: bool) -> str:
+        with transaction.atomic(store.using):
+            row = lock_session(store.using, key)
+            if row is None:
+                raise SessionNotFoundError(f"there is no session {key}")
+            if row.title or row.redaction_epoch != session.redaction_epoch:
+                return row.title
+            return store.update(key, title=title).title
+
+    return write(store.using, run, what=f"naming session {key}", savepoint=False)
+
+
+def first_words(messages: object) -> str:
+    """Takes the first words that a person said.
+
+    Args:
+        messages: Messages as the client sends them, or anything.
+
+    Returns:
+        A line of at most 60 characters; empty, if nobody said a word that was not redacted.
+    """
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and message.get("role") == "user":
+            words = " ".join(" ".join(_texts(message.get("content"))).split())
+            if MASK_PATTERN.sub("", words).strip():
+                return _shortened(displayable(words))
+    return ""
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _shortened(words: str) -> str:
+    if len(words) <= _LENGTH:
+        return words
+    head = words[: _LENGTH - 1]
+    cut = head.rpartition(" ")[0] if " " in head else head
+    return f"{cut}…"

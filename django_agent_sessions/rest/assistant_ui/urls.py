@@ -1,0 +1,16 @@
+"""The addresses that assistant-ui's client asks, without a slash at the end."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from .views import MessagesView, MessageView, ThreadsView, ThreadView, TitleView
+
+app_name = "agent_sessions_assistant_ui"
+urlpatterns = [
+    path("v1/threads", ThreadsView.as_view(), name="threads"),
+    path("v1/threads/<str:thread>", ThreadView.as_view(), name="thread"),
+    path("v1/threads/<str:thread>/messages", MessagesView.as_view(), name="messages"),
+    path("v1/threads/<str:thread>/messages/<path:message>", MessageView.as_view(), name="message"),
+    path("v1/runs/stream", TitleView.as_view(), name="title"),
+]

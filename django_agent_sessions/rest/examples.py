@@ -1,0 +1,48 @@
+"""Examples in the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample
+
+
+def _asked(name: str, value: dict[str, Any]) -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)
+
+
+CREATE = [
+    _asked("A new conversation", {"title": "A trip to Lisbon"}),
+    _asked(
+        "The conversation of a client's thread",
+        {"external_id": "thread-4711", "title": "A trip", "metadata": {"channel": "web"}},
+    ),
+]
+"""Sessions that are made."""
+
+CHANGE = [
+    _asked("Rename", {"title": "Lisbon in May"}),
+    _asked("Put away", {"archived": True}),
+    _asked("Keep until a day", {"expires_at": "2027-01-01T00:00:00Z"}),
+]
+"""Changes of a session."""
+
+REDACT_SESSION = [
+    _asked("Look what would go", {"find": "4111 1111 1111 1111", "dry_run": True}),
+    _asked("Take out a text", {"find": "4111 1111 1111 1111", "reason": "Ticket 5120"}),
+    _asked("Take out what is found", {"detectors": ["email"], "reason": "Ticket 5120"}),
+]
+"""Redactions in a session."""
+
+REDACT_MESSAGE = [
+    _asked("The whole message", {"reason": "Ticket 5120"}),
+    _asked("One part", {"path": ["content", 0], "reason": "Ticket 5120"}),
+    _asked(
+        "A piece of a text",
+        {"path": ["content", 0], "start": 11, "end": 30, "reason": "Ticket 5120"},
+    ),
+]
+"""Redactions in a message."""
+
+ORIGINAL = [_asked("Why", {"reason": "Complaint 17, asked for by legal"})]
+"""Why somebody sees an original."""

@@ -1,0 +1,32 @@
+"""Where the API serves the binaries of messages."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.urls import NoReverseMatch, reverse
+
+from .access import EVERYBODY, SCOPE
+
+_NONE = UUID(int=0)
+
+
+def media_url(view: Any) -> str:
+    """Tells where a view's router serves the media of messages.
+
+    Args:
+        view: A view of the API, in a request.
+
+    Returns:
+        The URL with ``{message}`` for the id of a message; empty if the router has no messages.
+    """
+    match = view.request.resolver_match
+    name = "message-media" if match is None else f"{match.namespace}:message-media".lstrip(":")
+    try:
+        url = reverse(name, args=[_NONE], current_app=match.namespace if match else None)
+    except NoReverseMatch:
+        return ""
+    # Braces of a prefix would be taken for a field.
+    url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_NONE), "{message}")
+    return f"{url}?{SCOPE}={EVERYBODY}" if view.reaches_everybody else url

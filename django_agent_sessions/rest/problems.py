@@ -1,0 +1,225 @@
+"""Errors as problem details (RFC 9457) that say what to do.
+
+Beside the members of the standard stand ``message`` and ``error``, where common chat clients look.
+"""
+
+from __future__ import annotations
+
+import math
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    BlobError,
+    BlobNotFoundError,
+    InvalidIdError,
+    LegalHoldError,
+    PayloadError,
+    ReasonRequiredError,
+    RedactionScopeError,
+    SessionBusyError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
+
+CONTENT_TYPE = "application/problem+json"
+"""The media type of an error."""
+
+_NOT_FOUND = "There is no such thing here, or it is not yours."
+
+_LOST_FILE = (
+    "The message refers to a file that is not in its storage any more, or is damaged there. Ask "
+    "whoever runs this site to restore it."
+)
+_RETRY_AFTER = "60"
+
+_OURS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
+    (SessionNotFoundError, status.HTTP_404_NOT_FOUND, "not_found"),
+    (LegalHoldError, status.HTTP_409_CONFLICT, "legal_hold"),
+    (SessionBusyError, status.HTTP_409_CONFLICT, "busy"),
+    (SessionConflictError, status.HTTP_409_CONFLICT, "conflict"),
+    (InvalidIdError, status.HTTP_400_BAD_REQUEST, "invalid_id"),
+    (PayloadError, status.HTTP_400_BAD_REQUEST, "invalid_payload"),
+    (ReasonRequiredError, status.HTTP_400_BAD_REQUEST, "reason_required"),
+    (RedactionScopeError, status.HTTP_400_BAD_REQUEST, "invalid_scope"),
+)
+
+
+class PreconditionFailed(exceptions.APIException):
+    """What ``If-Match`` names is not what is there now."""
+
+    status_code = status.HTTP_412_PRECONDITION_FAILED
+    default_detail = "It has changed since. Read it again, then change what is there now."
+    default_code = "precondition_failed"
+
+
+class Conflict(exceptions.APIException):
+    """The request cannot be carried out as things are."""
+
+    status_code = status.HTTP_409_CONFLICT
+    default_detail = "This cannot be done as things are."
+    default_code = "conflict"
+
+
+class LengthRequired(exceptions.APIException):
+    """The body has no length, and cannot be read without one."""
+
+    status_code = status.HTTP_411_LENGTH_REQUIRED
+    default_detail = "Give the length of the body (Content-Length)."
+    default_code = "length_required"
+
+
+class TooLarge(exceptions.APIException):
+    """The body is larger than what is read."""
+
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    default_detail = "The body is too large."
+    default_code = "too_large"
+
+
+class RangeNotSatisfiable(exceptions.APIException):
+    """A part of a file is asked for that it does not have.
+
+    Args:
+        content_range: The header ``Content-Range``.
+    """
+
+    status_code = status.HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE
+    default_detail = "The file is shorter. Ask for a part of it, or for all of it."
+    default_code = "range_not_satisfiable"
+
+    def __init__(self, content_range: str) -> None:
+        super().__init__()
+        self.content_range = content_range
+
+
+def problem(
+    code: int,
+    detail: str,
+    kind: str,
+    *,
+    title: str = "",
+    errors: Any = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """Makes an error's answer.
+
+    Args:
+        code: The HTTP status.
+        detail: What to do, for the one who sent the request; no content.
+        kind: A short name for programs.
+        title: What it is in a few words; by default, what the status says.
+        errors: What is wrong with which field.
+        headers: Further headers.
+
+    Returns:
+        The answer.
+    """
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": title or HTTPStatus(code).phrase,
+        "status": code,
+        "detail": detail,
+        "code": kind,
+        "message": detail,
+        "error": {"message": detail, "type": _family(code), "code": kind},
+    }
+    if errors is not None:
+        body["errors"] = errors
+    return Response(body, status=code, headers=headers, content_type=CONTENT_TYPE)
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Turns an exception into an answer; for REST framework's ``EXCEPTION_HANDLER`` too.
+
+    Args:
+        error: What a view raised.
+        context: The view, and its arguments.
+
+    Returns:
+        The answer; ``None`` for what is a fault of the program.
+    """
+    found = _answer(error)
+    if found is not None:
+        set_rollback()
+    return found
+
+
+def _answer(error: Exception) -> Response | None:
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return problem(status.HTTP_404_NOT_FOUND, _NOT_FOUND, "not_found")
+    if isinstance(error, PermissionDenied):
+        return problem(status.HTTP_403_FORBIDDEN, "You may not do this.", "permission_denied")
+    if isinstance(error, RequestDataTooBig):
+        return problem(TooLarge.status_code, TooLarge.default_detail, TooLarge.default_code)
+    if isinstance(error, BlobNotFoundError):
+        return problem(
+            status.HTTP_404_NOT_FOUND, _LOST_FILE, "file_missing", title="The file is missing"
+        )
+    if isinstance(error, BlobError):
+        return problem(
+            status.HTTP_503_SERVICE_UNAVAILABLE,
+            "The file's storage does not answer. Try again in a minute.",
+            "storage_unavailable",
+            headers={"Retry-After": _RETRY_AFTER},
+        )
+    if isinstance(error, AgentSessionsError):
+        for kind, code, name in _OURS:
+            if isinstance(error, kind):
+                detail = _NOT_FOUND if code == status.HTTP_404_NOT_FOUND else str(error)
+                return problem(code, detail, name)
+        return None
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error)
+    return None
+
+
+def _of_framework(error: exceptions.APIException) -> Response:
+    headers = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    if content_range := getattr(error, "content_range", None):
+        headers["Content-Range"] = content_range
+    wait = getattr(error, "wait", None)
+    if wait:
+        headers["Retry-After"] = str(math.ceil(wait))
+    if isinstance(error, exceptions.ValidationError):
+        errors = error.detail
+        return problem(
+            error.status_code, _first(errors), "invalid", errors=_listed(errors), headers=headers
+        )
+    codes = error.get_codes()
+    kind = codes if isinstance(codes, str) else error.default_code
+    return problem(error.status_code, str(error.detail), kind, headers=headers)
+
+
+def _first(errors: Any, name: str = "") -> str:
+    """Says the first of several errors, with the field that it is about."""
+    if isinstance(errors, dict):
+        key, value = next(iter(errors.items()), ("", "The request is invalid."))
+        inner = f"{name}.{key}" if name else str(key)
+        return _first(value, "" if key in ("non_field_errors", "detail") else inner)
+    if isinstance(errors, list):
+        found = next((error for error in errors if error), "The request is invalid.")
+        return _first(found, name)
+    return f"{name}: {errors}" if name else str(errors)
+
+
+def _listed(errors: Any) -> Any:
+    return errors if isinstance(errors, dict) else {"non_field_errors": errors}
+
+
+def _family(code: int) -> str:
+    return {
+        401: "authentication_error",
+        403: "permission_error",
+        404: "not_found_error",
+        429: "rate_limit_error",
+    }.get(code, "invalid_request_error" if code < 500 else "server_error")

@@ -1,0 +1,76 @@
+"""Reading query parameters: what is not as it can be is an error that says what to give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rest_framework.exceptions import ValidationError
+from rest_framework.settings import api_settings
+
+from django_agent_sessions.search import MAX_QUERY
+from django_agent_sessions.transcripts import displayable
+
+from .access import SCOPE
+
+QUERY = "q"
+"""The query parameter of searches."""
+
+_NAMED = 10
+_NAME = 100
+
+
+def query_of(request: Any) -> str:
+    """Reads what is looked for.
+
+    Args:
+        request: The request.
+
+    Returns:
+        The words; empty if everything is to be listed.
+
+    Raises:
+        ValidationError: They are too many.
+    """
+    query: str = request.query_params.get(QUERY, "")
+    if len(query) > MAX_QUERY:
+        raise ValidationError({QUERY: [f"Give at most {MAX_QUERY} characters."]})
+    return query.strip()
+
+
+def flag_of(request: Any, name: str) -> bool:
+    """Reads whether something is wanted.
+
+    Args:
+        request: The request.
+        name: The parameter.
+
+    Returns:
+        Whether it is ``true``; it is ``false`` by default.
+
+    Raises:
+        ValidationError: It is neither.
+    """
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise ValidationError({name: ["Give true or false."]})
+    return bool(given == "true")
+
+
+def refuse_unknown(request: Any, known: Iterable[str]) -> None:
+    """Refuses parameters that would be passed over: a misspelled filter would list everything.
+
+    Args:
+        request: The request.
+        known: The names of those that it may have. Those that every request may have, which are
+            ``scope`` and those of Django REST framework, need not be among them.
+
+    Raises:
+        ValidationError: It has another.
+    """
+    named = sorted({*known, SCOPE})
+    always = {*named, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
+    unknown = sorted(name for name in request.query_params if name not in always)
+    if unknown:
+        hint = f"There is no such parameter. The parameters are: {', '.join(named)}."
+        raise ValidationError({displayable(name)[:_NAME]: [hint] for name in unknown[:_NAMED]})

@@ -1,0 +1,69 @@
+"""Which paths lead to which views."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.urls import path, register_converter
+from rest_framework.routers import SimpleRouter
+
+from .events import SessionEventsView
+from .viewsets import (
+    AgentViewSet,
+    ConversationViewSet,
+    MessageViewSet,
+    MultiAgentViewSet,
+    SessionViewSet,
+)
+
+_OF_SESSION = "sessions/<str:session>"
+
+
+class AnyTextConverter:
+    """Any text in a path, slashes and line feeds too: ids are what somebody chose."""
+
+    regex = r"[\s\S]+"
+
+    def to_python(self, value: str) -> str:
+        """Takes the text."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Gives the text."""
+        return value
+
+
+register_converter(AnyTextConverter, "agent_sessions_text")
+
+
+class SessionRouter(SimpleRouter):
+    """The router of the API.
+
+    A subclass names the views that a project has changed::
+
+        class Router(SessionRouter):
+            sessions = MySessionViewSet
+
+
+        urlpatterns = [path("api/", include((Router().urls, "agent_sessions_api")))]
+    """
+
+    sessions: ClassVar[type[Any]] = SessionViewSet
+    agents: ClassVar[type[Any]] = AgentViewSet
+    multi_agents: ClassVar[type[Any]] = MultiAgentViewSet
+    conversations: ClassVar[type[Any]] = ConversationViewSet
+    messages: ClassVar[type[Any]] = MessageViewSet
+    events: ClassVar[type[Any]] = SessionEventsView
+
+    def __init__(self, trailing_slash: bool = True) -> None:
+        super().__init__(trailing_slash=trailing_slash, use_regex_path=False)
+        self.register("sessions", self.sessions, basename="session")
+        self.register(f"{_OF_SESSION}/agents", self.agents, basename="agent")
+        self.register(f"{_OF_SESSION}/multi-agents", self.multi_agents, basename="multi-agent")
+        self.register(f"{_OF_SESSION}/messages", self.conversations, basename="conversation")
+        self.register("messages", self.messages, basename="message")
+
+    def get_urls(self) -> list[Any]:
+        """Adds the stream of events, whose view is no viewset."""
+        route = f"{_OF_SESSION}/events{self.trailing_slash}"
+        return [*super().get_urls(), path(route, self.events.as_view(), name="session-events")]

@@ -1,0 +1,214 @@
+"""Messages in answers: neutral parts, whatever SDK wrote them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from django_agent_sessions import payloads
+from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.transcripts import Part, PartKind, displayable
+from django_agent_sessions.transcripts.blocks import Block, Path, blocks
+from django_agent_sessions.windows import Row
+
+from .fields import MomentField, PathKeyField, moment, shown
+
+_WEB = ("http://", "https://")
+_MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the messages of a session are represented with.
+
+    Attributes:
+        session: Primary key of the session.
+        agents: Ids and message formats of its agents, by their primary keys.
+        media_url: The URL of the media of a message, in which ``{message}`` is its id; empty
+            if there is none.
+        raw: Whether the payload is given too, as it is stored.
+    """
+
+    session: UUID
+    agents: Mapping[UUID, tuple[str, str]]
+    media_url: str = ""
+    raw: bool = False
+
+    @classmethod
+    def of(cls, session: Session, using: str, *, media_url: str = "", raw: bool = False) -> Reading:
+        """Reads the agents of a session.
+
+        Args:
+            session: The session.
+            using: The alias of the database.
+            media_url: As for the class.
+            raw: As for the class.
+
+        Returns:
+            What its messages are represented with.
+        """
+        rows = SessionAgent.objects.using(using).filter(session=session)
+        agents = {key: (name, form) for key, name, form in rows.values_list("pk", *_AGENT)}
+        return cls(session.pk, agents, media_url, raw)
+
+
+_AGENT = ("agent_id", "dialect")
+
+
+# By name, because a serializer that holds itself has no end for those who walk through it.
+@extend_schema_field({"type": "array", "items": {"$ref": "#/components/schemas/Part"}})
+class _InnerPartsField(serializers.ListField):
+    """Parts in a part."""
+
+
+class PartSerializer(serializers.Serializer[Any]):
+    """A part of a message: a text, an image, a call of a tool ..."""
+
+    kind = serializers.ChoiceField(choices=[kind.value for kind in PartKind])
+    path = serializers.ListField(
+        child=PathKeyField(), help_text="Where it is in the payload; for redaction and media."
+    )
+    text = serializers.CharField()
+    name = serializers.CharField(help_text="Of the tool or document.")
+    call_id = serializers.CharField(help_text="Pairs a tool call with its result.")
+    status = serializers.ChoiceField(choices=["", "success", "error"])
+    data = serializers.JSONField(  # type: ignore[assignment] # a field, and no property
+        help_text="Arguments of a call, JSON of a result; or null."
+    )
+    media_type = serializers.CharField()
+    size = serializers.IntegerField(allow_null=True, help_text="Bytes of what the message holds.")
+    url = serializers.CharField(help_text="Where an image or document is; empty if nowhere.")
+    parts = _InnerPartsField(help_text="The contents of a tool's result.")
+
+
+class MessageSerializer(serializers.Serializer[Row]):
+    """A message, redacted where it was redacted."""
+
+    id = serializers.UUIDField()
+    session = serializers.UUIDField()
+    agent = serializers.CharField(help_text="The id of the agent.")
+    position = serializers.IntegerField(help_text="In the conversation of the agent, from 0.")
+    role = serializers.CharField(help_text="user, assistant, system, tool, or empty.")
+    revision = serializers.IntegerField(help_text="How often it changed.")
+    run_id = serializers.UUIDField(
+        allow_null=True, help_text="Messages of one invocation of an agent have the same."
+    )
+    created_at = MomentField()
+    updated_at = MomentField()
+    redacted_at = MomentField(allow_null=True, help_text="When something was taken out of it.")
+    input_tokens = serializers.IntegerField(allow_null=True)
+    output_tokens = serializers.IntegerField(allow_null=True)
+    latency_ms = serializers.IntegerField(allow_null=True)
+    size = serializers.IntegerField(help_text="Bytes of the payload.")
+    truncated = serializers.BooleanField(
+        help_text="It is too large for this answer: only how its text begins is here."
+    )
+    corrupt = serializers.BooleanField(help_text="What is stored is not readable.")
+    parts = PartSerializer(many=True)
+    raw = serializers.JSONField(required=False, help_text="The payload, with `raw=true`.")
+
+    def to_representation(self, instance: Row) -> dict[str, Any]:
+        """Represents a message whose payload was read; the context has a ``reading``."""
+        return represent(instance, self.context["reading"])
+
+
+def represent(row: Row, reading: Reading) -> dict[str, Any]:
+    """Represents a message.
+
+    Args:
+        row: The message, filled by :func:`django_agent_sessions.windows.fill`.
+        reading: What is known about its session.
+
+    Returns:
+        JSON.
+    """
+    agent, dialect = reading.agents.get(row.agent_id, ("", ""))
+    corrupt = row.read and isinstance(row.payload, CorruptPayload)
+    found: dict[str, Any] = {
+        "id": str(row.id),
+        "session": str(reading.session),
+        "agent": displayable(agent),
+        "position": row.message_id,
+        "role": displayable(row.role),
+        "revision": row.revision,
+        "run_id": None if row.run_id is None else str(row.run_id),
+        "created_at": moment(row.created_at),
+        "updated_at": moment(row.updated_at),
+        "redacted_at": None if row.redacted_at is None else moment(row.redacted_at),
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "latency_ms": row.latency_ms,
+        "size": row.size,
+        "truncated": not row.read,
+        "corrupt": corrupt,
+        "parts": [],
+    }
+    if not row.read:
+        found["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
+    elif not corrupt:
+        media = reading.media_url.format(message=row.id) if reading.media_url else ""
+        found["parts"] = _parts(blocks(dialect, row.payload), media)
+        if reading.raw:
+            found |= _raw(row.payload)
+    return found
+
+
+def _raw(payload: Any) -> dict[str, Any]:
+    """Gives a payload as it is stored, without the hashes of binaries that are kept elsewhere.
+
+    Not one that somebody wrote past what may be stored.
+    """
+    try:
+        return {"raw": json.loads(payloads.without_hashes(payloads.dumps(payload)))}
+    except (PayloadError, RecursionError):
+        return {}
+
+
+def _parts(found: Sequence[Block], media: str) -> list[dict[str, Any]]:
+    return [
+        _part(part, block.path, media, block.inner if index == 0 else ())
+        for block in found
+        for index, part in enumerate(block.parts)
+    ]
+
+
+def _part(part: Part, path: Path, media: str, inner: Sequence[Block] = ()) -> dict[str, Any]:
+    return {
+        "kind": part.kind.value,
+        "path": list(path),
+        "text": displayable(part.text),
+        "name": displayable(part.name),
+        "call_id": displayable(part.call_id),
+        "status": part.status,
+        "data": shown(part.data),
+        "media_type": displayable(part.media_type),
+        "size": part.size,
+        "url": _url(part, path, media),
+        "parts": _parts(inner, media) if inner else _alone(part.parts, path, media),
+    }
+
+
+def _alone(parts: Sequence[Part], path: Path, media: str) -> list[dict[str, Any]]:
+    """Represents contents that are no list in the payload: a picture has the result's address."""
+    if len(parts) == 1 and parts[0].kind in _MEDIA:
+        return [_part(parts[0], path, media)]
+    return [_part(one, (), "") for one in parts]
+
+
+def _url(part: Part, path: Path, media: str) -> str:
+    """Tells where something is: elsewhere on the web, or inline, at our own address."""
+    if part.url.lower().startswith(_WEB):
+        return displayable(part.url)
+    if media and part.size is not None and part.kind in _MEDIA:
+        mark = "&" if "?" in media else "?"
+        return f"{media}{mark}path={quote(json.dumps(list(path)))}"
+    return ""

@@ -1,0 +1,197 @@
+"""Sessions, their agents and orchestrators, in requests and answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema_serializer
+from rest_framework import serializers
+
+from django_agent_sessions.exceptions import InvalidIdError
+from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.transcripts import displayable
+
+from .fields import (
+    FlagField,
+    MomentField,
+    ShownField,
+    ShownJSONField,
+    StrictSerializer,
+    TextField,
+    shown,
+)
+
+_STATE = "Only for those with the permission `view_sessionagent`."
+
+
+class SessionRowSerializer(serializers.ModelSerializer[Session]):
+    """A session in a list: what is known about it, and nothing that was said in it."""
+
+    title = ShownField(read_only=True)
+    owner = serializers.PrimaryKeyRelatedField[Any](
+        read_only=True, allow_null=True, help_text="The user's id."
+    )
+    redactions = serializers.IntegerField(
+        source="redaction_epoch", read_only=True, help_text="How often something was taken out."
+    )
+    created_at = MomentField(read_only=True)
+    updated_at = MomentField(read_only=True)
+    last_activity_at = MomentField(read_only=True)
+    archived_at = MomentField(read_only=True, allow_null=True)
+    expires_at = MomentField(read_only=True, allow_null=True)
+
+    class Meta:
+        model = Session
+        fields: ClassVar[list[str]] = [
+            "id",
+            "session_id",
+            "session_type",
+            "external_id",
+            "title",
+            "owner",
+            "message_count",
+            "input_tokens",
+            "output_tokens",
+            "redactions",
+            "legal_hold",
+            "created_at",
+            "updated_at",
+            "last_activity_at",
+            "archived_at",
+            "expires_at",
+        ]
+        read_only_fields = fields
+
+
+class SaidSerializer(serializers.Serializer[Any]):
+    """How a message begins."""
+
+    message = serializers.UUIDField(help_text="The id of the message.")
+    role = serializers.CharField()
+    text = serializers.CharField(help_text="At most 500 characters.")
+
+
+class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
+    """An agent of a session; its state is often internal, and not shown unless it is allowed."""
+
+    created_at = MomentField(read_only=True)
+    updated_at = MomentField(read_only=True)
+
+    class Meta:
+        model = SessionAgent
+        fields: ClassVar[list[str]] = ["id", "agent_id", "dialect", "created_at", "updated_at"]
+        read_only_fields = fields
+
+
+class AgentStateSerializer(AgentSerializer):
+    """An agent, with its state for those who may see it."""
+
+    state = ShownJSONField(required=False, help_text=_STATE)
+    conversation_manager_state = ShownJSONField(required=False, help_text=_STATE)
+
+    class Meta(AgentSerializer.Meta):
+        fields = [*AgentSerializer.Meta.fields, "state", "conversation_manager_state"]
+        read_only_fields = fields
+
+
+@extend_schema_serializer(many=False)
+class AgentsSerializer(serializers.Serializer[Any]):
+    """The agents of a session."""
+
+    results = AgentSerializer(many=True)
+
+
+class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
+    """An orchestrator of a session, without its state."""
+
+    created_at = MomentField(read_only=True)
+    updated_at = MomentField(read_only=True)
+
+    class Meta:
+        model = SessionMultiAgent
+        fields: ClassVar[list[str]] = ["id", "multi_agent_id", "kind", "created_at", "updated_at"]
+        read_only_fields = fields
+
+
+@extend_schema_serializer(many=False)
+class MultiAgentsSerializer(serializers.Serializer[Any]):
+    """The orchestrators of a session."""
+
+    results = MultiAgentSerializer(many=True)
+
+
+class MultiAgentStateSerializer(MultiAgentSerializer):
+    """An orchestrator, with its state for those who may see it."""
+
+    state = ShownJSONField(required=False, help_text=_STATE)
+
+    class Meta(MultiAgentSerializer.Meta):
+        fields = [*MultiAgentSerializer.Meta.fields, "state"]
+        read_only_fields = fields
+
+
+class SessionSerializer(SessionRowSerializer):
+    """A session by itself."""
+
+    metadata = serializers.SerializerMethodField()
+    agents = AgentSerializer(many=True, read_only=True)
+    first_text = SaidSerializer(read_only=True, allow_null=True)
+    last_text = SaidSerializer(read_only=True, allow_null=True)
+
+    class Meta(SessionRowSerializer.Meta):
+        fields = [
+            *SessionRowSerializer.Meta.fields,
+            "metadata",
+            "agents",
+            "first_text",
+            "last_text",
+        ]
+        read_only_fields = fields
+
+    def get_metadata(self, session: Session) -> dict[str, Any]:
+        """JSON for programs; what it means is the client's own affair."""
+        found: dict[str, Any] = shown(session.metadata)
+        return found
+
+
+class _TitleField(TextField):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(allow_blank=True, max_length=255, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        if isinstance(data, str) and displayable(data) != data:
+            raise serializers.ValidationError("The text holds characters that cannot be shown.")
+        return str(super().to_internal_value(data))
+
+
+class _MetadataField(serializers.DictField):
+    """JSON for programs: an object."""
+
+
+class SessionCreateSerializer(StrictSerializer):
+    """What a session is made with."""
+
+    external_id = TextField(
+        required=False,
+        max_length=MAX_ID_LENGTH,
+        help_text="An id of your own. If you have a session of this id, that one is answered.",
+    )
+    title = _TitleField(required=False)
+    metadata = _MetadataField(required=False)
+
+    def validate_external_id(self, value: str) -> str:
+        """Refuses what cannot be an id."""
+        try:
+            return validate_id(value, "external_id")
+        except InvalidIdError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class SessionChangeSerializer(StrictSerializer):
+    """What may be changed of a session."""
+
+    title = _TitleField(required=False)
+    metadata = _MetadataField(required=False, help_text="It replaces all that was there.")
+    archived = FlagField(required=False)
+    expires_at = MomentField(required=False, allow_null=True)

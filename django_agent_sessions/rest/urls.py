@@ -1,0 +1,19 @@
+"""The URLs of the API.
+
+``path("api/agent-sessions/", include("django_agent_sessions.rest.urls"))``
+"""
+
+from __future__ import annotations
+
+from django.urls import path
+from drf_spectacular.views import SpectacularAPIView
+
+from .document import DOCUMENT
+from .routers import SessionRouter
+
+app_name = "agent_sessions_api"
+
+urlpatterns = [
+    path("schema/", SpectacularAPIView.as_view(custom_settings=DOCUMENT), name="schema"),
+    *SessionRouter().urls,
+]

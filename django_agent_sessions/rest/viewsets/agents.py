@@ -1,0 +1,118 @@
+"""Agents and orchestrators of a session."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.models import Q
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import viewsets
+from rest_framework.response import Response
+
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.schema import ID, SCOPED, answer, described, problems
+from django_agent_sessions.rest.serializers.sessions import (
+    AgentSerializer,
+    AgentsSerializer,
+    AgentStateSerializer,
+    MultiAgentSerializer,
+    MultiAgentsSerializer,
+    MultiAgentStateSerializer,
+)
+
+_MOST = 1000
+
+
+class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
+    """What both kinds share. A state is shown to whoever has ``view_sessionagent``."""
+
+    pagination_class = None
+    lookup_value_converter = "agent_sessions_text"
+    shows_state: ClassVar[bool] = False
+    """Whether states are shown without that permission."""
+
+    id_field: ClassVar[str]
+    state_serializer_class: ClassVar[type[Any]]
+
+    def _rows(self, session: Session) -> Any:
+        rows = type(self).queryset.using(self.using)  # type: ignore[union-attr]
+        return rows.filter(session=session).order_by("pk")
+
+    def _listed(self, request: Any, session: str) -> Response:
+        """Lists them, the oldest first."""
+        row = self.session(session, Allowed.READ)
+        self.record_reading(row, view=self.basename)
+        shape: Any = self.serializer_class
+        columns = shape.Meta.fields
+        return Response({"results": shape(self._rows(row).only(*columns)[:_MOST], many=True).data})
+
+    def _one(self, request: Any, session: str, key: str) -> Response:
+        row = self.session(session, Allowed.READ)
+        shows = self.shows_state or self.allows(row, Allowed.VIEW_STATE)
+        shape: Any = self.state_serializer_class if shows else self.serializer_class
+        if "\x00" in key:
+            raise Http404
+        found = self._rows(row).only(*shape.Meta.fields).filter(Q(**{self.id_field: key})).first()
+        if found is None:
+            raise Http404
+        self.record_reading(row, found.pk, view="state" if shows else "agent")
+        return Response(shape(found).data)
+
+
+@described(parameters=[*SCOPED, ID], tags=["Agents"])
+class AgentViewSet(_OfSession):
+    """The agents of a session."""
+
+    queryset = SessionAgent.objects.all()
+    serializer_class = AgentSerializer
+    state_serializer_class = AgentStateSerializer
+    lookup_url_kwarg = "agent"
+    id_field = "agent_id"
+
+    @described(
+        operation_id="agents_list",
+        responses={200: answer(AgentsSerializer, "The agents."), **problems(404)},
+    )
+    def list(self, request: Any, session: str) -> Response:
+        """Lists the agents, the oldest first."""
+        return self._listed(request, session)
+
+    @described(
+        operation_id="agents_retrieve",
+        parameters=[OpenApiParameter("agent", str, "path", description="The agent's id.")],
+        responses={200: answer(AgentStateSerializer, "The agent."), **problems(404)},
+    )
+    def retrieve(self, request: Any, session: str, agent: str) -> Response:
+        """Gives an agent; with its state to whoever may see that."""
+        return self._one(request, session, agent)
+
+
+@described(parameters=[*SCOPED, ID], tags=["Agents"])
+class MultiAgentViewSet(_OfSession):
+    """The orchestrators of a session: graphs and swarms."""
+
+    queryset = SessionMultiAgent.objects.all()
+    serializer_class = MultiAgentSerializer
+    state_serializer_class = MultiAgentStateSerializer
+    lookup_url_kwarg = "multi_agent"
+    id_field = "multi_agent_id"
+
+    @described(
+        operation_id="multi_agents_list",
+        responses={200: answer(MultiAgentsSerializer, "The orchestrators."), **problems(404)},
+    )
+    def list(self, request: Any, session: str) -> Response:
+        """Lists the orchestrators, the oldest first."""
+        return self._listed(request, session)
+
+    @described(
+        operation_id="multi_agents_retrieve",
+        parameters=[OpenApiParameter("multi_agent", str, "path", description="Its id.")],
+        responses={200: answer(MultiAgentStateSerializer, "The orchestrator."), **problems(404)},
+    )
+    def retrieve(self, request: Any, session: str, multi_agent: str) -> Response:
+        """Gives an orchestrator; with its state to whoever may see that."""
+        return self._one(request, session, multi_agent)

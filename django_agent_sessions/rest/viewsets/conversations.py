@@ -1,0 +1,90 @@
+"""What was said in a session."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import viewsets
+from rest_framework.response import Response
+
+from django_agent_sessions import windows
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.media import media_url
+from django_agent_sessions.rest.pagination import AGENT, RAW, MessagePagination
+from django_agent_sessions.rest.queries import flag_of, query_of
+from django_agent_sessions.rest.schema import ID, SCOPED, answer, described, problems
+from django_agent_sessions.rest.serializers.messages import MessageSerializer, Reading
+from django_agent_sessions.search import MAX_QUERY, find_messages
+from django_agent_sessions.windows import Scope
+
+
+@described(parameters=[*SCOPED, ID], tags=["Messages"])
+class ConversationViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
+    """The messages of a session, of all its agents in the order of time, or of one."""
+
+    queryset = SessionMessage.objects.none()
+    serializer_class = MessageSerializer
+    pagination_class = MessagePagination
+
+    def get_throttles(self) -> list[Any]:
+        """Counts searches apart, because they cost more."""
+        if self.request.query_params.get("q"):
+            self.throttle_scope = "agent-sessions-search"
+        return super().get_throttles()
+
+    @described(
+        operation_id="messages_list",
+        parameters=[
+            OpenApiParameter("agent", str, description="Only this agent's messages."),
+            OpenApiParameter(
+                "q",
+                {"type": "string", "maxLength": MAX_QUERY},
+                description="Only messages with this in their text.",
+            ),
+            OpenApiParameter("raw", bool, description="Also give the payloads as they are."),
+        ],
+        responses={
+            200: answer(MessageSerializer(many=True), "A page of messages."),
+            **problems(400, 404),
+        },
+    )
+    def list(self, request: Any, session: str) -> Response:
+        """Lists messages, in neutral parts, in either direction or around one of them."""
+        row = self.session(session, Allowed.READ)
+        reading = Reading.of(row, self.using, media_url=media_url(self), raw=flag_of(request, RAW))
+        paginator: Any = self.paginator
+        scope = self._scope(row, reading)
+        window = paginator.read(request, scope, view=self)
+        if window.rows:
+            windows.fill(scope, window.rows)
+        self._record(row, window.rows)
+        shape: Any = self.get_serializer_class()
+        context = {**self.get_serializer_context(), "reading": reading}
+        data = shape(window.rows, many=True, context=context).data
+        response: Response = paginator.get_paginated_response(data)
+        return response
+
+    def _scope(self, row: Session, reading: Reading) -> Scope:
+        name, query = self._agent(), query_of(self.request)
+        only = None
+        if query:
+            only = frozenset(find_messages(row.pk, query, using=self.using))
+        if name is None:
+            return Scope(row, only=only, main=True)
+        named = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
+        # One that is not there has said nothing.
+        return Scope(row, SessionAgent(pk=named[0] if named else UUID(int=0)), only)
+
+    def _agent(self) -> str | None:
+        name: str | None = self.request.query_params.get(AGENT)
+        return name
+
+    def _record(self, row: Session, rows: Any) -> None:
+        ends: dict[str, Any] = {}
+        if rows:
+            ends = {"first": str(rows[0].id), "last": str(rows[-1].id)}
+        self.record_reading(row, view="messages", messages=len(rows), **ends)

@@ -1,0 +1,223 @@
+"""One message: read it, its media and its original; redact in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.http import Http404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
+from rest_framework import viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import ValidationError
+from rest_framework.response import Response
+
+from django_agent_sessions import audit, blobs, serving, windows
+from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
+from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.redaction.originals import original_kept_until
+from django_agent_sessions.references import BlobRef
+from django_agent_sessions.rest.access import uuid_of
+from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
+from django_agent_sessions.rest.media import media_url
+from django_agent_sessions.rest.negotiation import FileNegotiation
+from django_agent_sessions.rest.pagination import RAW
+from django_agent_sessions.rest.problems import RangeNotSatisfiable
+from django_agent_sessions.rest.queries import flag_of
+from django_agent_sessions.rest.redacting import redacted
+from django_agent_sessions.rest.schema import (
+    IF_NONE_MATCH,
+    MESSAGE_ID,
+    RANGE,
+    SCOPED,
+    UNCHANGED,
+    answer,
+    described,
+    headed,
+    problems,
+)
+from django_agent_sessions.rest.serializers.messages import MessageSerializer, Reading
+from django_agent_sessions.rest.serializers.redaction import (
+    MessageRedactionRequest,
+    ReasonRequest,
+    RedactionSerializer,
+)
+from django_agent_sessions.transcripts.blocks import Path, binary
+from django_agent_sessions.windows import Row, Scope
+
+
+@described(parameters=[*SCOPED, MESSAGE_ID], tags=["Messages"])
+class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
+    """One message of a session that the user reaches."""
+
+    queryset = SessionMessage.objects.none()
+    serializer_class = MessageSerializer
+    pagination_class = None
+    lookup_url_kwarg = "message"
+    lookup_value_converter = "str"
+
+    @described(
+        operation_id="messages_retrieve",
+        parameters=[OpenApiParameter("raw", bool, description="Also give the payload as it is.")],
+        responses={200: answer(MessageSerializer, "The message."), **problems(400, 404)},
+    )
+    def retrieve(self, request: Any, message: str) -> Response:
+        """Gives a message; a large one whole, too."""
+        session, key = self._find(message, Allowed.READ)
+        raw = flag_of(request, RAW)
+        row = self._read(session, key)
+        self.record_reading(session, key, view="message")
+        return self._shown(session, row, raw=raw)
+
+    @described(
+        operation_id="messages_media",
+        parameters=[
+            OpenApiParameter(
+                "path",
+                {"type": "string", "minLength": 2},
+                required=True,
+                description="The `path` of the part, as JSON.",
+                examples=[OpenApiExample("An image", value='["content", 1]')],
+            ),
+            OpenApiParameter("download", bool, description="Even if it could be shown."),
+            IF_NONE_MATCH,
+            RANGE,
+            headed("Content-Disposition", "The name of the file.", 200),
+        ],
+        responses={
+            (200, "image/*"): answer(OpenApiTypes.BINARY, "An image, to be shown."),
+            (200, "application/octet-stream"): answer(OpenApiTypes.BINARY, "Something to save."),
+            (206, "image/*"): answer(OpenApiTypes.BINARY, "A part of an image."),
+            (206, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A part of a file."),
+            302: OpenApiResponse(description="It is at `Location`, for a while."),
+            **UNCHANGED,
+            **problems(400, 404, 416, 503),
+        },
+    )
+    @action(detail=True, methods=["get"], content_negotiation_class=FileNegotiation)
+    def media(self, request: Any, message: str) -> Any:
+        """Gives an image, document, recording or video of a message."""
+        path = _path(request)
+        session, key = self._find(message, Allowed.READ)
+        row = self._read(session, key)
+        reading = Reading.of(session, self.using)
+        dialect = reading.agents.get(row.agent_id, ("", ""))[1]
+        found = binary(dialect, row.payload, path)
+        if found is None:
+            raise Http404
+        self.record_reading(session, key, view="media")
+        download = request.query_params.get("download") == "true"
+        content, claimed = found
+        source = self._source(session, content)
+        try:
+            return serving.media(request._request, source, claimed, str(key), download=download)
+        except serving.UnsatisfiableRangeError as error:
+            raise RangeNotSatisfiable(error.content_range) from None
+
+    @described(
+        operation_id="messages_redact",
+        tags=["Redaction"],
+        request=MessageRedactionRequest,
+        responses={
+            200: answer(RedactionSerializer, "What was redacted, or would be."),
+            **problems(400, 404, 409, 413),
+        },
+        examples=REDACT_MESSAGE,
+    )
+    @action(detail=True, methods=["post"], throttle_scope="agent-sessions-redact")
+    def redact(self, request: Any, message: str) -> Response:
+        """Redacts a message, a part of it, a piece of a text, or what is found in it.
+
+        It is replaced by a mask, for good, in such a way that the conversation stays valid for
+        the SDK that it belongs to.
+        """
+        session, key = self._find(message, Allowed.READ, Allowed.REDACT)
+        return redacted(self, session, MessageRedactionRequest, lambda given: given.scope(key))
+
+    @described(
+        operation_id="messages_original",
+        tags=["Redaction"],
+        request=ReasonRequest,
+        responses={
+            200: answer(MessageSerializer, "The message, as it was said."),
+            **problems(400, 404, 413),
+        },
+        examples=ORIGINAL,
+    )
+    @action(detail=True, methods=["post"])
+    def original(self, request: Any, message: str) -> Response:
+        """Gives what a redacted message said, if that was kept, to whoever may see it.
+
+        It takes the permission ``view_original`` and a reason, of the owner too; that it was seen
+        is recorded before it is.
+        """
+        session, key = self._find(message, Allowed.READ, Allowed.VIEW_ORIGINAL)
+        given = ReasonRequest(data=request.data)
+        given.is_valid(raise_exception=True)
+        if original_kept_until(session.pk, key, using=self.using) is None:
+            raise Http404
+        audit.record(
+            AuditEvent.Action.ORIGINAL_VIEWED,
+            session=session.pk,
+            target=key,
+            actor=request.user,
+            reason=given.validated_data["reason"],
+            details={"via": "api"},
+            using=self.using,
+        )
+        row = self._read(session, key)
+        rows = SessionMessage.objects.using(self.using).filter(pk=key)
+        row.payload = rows.values_list("message", flat=True).first()
+        # Media are served in their redacted version only.
+        return self._shown(session, row, media=False)
+
+    def _find(self, message: str, *needed: Allowed) -> tuple[Session, UUID]:
+        """Finds the session of a message that the user reaches."""
+        key = uuid_of(message)
+        row = (
+            self.reachable_sessions()
+            .defer("metadata", "origin")
+            # Not a join by name only: the message decides which session it is.
+            .filter(pk__in=SessionMessage.objects.filter(pk=key).values("session"))
+            .first()
+        )
+        if row is None or not self.allows(row, *needed):
+            raise Http404
+        return row, key
+
+    def _read(self, session: Session, key: UUID) -> Row:
+        scope = Scope(session, only=frozenset([key]))
+        rows = windows.beginning(scope, count=1).rows
+        if rows:
+            windows.fill(scope, rows, whole=True)
+        if not rows:
+            raise Http404
+        return rows[0]
+
+    def _source(self, session: Session, content: bytes | BlobRef) -> bytes | Blob:
+        if isinstance(content, bytes):
+            return content
+        return blobs.find_blob(self.using, session.pk, content)
+
+    def _shown(
+        self, session: Session, row: Row, *, raw: bool = False, media: bool = True
+    ) -> Response:
+        url = media_url(self) if media else ""
+        reading = Reading.of(session, self.using, media_url=url, raw=raw)
+        shape: Any = self.get_serializer_class()
+        context = {**self.get_serializer_context(), "reading": reading}
+        return Response(shape(row, context=context).data)
+
+
+def _path(request: Any) -> Path:
+    hint = "Give the `path` of the part, as JSON."
+    try:
+        given = json.loads(request.query_params.get("path", ""))
+    except (ValueError, RecursionError):
+        raise ValidationError({"path": [hint]}) from None
+    if not isinstance(given, list) or not all(type(key) in (str, int) for key in given):
+        raise ValidationError({"path": [hint]})
+    return tuple(given)

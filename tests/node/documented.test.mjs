@@ -1,0 +1,47 @@
+// The client of the documentation, against the server.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Problem, agentSessions } from "../../docs/examples/agent-sessions.mjs";
+
+const api = agentSessions(process.env.API, { headers: JSON.parse(process.env.HEADERS) });
+const all = async (results) => {
+  const found = [];
+  for await (const one of results) found.push(one);
+  return found;
+};
+
+test("sessions are listed page by page", async () => {
+  const found = await all(api.sessions({ limit: 2 }));
+  assert.equal(found.length, 5);
+  assert.equal(new Set(found.map((session) => session.id)).size, 5);
+});
+
+test("messages are read in both directions, and a secret in one goes for good", async () => {
+  const [trip] = await all(api.sessions({ q: "lisbon" }));
+  const messages = await all(api.messages(trip.id, { limit: 1 }));
+  const backwards = await all(api.messages(trip.id, { limit: 2, order: "desc" }));
+  assert.deepEqual(backwards.reverse(), messages);
+  const told = messages.find((message) => message.parts[0].text.includes("4111"));
+  const given = { find: "4111 1111 1111 1111", reason: "It is mine" };
+  const preview = await api.redact(told.id, { ...given, dry_run: true });
+  assert.equal(preview.hits.length, 1);
+  await api.redact(told.id, given);
+  const after = await all(api.messages(trip.id));
+  assert.ok(!JSON.stringify(after).includes("4111"));
+  assert.ok(!(await api.export(trip.id)).includes("4111"));
+});
+
+test("a session is opened once, renamed, archived and removed", async () => {
+  const made = await api.open({ external_id: "from-node", title: "New" });
+  assert.equal((await api.open({ external_id: "from-node" })).id, made.id);
+  assert.equal((await api.rename(made.id, "Renamed")).title, "Renamed");
+  assert.notEqual((await api.archive(made.id)).archived_at, null);
+  await api.remove(made.id);
+  await assert.rejects(api.session(made.id), (error) => {
+    assert.ok(error instanceof Problem);
+    assert.equal(error.status, 404);
+    return error.code === "not_found";
+  });
+});

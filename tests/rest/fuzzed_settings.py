@@ -1,0 +1,15 @@
+"""Settings of the server that schemathesis asks: the test project's, with tokens for a login."""
+
+from __future__ import annotations
+
+from tests.settings import *  # noqa: F403
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["tests.rest.fuzzed_tokens.TokenAuthentication"]
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"errors": {"class": "logging.StreamHandler", "level": "ERROR"}},
+    "root": {"handlers": ["errors"], "level": "ERROR"},
+}

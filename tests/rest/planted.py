@@ -1,0 +1,136 @@
+"""A session with another secret in each place that can hold one, and the routes to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from rest_framework.test import APIClient
+
+from django_agent_sessions.models import (
+    AuditEvent,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.redaction import WholeMessage, redact
+from django_agent_sessions.rest import urls
+from django_agent_sessions.store import SessionStore
+
+SAID = ("plantedtext", "plantedreasoning", "plantedtool", "plantedresult")
+"""What was said."""
+
+STATES = ("plantedstate", "plantedsummary", "plantednode")
+"""What agents, conversation managers and orchestrators keep."""
+
+INTERNAL = "plantedinternal"
+"""What the SDK keeps of an agent."""
+
+KEPT = "plantedoriginal"
+"""What a redacted message said; its original is kept."""
+
+SECRETS = ("plantedtitle", "plantedmetadata", *SAID, *STATES, INTERNAL, KEPT)
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+)
+IMAGE = '["content", 1]'
+METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The rows."""
+
+    session: Session
+    agent: SessionAgent
+    graph: SessionMultiAgent
+    messages: list[SessionMessage]
+
+    def url(self, route: str, message: int = 0) -> str:
+        """Fills a route in; the original is that of message 3."""
+        filled = route.replace("<str:session>", str(self.session.pk))
+        filled = filled.replace("<agent_sessions_text:agent>", self.agent.agent_id)
+        filled = filled.replace("<agent_sessions_text:multi_agent>", self.graph.multi_agent_id)
+        return f"/api/{filled.replace('<str:message>', str(self.messages[message].pk))}"
+
+
+def plant(owner: Any, name: str = "planted") -> Planted:
+    """Makes the session; with ``REDACTION_KEEP_ORIGINAL`` its fourth message has an original."""
+    store = SessionStore(owner=owner)
+    record = store.create(
+        name, title="plantedtitle", metadata={"key": "plantedmetadata"}, external_id=f"{name}-x"
+    )
+    state = AgentState({"a": "plantedstate"}, {"summary": "plantedsummary"}, {"internal": INTERNAL})
+    agent = store.open_agent(record, "concierge", dialect="strands", data=state)
+    call = {"toolUseId": "t", "name": "search", "input": {"q": "plantedtool"}}
+    result = {"toolUseId": "t", "status": "success", "content": [{"text": "plantedresult"}]}
+    thought = {"reasoningContent": {"reasoningText": {"text": "plantedreasoning"}}}
+    image = {"image": {"format": "png", "source": {"bytes": PIXEL}}}
+    store.append_many(
+        agent,
+        [
+            {"role": "user", "content": [{"text": "plantedtext"}, image]},
+            {"role": "assistant", "content": [thought, {"toolUse": call}]},
+            {"role": "user", "content": [{"toolResult": result}]},
+            {"role": "assistant", "content": [{"text": KEPT}]},
+        ],
+    )
+    store.create_multi_agent(record, "graph", {"node": "plantednode"}, kind="graph")
+    messages = list(SessionMessage.objects.filter(session=record.id).order_by("message_id"))
+    redact(record.id, WholeMessage(messages[3].pk), reason="a ticket", actor=owner)
+    return Planted(
+        Session.objects.get(pk=record.id),
+        SessionAgent.objects.get(session=record.id),
+        SessionMultiAgent.objects.get(session=record.id),
+        list(SessionMessage.objects.filter(session=record.id).order_by("message_id")),
+    )
+
+
+def routes(patterns: Any = None, before: str = "") -> Iterator[str]:
+    """Walks the URL conf, and whatever it includes."""
+    for pattern in urls.urlpatterns if patterns is None else patterns:
+        route = before + str(pattern.pattern)
+        if hasattr(pattern, "url_patterns"):
+            yield from routes(pattern.url_patterns, route)
+        else:
+            yield route
+
+
+def body_of(response: Any) -> str:
+    """Reads an answer whole."""
+    streaming = getattr(response, "streaming", False)
+    content = b"".join(response.streaming_content) if streaming else response.content
+    return str(content.decode("utf-8", "replace"))
+
+
+def seen_in(text: str) -> set[str]:
+    """Finds secrets, also where JSON has escaped them."""
+    return {secret for secret in SECRETS if secret in text.lower()}
+
+
+def rows() -> dict[str, Any]:
+    """Everything that is stored, but the audit trail."""
+    tables: tuple[Any, ...] = (Session, SessionAgent, SessionMessage, SessionMultiAgent)
+    return {table.__name__: list(table.objects.order_by("pk").values()) for table in tables}
+
+
+def recorded() -> list[AuditEvent]:
+    return list(AuditEvent.objects.order_by("pk"))
+
+
+def ask(client: APIClient, method: str, url: str, query: Any = None, data: Any = None) -> Any:
+    """Asks with a query, and with a body where the method has one."""
+    query = {**(query or {})}
+    parts = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
+    url = f"{url}?{parts}" if parts else url
+    call = getattr(client, method)
+    if method in ("post", "put", "patch"):
+        return call(url, json.dumps(data or {}), content_type="application/json")
+    return call(url)

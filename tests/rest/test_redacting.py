@@ -1,0 +1,357 @@
+"""Redaction through the API: what goes is gone from every answer, and a preview changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_agent_sessions import detectors, holds
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from tests.admin.people import grant
+
+from .conftest import Talk, client_of, said
+from .planted import (
+    INTERNAL,
+    KEPT,
+    SAID,
+    STATES,
+    Planted,
+    ask,
+    body_of,
+    plant,
+    recorded,
+    routes,
+    rows,
+    seen_in,
+)
+
+pytestmark = pytest.mark.django_db
+
+CARD = "4111 1111 1111 1111"
+
+
+def post(client: Any, url: str, **given: Any) -> Any:
+    return client.post(f"{url}redact/", given, format="json")
+
+
+def done(client: Any, url: str, **given: Any) -> dict[str, Any]:
+    answer = post(client, url, reason="a ticket", **given)
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def text_of(client: Any, url: str) -> list[str]:
+    return [part["text"] for part in client.get(url).json()["parts"]]
+
+
+def everything(client: Any, planted: Planted) -> str:
+    """Reads all that any route answers about a session."""
+    found = []
+    for route in sorted(routes()):
+        for message in range(4) if "<str:message>" in route else (0,):
+            url = planted.url(route, message)
+            if route.endswith("events/"):
+                continue
+            if route.endswith("original/"):
+                found.append(body_of(ask(client, "post", url, None, {"reason": "a court"})))
+            elif route.endswith("redact/"):
+                given = {"find": "a", "dry_run": True}
+                found.append(body_of(ask(client, "post", url, None, given)))
+            else:
+                for query in ({}, {"raw": "true"}, {"as": "jsonl"}, {"path": '["content", 0]'}):
+                    found.append(body_of(ask(client, "get", url, query)))
+    return "\n".join(found)
+
+
+def test_a_whole_message_goes(trip, api):
+    found = done(api, trip.messages[2])
+    assert (found["messages"], found["states"], found["redactions"]) == (1, 0, 1)
+    shown = api.get(trip.messages[2]).json()
+    assert CARD not in json.dumps(shown)
+    assert shown["role"] == "user"
+    assert shown["redacted_at"] is not None
+    # Its neighbours stay.
+    assert text_of(api, trip.messages[1]) == ["To Lisbon."]
+
+
+def test_a_part_goes_by_its_path(ada, api):
+    talk = Talk(ada)
+    url = talk.say({"role": "user", "content": [{"text": "keep"}, {"text": "secret"}]})
+    part = api.get(url).json()["parts"][1]
+    done(api, url, path=part["path"])
+    assert text_of(api, url)[0] == "keep"
+    assert "secret" not in api.get(url, {"raw": "true"}).content.decode()
+
+
+def test_a_part_in_a_tools_result_goes_by_its_path(ada, api):
+    talk = Talk(ada)
+    content = [{"text": "keep"}, {"text": "secret"}]
+    url = talk.say(
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": content}}]}
+    )
+    inner = api.get(url).json()["parts"][0]["parts"][1]
+    done(api, url, path=inner["path"])
+    body = api.get(url, {"raw": "true"}).content.decode()
+    assert "secret" not in body
+    assert "keep" in body
+
+
+@pytest.mark.parametrize("inner", [[], ["text"]])
+def test_a_piece_of_a_text_goes_by_the_path_of_its_part_or_its_own(trip, api, inner):
+    url = trip.messages[2]
+    (part,) = api.get(url).json()["parts"]
+    start = part["text"].index(CARD)
+    done(api, url, path=[*part["path"], *inner], start=start, end=start + len(CARD))
+    assert text_of(api, url) == ["My card is [REDACTED]."]
+
+
+def test_a_text_goes_wherever_it_is_in_a_session_in_any_case(trip, api):
+    trip.say(said("user", "LISBON? lisbon!"))
+    found = done(api, trip.url, find="Lisbon")
+    assert found["messages"] == 2
+    body = api.get(f"{trip.url}messages/", {"raw": "true"}).content.decode().lower()
+    assert "lisbon" not in body
+    assert api.get("/api/sessions/", {"q": "lisbon"}).json()["results"] == []
+
+
+def test_a_text_goes_from_one_message_only(trip, api):
+    again = trip.say(said("user", "To Lisbon, then."))
+    done(api, trip.messages[1], find="Lisbon")
+    assert text_of(api, again) == ["To Lisbon, then."]
+    assert text_of(api, trip.messages[1]) == ["To [REDACTED]."]
+
+
+def test_what_detectors_find_goes(trip, api):
+    trip.say(said("user", "Write to ada@example.com."))
+    found = done(api, trip.url, detectors=[detector_of("card")])
+    assert len(found["hits"]) == 1
+    assert found["hits"][0]["kind"]
+    assert CARD not in api.get(trip.messages[2]).content.decode()
+    done(api, trip.messages[4], detectors=[])
+    assert "ada@example.com" not in api.get(trip.messages[4]).content.decode()
+
+
+def detector_of(what: str) -> str:
+    return next(name for name in detectors.names() if what in name)
+
+
+def test_a_preview_shows_what_would_go_and_changes_nothing(trip, api):
+    before, trail = rows(), recorded()
+    answer = post(api, trip.url, find=CARD, dry_run=True)
+    found = answer.json()
+    assert found["dry_run"] is True
+    (hit,) = found["hits"]
+    assert hit["before"] == f"My card is {CARD}."
+    assert hit["after"] == "My card is [REDACTED]."
+    assert hit["place"]["kind"] == "message"
+    assert f"/api/messages/{hit['place']['id']}/" == trip.messages[2]
+    assert found["messages"] == 1
+    assert (rows(), recorded()) == (before, trail)
+
+
+def test_what_is_done_does_not_say_what_it_was(trip, api):
+    answer = post(api, trip.url, find=CARD, reason=f"the card {CARD}")
+    assert answer.status_code == 200
+    assert CARD not in answer.content.decode()
+    assert CARD not in str(list(AuditEvent.objects.values()))
+
+
+def test_once_more_is_no_different_from_once(trip, api):
+    assert done(api, trip.messages[2])["messages"] == 1
+    before, trail = rows(), recorded()
+    again = done(api, trip.url, find=CARD)
+    assert (again["hits"], again["messages"], again["redactions"]) == ([], 0, 1)
+    assert (rows(), recorded()) == (before, trail)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"find": "Lisbon"},
+        {"find": "Lisbon", "reason": ""},
+        {"find": "Lisbon", "reason": "   "},
+        {"find": "", "reason": "a ticket"},
+        {"find": " ", "reason": "a ticket"},
+        {"find": "a", "detectors": [], "reason": "a ticket"},
+        {"detectors": ["no such"], "reason": "a ticket"},
+        {"detectors": "card", "reason": "a ticket"},
+        {"find": "a", "message": "x", "reason": "a ticket"},
+        {"find": "a", "pattern": True, "reason": "a ticket"},
+        {"pattern": True, "reason": "a ticket"},
+        {"find": 5 * ["a"], "reason": "a ticket"},
+        {"find": "a" * 10_001, "reason": "a ticket"},
+        {"find": "a\x00", "reason": "a ticket"},
+        {"find": "Lisbon", "reason": "x" * 2001},
+        {"find": "Lisbon", "reason": "a ticket", "dry_run": "perhaps"},
+    ],
+)
+def test_what_cannot_be_meant_is_refused_and_changes_nothing(trip, api, given):
+    before, trail = rows(), recorded()
+    answer = post(api, trip.url, **given)
+    if given.get("find") == "a\x00" and answer.status_code == 200:
+        assert answer.json()["hits"] == []
+    else:
+        assert answer.status_code == 400, answer.content
+        assert answer.json()["detail"]
+    assert (rows(), recorded()) == (before, trail)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"path": ["content", 9]},
+        {"path": ["content", -1]},
+        {"path": "content"},
+        {"path": [1.5]},
+        {"path": [True]},
+        {"path": ["content"] * 21},
+        {"path": ["content", 0, "text"], "start": 5},
+        {"path": ["content", 0, "text"], "start": 5, "end": 5},
+        {"path": ["content", 0, "text"], "start": -1, "end": 5},
+        {"path": ["content", 0, "text"], "start": 900, "end": 901},
+        {"path": ["content"], "start": 0, "end": 3},
+        {"path": ["role"], "start": 0, "end": 300},
+        {"start": 0, "end": 3},
+        {"path": ["content", 0], "find": "card"},
+        {"path": ["content", 10**30]},
+    ],
+)
+def test_a_place_that_there_is_not_is_refused_and_changes_nothing(trip, api, given):
+    before, trail = rows(), recorded()
+    answer = post(api, trip.messages[2], reason="a ticket", **given)
+    assert answer.status_code == 400, answer.content
+    assert "card" not in answer.content.decode()
+    assert (rows(), recorded()) == (before, trail)
+
+
+def test_a_pattern_is_for_whoever_has_the_permission(ada, trip, api):
+    refused = post(api, trip.url, find=r"4\d{3}", pattern=True, reason="a ticket")
+    assert refused.status_code == 400
+    assert "pattern" in refused.json()["errors"]
+    grant(ada, "redact")
+    client = client_of(ada)
+    assert done(client, trip.url, find=r"4\d{3}", pattern=True)["messages"] == 1
+    wrong = post(client, trip.url, find="(", pattern=True, reason="a ticket")
+    assert wrong.status_code == 400
+
+
+def test_a_held_session_keeps_what_it_said_and_refuses_what_has_no_second_place(trip, api):
+    holds.hold(trip.session.id, reason="A lawsuit")
+    assert done(api, trip.messages[2])["messages"] == 1
+    assert CARD not in api.get(trip.messages[2]).content.decode()
+    row = SessionMessage.objects.get(message_id=2)
+    assert CARD in str(row.message)
+    before, trail = rows(), recorded()
+    answer = post(api, trip.url, find="A trip", reason="a ticket")
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "legal_hold"
+    assert (rows(), recorded()) == (before, trail)
+
+
+def test_after_it_no_route_shows_what_was_there(ada):
+    planted = plant(ada)
+    for one in ("view_sessionagent", "view_original", "redact"):
+        grant(ada, one)
+    client = client_of(ada)
+    before = seen_in(everything(client, planted))
+    assert {"plantedtitle", "plantedmetadata", INTERNAL, *SAID, *STATES} == before
+    done(client, planted.url("sessions/<str:session>/"), find="planted")
+    assert "planted" not in everything(client, planted).replace("planted-x", "").replace(
+        f'"{planted.session.session_id}"', ""
+    ).replace("# planted", "")
+
+
+@override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True})
+def test_a_kept_original_is_shown_for_a_reason_and_nowhere_else(ada):
+    planted = plant(ada)
+    grant(ada, "view_sessionagent")
+    client = client_of(ada)
+    assert KEPT not in everything(client, planted)
+    grant(ada, "view_original")
+    client = client_of(ada)
+    url = planted.url("messages/<str:message>/original/", 3)
+    for given in ({}, {"reason": ""}, {"reason": "  "}, {"reason": "x"}):
+        refused = client.post(url, given, format="json")
+        assert refused.status_code == 400
+        assert KEPT not in refused.content.decode()
+    assert not AuditEvent.objects.filter(action="original_viewed").exists()
+    assert KEPT in client.post(url, {"reason": "a court"}, format="json").content.decode()
+    event = AuditEvent.objects.get(action="original_viewed")
+    assert (event.reason, event.actor, event.target) == ("a court", "ada", planted.messages[3].pk)
+    for other in range(3):
+        url = planted.url("messages/<str:message>/original/", other)
+        assert client.post(url, {"reason": "a court"}, format="json").status_code == 404
+
+
+@pytest.mark.parametrize("granted", [(), ("view_original",)])
+@pytest.mark.parametrize("scope", ["session", "message"])
+def test_no_preview_shows_an_original_that_is_not_kept_any_more(ada, granted, scope):
+    with override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True}):
+        planted = plant(ada)
+    # Now a redaction reaches the originals, too.
+    for one in granted:
+        grant(ada, one)
+    client = client_of(ada)
+    url = planted.url(
+        "sessions/<str:session>/" if scope == "session" else "messages/<str:message>/", 3
+    )
+    found = post(client, url, find="plantedorig", dry_run=True)
+    assert KEPT not in found.content.decode()
+    # Nor does it answer guess after guess, unless the answer may be seen anyway.
+    assert len(found.json()["hits"]) == len(granted)
+    assert found.json()["messages"] == len(granted)
+    answer = post(client, url, find="plantedorig", reason="a ticket")
+    assert KEPT not in answer.content.decode()
+    assert KEPT not in str(rows())
+
+
+@pytest.mark.parametrize("secret", [*STATES, INTERNAL])
+def test_a_preview_answers_no_guess_about_a_state_that_may_not_be_seen(ada, secret):
+    planted = plant(ada)
+    url = planted.url("sessions/<str:session>/")
+    client = client_of(ada)
+    right = post(client, url, find=secret[:-2], dry_run=True).json()
+    wrong = post(client, url, find="nowhere at all", dry_run=True).json()
+    assert right == wrong
+    # It goes all the same.
+    answer = post(client, url, find=secret, reason="a ticket")
+    assert answer.status_code == 200
+    assert secret not in answer.content.decode()
+    assert answer.json()["states"] == 1
+    assert secret not in str(rows())
+
+
+def test_whoever_may_see_states_previews_them(ada):
+    planted = plant(ada)
+    grant(ada, "view_sessionagent")
+    found = post(
+        client_of(ada), planted.url("sessions/<str:session>/"), find="plantedstate", dry_run=True
+    )
+    assert [hit["place"]["kind"] for hit in found.json()["hits"]] == ["agent"]
+    assert found.json()["states"] == 1
+
+
+def test_a_message_of_another_session_is_redacted_in_its_own_only(ada, api, trip, bob):
+    other = Talk(bob, "Lisbon", session_id="other")
+    assert post(api, other.messages[0], reason="a ticket").status_code == 404
+    done(api, trip.url, find="Lisbon")
+    assert SessionMessage.objects.get(session=other.session.id).text == "Lisbon"
+    assert Session.objects.get(pk=other.session.id).redaction_epoch == 0
+
+
+def test_a_session_tells_how_it_begins_and_ends_as_it_was_redacted(trip, api):
+    done(api, trip.messages[0], find="Where")
+    found = api.get(trip.url).json()
+    assert found["first_text"]["text"] == "[REDACTED] to?"
+    assert found["redactions"] == 1
+
+
+def test_a_client_that_has_it_already_is_told_anew(trip, api):
+    etag = api.get(trip.url)["ETag"]
+    done(api, trip.url, find="Where")
+    assert api.get(trip.url, headers={"If-None-Match": etag}).status_code == 200
