@@ -1,0 +1,261 @@
+"""Writes sessions as files, from a terminal; each is recorded before its first byte leaves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import Any, TextIO
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+from django.db.models import Q
+
+from django_agent_sessions import audit, bridge, serving
+from django_agent_sessions.exceptions import AgentSessionsError
+from django_agent_sessions.interchange import export_markdown, export_sessions
+from django_agent_sessions.interchange.jsonl_blobs import blobs_beside
+from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.owners import find_user
+from django_agent_sessions.interchange.places import find_place
+from django_agent_sessions.interchange.rows import each_session
+from django_agent_sessions.interchange.sources import Skipped
+from django_agent_sessions.interchange.strands_writing import export_strands_files, is_of_strands
+from django_agent_sessions.management.moments import read_moment
+from django_agent_sessions.management.new_files import new_file
+from django_agent_sessions.management.terminal import ProgressLine, counted, printable
+from django_agent_sessions.models import AuditEvent, Session
+
+JSONL, MARKDOWN, STRANDS = "jsonl", "markdown", "strands-files"
+STDOUT = "-"
+_PIECE = 1024 * 1024
+
+
+class Command(BaseCommand):
+    """``manage.py agent_sessions_export``: what was redacted leaves only as it was redacted."""
+
+    help = (
+        "Exports sessions: as JSON Lines for programs, as Markdown for people, or as the files of "
+        "Strands' own session managers. Each session is recorded in the audit trail. It ends with "
+        "1 if something could not be written."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Adds the format, where to, which sessions, and why."""
+        parser.add_argument("format", choices=(JSONL, MARKDOWN, STRANDS), metavar="FORMAT")
+        parser.add_argument(
+            "place",
+            nargs="?",
+            default=STDOUT,
+            metavar="PLACE",
+            help=(
+                f"{JSONL}: a new file, compressed if it ends with .gz, or - for the standard "
+                f"output; {MARKDOWN}: a directory; {STRANDS}: a directory, or STORAGE:FOLDER with "
+                "an alias in STORAGES."
+            ),
+        )
+        group = parser.add_argument_group("which sessions (all, if none of these is given)")
+        group.add_argument(
+            "--session",
+            action="append",
+            default=[],
+            metavar="ID",
+            help="A session id or primary key; may be given several times.",
+        )
+        group.add_argument("--namespace", help="Those of this namespace.")
+        group.add_argument(
+            "--owner", metavar="USER", help="Those of this user: a user name or primary key."
+        )
+        group.add_argument("--since", metavar="DATE", help="Those that were active since then.")
+        parser.add_argument(
+            "--reason", default="", help="Why; it is needed, and kept in the audit trail."
+        )
+        parser.add_argument(
+            "--actor",
+            default="agent_sessions_export",
+            help="Who exports, for the audit trail.",
+        )
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="The alias of the database; by default the one of the sessions.",
+        )
+        parser.add_argument(
+            "--blobs-beside",
+            action="store_true",
+            help=(
+                f"{JSONL}: put large binaries that are in a storage into a directory beside the "
+                "file, called as it is with the ending .blobs."
+            ),
+        )
+        parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Exports, and tells how much on the standard error.
+
+        Raises:
+            CommandError: It cannot be done, or something could not be written.
+        """
+        if not options["reason"].strip():
+            raise CommandError("an export needs a --reason")
+        if options["place"] == STDOUT and options["format"] != JSONL:
+            raise CommandError(f"say where to write {options['format']}: PLACE")
+        if options["blobs_beside"] and (options["format"], options["place"] == STDOUT) != (
+            JSONL,
+            False,
+        ):
+            raise CommandError("--blobs-beside is for jsonl in a file")
+        alias = bridge.database(options["database"])
+        errors = options.get("stderr") or sys.stderr
+        line = ProgressLine(errors, wanted=not options["no_progress"])
+        try:
+            sessions = _chosen(options, alias)
+            run = _Export(options, alias, errors, line)
+            run.write(sessions, self.stdout)
+        except (AgentSessionsError, OSError) as error:
+            raise CommandError(printable(str(error))) from error
+        line.clear()
+        errors.write(f"{counted(run.done, 'session')} exported\n")
+        if run.errors:
+            raise CommandError(f"{counted(run.errors, 'thing')} could not be written: see above")
+
+
+class _Export:
+    """One run."""
+
+    def __init__(
+        self, options: dict[str, Any], alias: str, stderr: TextIO, line: ProgressLine
+    ) -> None:
+        self.options, self.alias, self.stderr, self.line = options, alias, stderr, line
+        self.done = self.errors = 0
+
+    def write(self, sessions: Any, stdout: Any) -> None:
+        """Writes sessions, and tells what cannot be written."""
+        form, place = self.options["format"], self.options["place"]
+        if form == JSONL:
+            self._lines(sessions, stdout, place)
+        elif form == MARKDOWN:
+            self._documents(sessions, _directory(place))
+        else:
+            self._files(sessions, Layout(*find_place(place, make=True)))
+
+    def _lines(self, sessions: Any, stdout: Any, place: str) -> None:
+        beside = blobs_beside(place) if self.options["blobs_beside"] else None
+        if place == STDOUT:
+            for piece in self._pieces(sessions, beside, None):
+                # It would add a line feed of its own to each.
+                stdout.write(piece, ending="")
+            return
+        path = Path(place)
+        with new_file(path) as file:
+            file.writelines(serving.encoded(self._pieces(sessions, beside, str(path.parent))))
+            if self.errors and not self.done:
+                raise CommandError("no session could be written: see above")
+
+    def _pieces(self, sessions: Any, beside: Path | None, directory: str | None) -> Iterator[str]:
+        """Writes lines; that of a session which cannot be read to its end is left out whole."""
+        for session in self._each(sessions):
+            self._record(session)
+            with SpooledTemporaryFile(
+                _PIECE, "w+", encoding="utf-8", newline="", dir=directory
+            ) as line:
+                try:
+                    line.writelines(
+                        export_sessions([session], using=self.alias, blobs=beside or True)
+                    )
+                except AgentSessionsError as error:
+                    self._fail(session, error)
+                    continue
+                line.seek(0)
+                yield from iter(partial(line.read, _PIECE), "")
+
+    def _documents(self, sessions: Any, directory: Path) -> None:
+        for session in self._each(sessions):
+            # Two ids may become one safe name; the key makes it unique.
+            path = directory / f"{serving.file_name(session)}_{session.pk}.md"
+            try:
+                with new_file(path) as file:
+                    self._record(session)
+                    file.writelines(serving.encoded(export_markdown(session, using=self.alias)))
+            except (AgentSessionsError, FileExistsError) as error:
+                self._fail(session, error)
+
+    def _files(self, sessions: Any, layout: Layout) -> None:
+        for session in self._each(sessions):
+            if not is_of_strands(session.pk, using=self.alias):
+                self.done -= 1
+                self._skip(
+                    Skipped(
+                        f"session {session.session_id!r}", "it has no agent of Strands", error=False
+                    )
+                )
+                continue
+            self._record(session)
+            try:
+                for skipped in export_strands_files(session, layout, using=self.alias):
+                    self._skip(skipped)
+            except AgentSessionsError as error:
+                self._fail(session, error)
+
+    def _fail(self, session: Session, error: Exception) -> None:
+        self.done -= 1
+        self._skip(Skipped(f"session {session.session_id!r}", str(error)))
+
+    def _skip(self, skipped: Skipped) -> None:
+        self.line.clear()
+        self.stderr.write(printable(f"{skipped.place}: {skipped.reason}") + "\n")
+        self.errors += skipped.error
+
+    def _each(self, sessions: Any) -> Iterator[Session]:
+        for key in each_session(sessions):
+            session = Session.objects.using(self.alias).filter(pk=key).first()
+            if session is not None:
+                yield session
+                self.done += 1
+                self.line.show(self.done, counted(self.done, "session"))
+
+    def _record(self, session: Session) -> None:
+        audit.record(
+            AuditEvent.Action.EXPORTED,
+            session=session.pk,
+            actor=self.options["actor"],
+            reason=self.options["reason"],
+            details={
+                "format": self.options["format"],
+                "messages": session.message_count,
+                "via": "agent_sessions_export",
+            },
+            using=self.alias,
+        )
+
+
+def _chosen(options: dict[str, Any], alias: str) -> Any:
+    sessions = Session.objects.using(alias).order_by("pk")
+    if options["namespace"] is not None:
+        sessions = sessions.filter(namespace=options["namespace"])
+    if options["owner"]:
+        sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
+    if options["since"]:
+        since = read_moment(options["since"], "--since")
+        sessions = sessions.filter(last_activity_at__gte=since)
+    if not options["session"]:
+        return sessions
+    wanted = Q(pk__in=[])
+    for name in options["session"]:
+        found = Q(session_id=name)
+        with suppress(ValueError):
+            found |= Q(pk=UUID(name))
+        if not sessions.filter(found).exists():
+            raise CommandError(f"there is no session {name!r} among those to export")
+        wanted |= found
+    return sessions.filter(wanted)
+
+
+def _directory(place: str) -> Path:
+    path = Path(place)
+    path.mkdir(parents=True, exist_ok=True)
+    return path

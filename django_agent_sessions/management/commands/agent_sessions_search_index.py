@@ -1,0 +1,124 @@
+"""``manage.py agent_sessions_search_index``: the full-text index of the messages, on PostgreSQL."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from enum import StrEnum
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from django_agent_sessions import bridge, search
+from django_agent_sessions.models import SessionMessage
+
+
+class _State(StrEnum):
+    """How the index is."""
+
+    ABSENT = "absent"
+    READY = "ready"
+    INVALID = "invalid"
+    OTHER = "made for another configuration"
+
+
+class Command(BaseCommand):
+    """Makes, drops or describes the index; nobody who reads or writes waits for it."""
+
+    help = (
+        "Makes the full-text index that AGENT_SESSIONS['FULL_TEXT_SEARCH'] names, drops it, or "
+        "says how it is. PostgreSQL only."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Adds what to do, and where."""
+        parser.add_argument("action", choices=["create", "drop", "status"])
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="The alias of the database; by default the one of the sessions.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Does it; a second time does nothing.
+
+        Raises:
+            CommandError: The database has no such index, or the setting names none.
+        """
+        alias = bridge.database(options["database"])
+        if connections[alias].vendor != "postgresql":
+            raise CommandError(
+                f"{alias!r} is not PostgreSQL: messages are searched there without an index"
+            )
+        index = _Index(alias)
+        if options["action"] == "drop":
+            index.drop()
+            self.stdout.write("The index is dropped.")
+        elif options["action"] == "status":
+            self.stdout.write(f"The index is {index.state()}.")
+        else:
+            self._create(index)
+
+    def _create(self, index: _Index) -> None:
+        state = index.state()
+        if state is _State.READY:
+            self.stdout.write("The index is there already.")
+            return
+        if state is not _State.ABSENT:
+            self.stdout.write(f"The index is {state}: it is made anew.")
+            index.drop()
+        index.create()
+        self.stdout.write("The index is made.")
+
+
+class _Index:
+    """The index, and the statements about it."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        quote = connections[alias].ops.quote_name
+        self._table = quote(SessionMessage._meta.db_table)
+        self._name = quote(search.WORDS_INDEX)
+
+    def state(self) -> _State:
+        """Tells how the index is."""
+        configuration = search.configuration(self._alias)
+        with connections[self._alias].cursor() as cursor:
+            cursor.execute(
+                "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index"
+                " WHERE indexrelid = to_regclass(%s)",
+                [self._name],
+            )
+            row = cursor.fetchone()
+        if row is None:
+            return _State.ABSENT
+        valid, definition = row
+        if configuration and f"'{configuration}'::regconfig" not in definition:
+            return _State.OTHER
+        # An interrupted CREATE INDEX CONCURRENTLY leaves one that costs writes and serves nobody.
+        return _State.READY if valid else _State.INVALID
+
+    def create(self) -> None:
+        """Makes the index.
+
+        Raises:
+            CommandError: The setting names no configuration.
+        """
+        configuration = search.configuration(self._alias)
+        if configuration is None:
+            raise CommandError(
+                "AGENT_SESSIONS['FULL_TEXT_SEARCH'] names no configuration: set it to 'simple', "
+                "or to a language such as 'english'"
+            )
+        with connections[self._alias].cursor() as cursor:
+            cursor.execute(
+                f"CREATE INDEX CONCURRENTLY {self._name} ON {self._table}"
+                f" USING gin (to_tsvector('{configuration}'::regconfig, text))"
+            )
+            # The planner's figures about words: without them it takes each for a rare one.
+            cursor.execute(f"ANALYZE {self._table}")
+
+    def drop(self) -> None:
+        """Drops the index, if it is there."""
+        with connections[self._alias].cursor() as cursor:
+            cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self._name}")

@@ -1,0 +1,50 @@
+"""``manage.py purge_audit_events``: deletes old audit events, where the law sets a term."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+from django.utils import timezone
+
+from django_agent_sessions import audit, bridge
+from django_agent_sessions.management.moments import in_our_time, read_moment
+from django_agent_sessions.models import AuditEvent
+
+
+class Command(BaseCommand):
+    """Deletes audit events that are older than a date."""
+
+    help = "Deletes the audit events from before a date. There is no other way to delete any."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Adds the options."""
+        parser.add_argument(
+            "--before",
+            required=True,
+            metavar="DATE",
+            help="the first day, or moment, that is kept: 2026-01-31 or 2026-01-31T12:00+00:00",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only say how many events would be deleted"
+        )
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="the alias of the database; by default the one of the sessions",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Deletes, and says how many there were."""
+        before = read_moment(options["before"], "--before")
+        if before > in_our_time(timezone.now()):
+            raise CommandError("--before lies in the future; that would delete every event")
+        using = bridge.database(options["database"])
+        if options["dry_run"]:
+            count = AuditEvent.objects.using(using).filter(created_at__lt=before).count()
+            self.stdout.write(f"{count} audit events would be deleted")
+        else:
+            count = audit.purge(before, using=using)
+            self.stdout.write(f"{count} audit events were deleted")

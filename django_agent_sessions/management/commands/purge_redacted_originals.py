@@ -1,0 +1,39 @@
+"""Removes the originals of redacted messages when their time is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import connections
+
+from django_agent_sessions.redaction.originals import purge_originals
+
+
+class Command(BaseCommand):
+    """``manage.py purge_redacted_originals``: made to be run once a day."""
+
+    help = (
+        "Removes kept originals of messages that were redacted longer ago than "
+        "REDACTION_ORIGINAL_TTL, except in sessions under legal hold."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Adds ``--dry-run`` and ``--database``."""
+        parser.add_argument("--dry-run", action="store_true", help="Only count them.")
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="The alias of the database; by default the one of the sessions.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Purges, and prints one line."""
+        count = purge_originals(
+            actor="purge_redacted_originals",
+            dry_run=options["dry_run"],
+            using=options["database"],
+        )
+        originals = "original" if count == 1 else "originals"
+        done = "would be purged" if options["dry_run"] else "purged"
+        self.stdout.write(f"{count} {originals} {done}")

@@ -1,0 +1,227 @@
+"""Redacts in a session from a terminal, without the secret in the shell's history."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from django_agent_sessions import audit, bridge, detectors
+from django_agent_sessions.exceptions import AgentSessionsError
+from django_agent_sessions.management.terminal import counted, printable
+from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.redaction import (
+    Detect,
+    Find,
+    Hit,
+    Redaction,
+    Scope,
+    WholeMessage,
+    redact,
+)
+
+_ALL = "all"
+
+
+class Command(BaseCommand):
+    """``manage.py redact_agent_session``: says where something stands, and takes it out."""
+
+    help = (
+        "Redacts a text, what a pattern or detectors find, or whole messages of a session. It "
+        "prints places, never content unless --show is given."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Adds the session, what to redact, why, and how much to print."""
+        parser.add_argument(
+            "session", metavar="SESSION_ID", help="Its session id, or its primary key (a UUID)."
+        )
+        parser.add_argument("--namespace", default="", help="The session id's namespace.")
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="The alias of the database; by default the one of the sessions.",
+        )
+        _add_scopes(parser)
+        parser.add_argument("--reason", default="", help="Why; it is kept in the audit trail.")
+        parser.add_argument(
+            "--actor",
+            default="redact_agent_session",
+            help="Who redacts, for the audit trail.",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Only list what would be redacted."
+        )
+        parser.add_argument(
+            "--show",
+            action="store_true",
+            help="Print what stands at the places, before and after; that is recorded as reading.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Redacts, and prints the places."""
+        scopes = list(_scopes(options))
+        if not scopes:
+            raise CommandError("there is nothing to redact: see --find-stdin, --detector, --help")
+        if not options["dry_run"] and not options["reason"].strip():
+            raise CommandError("a redaction needs a --reason")
+        alias = bridge.database(options["database"])
+        session = _session(alias, options["namespace"], options["session"])
+        try:
+            result = redact(
+                session,
+                *scopes,
+                reason=options["reason"],
+                actor=options["actor"],
+                dry_run=options["dry_run"],
+                using=alias,
+            )
+        except AgentSessionsError as error:
+            raise CommandError(str(error)) from error
+        if options["show"] and result.hits:
+            audit.record(
+                AuditEvent.Action.READ,
+                session=session,
+                actor=options["actor"],
+                details={"page": "redact_agent_session", "hits": len(result.hits)},
+                using=alias,
+            )
+        self._print(result, show=options["show"])
+
+    def _print(self, result: Redaction, *, show: bool) -> None:
+        for hit in result.hits:
+            self.stdout.write(f"{hit.place} ({hit.place.key}): {hit.kind or 'found'}")
+            if show:
+                self._print_content(hit)
+        for place in result.kept:
+            self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
+        if not result.hits:
+            self.stdout.write("nothing was found; nothing changed")
+            return
+        done = "would be redacted" if result.dry_run else "redacted"
+        self.stdout.write(
+            f"{done}: {counted(len(result.hits), 'place')} in "
+            f"{counted(result.messages, 'message')} and {counted(result.states, 'other row')}"
+        )
+
+    def _print_content(self, hit: Hit) -> None:
+        if hit.place.column == "original":
+            # A kept original has a permission, a reason and a record of its own.
+            self.stdout.write("  (in a kept original, which is not shown)")
+            return
+        # As one line each, and nothing that a terminal would obey.
+        self.stdout.write(f"  - {printable(hit.before) or 'all of it'}")
+        self.stdout.write(f"  + {printable(hit.after)}")
+
+
+def _add_scopes(parser: CommandParser) -> None:
+    group = parser.add_argument_group("what to redact (each may be given several times)")
+    group.add_argument(
+        "--find-stdin",
+        action="store_true",
+        help="A text, read from the standard input: all of it, as one text.",
+    )
+    group.add_argument(
+        "--find-file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="A text, read from a file: all of it, as one text.",
+    )
+    group.add_argument(
+        "--find",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="A text. The shell's history and the list of processes show it: see --find-stdin.",
+    )
+    group.add_argument(
+        "--pattern",
+        action="append",
+        default=[],
+        metavar="RE",
+        help="A regular expression of Python's, in any case.",
+    )
+    group.add_argument(
+        "--detector",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"What this detector finds; {_ALL!r} for every one that needs nothing more.",
+    )
+    group.add_argument(
+        "--message",
+        action="append",
+        type=_uuid,
+        default=[],
+        metavar="UUID",
+        help="All that this message says; its primary key.",
+    )
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("a message is named by its primary key, a UUID") from None
+
+
+def _scopes(options: dict[str, Any]) -> Iterator[Scope]:
+    for message in options["message"]:
+        yield WholeMessage(message)
+    for text in options["find"]:
+        yield Find(text)
+    for name in options["find_file"]:
+        yield Find(_read(name))
+    if options["find_stdin"]:
+        yield Find(_text(sys.stdin.buffer.read(), "the standard input"))
+    for pattern in options["pattern"]:
+        yield Find(pattern, pattern=True)
+    if _ALL in options["detector"]:
+        yield Detect()
+    if names := [name for name in options["detector"] if name != _ALL]:
+        yield Detect(_known(names))
+
+
+def _known(names: list[str]) -> tuple[str, ...]:
+    known = detectors.names()
+    if any(name not in known for name in names):
+        raise CommandError(f"there is no such detector; the names are: {', '.join(known)}, {_ALL}")
+    return tuple(names)
+
+
+def _read(name: str) -> str:
+    try:
+        return _text(Path(name).read_bytes(), name)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        # An editor's byte order mark is no part of it.
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # The error would quote what was read.
+        raise CommandError(f"{name} is not UTF-8") from None
+
+
+def _session(using: str, namespace: str, name: str) -> UUID:
+    rows = Session.objects.using(using)
+    key = rows.named(namespace, name).values_list("pk", flat=True).first()
+    if key is None:
+        try:
+            key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
+        except ValueError:
+            key = None
+    if key is None:
+        where = f" in namespace {namespace!r}" if namespace else ""
+        raise CommandError(f"there is no session {name!r}{where}")
+    return key

@@ -1,0 +1,54 @@
+"""Moments that somebody types on a command line."""
+
+from __future__ import annotations
+
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, time
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+
+def read_moment(text: str, option: str) -> datetime:
+    """Reads a moment; of a day, its beginning in the project's time zone.
+
+    Args:
+        text: What was typed.
+        option: The option it was typed for, for the error.
+
+    Returns:
+        The moment, as the project has its times.
+
+    Raises:
+        CommandError: It is none, or one that not every database has.
+    """
+    try:
+        day = parse_date(text)
+        moment = parse_datetime(text) if day is None else datetime.combine(day, time())
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
+    if moment is None:
+        raise CommandError(f"{option}: {text!r} is no date; write it like 2026-01-31")
+    try:
+        # As a database stores it: in UTC, where the first days of the calendar may have no date.
+        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
+        if MINYEAR < year < MAXYEAR:
+            return in_our_time(moment)
+    except OverflowError:
+        pass
+    raise CommandError(f"{option}: {text!r} is at the edge of the calendar; choose another date")
+
+
+def in_our_time(moment: datetime) -> datetime:
+    """Gives a moment a time zone exactly where the project's times have one.
+
+    Args:
+        moment: Any moment.
+
+    Returns:
+        The same.
+    """
+    if timezone.is_aware(moment) == settings.USE_TZ:
+        return moment
+    return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)

@@ -1,0 +1,85 @@
+"""What commands show of long work: a line that grows, where somebody looks at it."""
+
+from __future__ import annotations
+
+import time
+from typing import TextIO
+
+from django_agent_sessions.transcripts import displayable
+
+_SECONDS = 0.2
+_WIDTH = 24
+
+
+class ProgressLine:
+    """A line on a terminal that is written over; nothing anywhere else.
+
+    Args:
+        stream: Where it stands.
+        wanted: False to show nothing.
+        total: What stands for all of it, if that is known.
+    """
+
+    def __init__(self, stream: TextIO, *, wanted: bool = True, total: int | None = None) -> None:
+        self._stream, self._total = stream, total
+        self._shown = wanted and bool(getattr(stream, "isatty", lambda: False)())
+        self._last = 0.0
+        self._length = 0
+
+    def show(self, done: int, words: str) -> None:
+        """Shows how far it came, some times a second at the most.
+
+        Args:
+            done: How much of the total is done.
+            words: What to say beside it.
+        """
+        now = time.monotonic()
+        if not self._shown or now - self._last < _SECONDS:
+            return
+        self._last = now
+        bar = ""
+        if self._total:
+            full = min(_WIDTH, done * _WIDTH // self._total)
+            bar = f"[{'#' * full}{'.' * (_WIDTH - full)}] {done}/{self._total}, "
+        self._write(bar + words)
+
+    def clear(self) -> None:
+        """Takes the line away."""
+        if self._length:
+            self._write("")
+            self._stream.write("\r")
+            self._stream.flush()
+            self._length = 0
+
+    def _write(self, line: str) -> None:
+        self._stream.write("\r" + line.ljust(self._length))
+        self._stream.flush()
+        self._length = len(line)
+
+
+def printable(text: str) -> str:
+    """Makes a text one line that no terminal obeys.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        The text, with what cannot be shown spelled out.
+    """
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1]
+        for character in displayable(text)
+    )
+
+
+def counted(count: int, what: str) -> str:
+    """Says how many there are.
+
+    Args:
+        count: The number.
+        what: What one of them is called.
+
+    Returns:
+        The number and the word.
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
