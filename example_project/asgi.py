@@ -1,11 +1,24 @@
-"""The ASGI application."""
+"""The ASGI application: ``uvicorn example_project.asgi:application``.
+
+The chat streams, and a stream under WSGI would take a worker for itself.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from django.conf import settings
+from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.asgi import get_asgi_application
+
+from django_agent_sessions.rest.lifespan import ending_answers
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 
-application = get_asgi_application()
+application: Any = get_asgi_application()
+if settings.DEBUG:
+    # Whoever serves a site to others lets a web server do this.
+    application = ASGIStaticFilesHandler(application)
+# A server that is ended ends the answers that it gives, and other processes know it at once.
+application = ending_answers(application)

@@ -1,6 +1,7 @@
 """Settings of the example project: everything on this machine, nothing else needed.
 
-``EXAMPLE_DATABASE`` is the SQLite file to use instead of ``example_project/.data/db.sqlite3``.
+``EXAMPLE_DATABASE`` is the SQLite file to use instead of ``example_project/.data/db.sqlite3``. The
+pictures and documents of conversations are in a folder beside it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
     "django_agent_sessions",
     "example_project.chat",
 ]
 
 MIDDLEWARE = [
+    "example_project.policy.content_security_policy",
     "django.middleware.security.SecurityMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -36,12 +41,13 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 
+DATABASE = Path(
+    os.environ.get("EXAMPLE_DATABASE") or BASE_DIR / "example_project" / ".data" / "db.sqlite3"
+)
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
-        "NAME": os.environ.get(
-            "EXAMPLE_DATABASE", str(BASE_DIR / "example_project" / ".data" / "db.sqlite3")
-        ),
+        "NAME": str(DATABASE),
         "OPTIONS": {
             # A transaction takes the write lock when it begins. SQLite's default takes it at the
             # first write, and fails at once, whatever the timeout, if another process wrote since
@@ -59,6 +65,17 @@ DATABASES = {
     }
 }
 
+# Large binaries of messages go here: no address of the site leads to this folder.
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "conversations": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(DATABASE.with_suffix(".files"))},
+    },
+}
+AGENT_SESSIONS = {"BLOB_STORAGE": "conversations"}
+
 ROOT_URLCONF = "example_project.urls"
 WSGI_APPLICATION = "example_project.wsgi.application"
 ASGI_APPLICATION = "example_project.asgi.application"
@@ -66,8 +83,10 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
+# Pictures in a message come as base64, which is a third longer.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 LOGIN_URL = "login"
-LOGIN_REDIRECT_URL = "chat:conversations"
+LOGIN_REDIRECT_URL = "chat:home"
 LOGOUT_REDIRECT_URL = "login"
 
 TEMPLATES = [
@@ -83,3 +102,13 @@ TEMPLATES = [
         },
     }
 ]
+
+# The page has the cookie of Django's login; forged requests are refused by its CSRF token. Clients
+# from elsewhere show a token, which api/token/ gives to whoever is logged in.
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rest_framework.authentication.SessionAuthentication",
+        "example_project.tokens.BearerAuthentication",
+    ],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}

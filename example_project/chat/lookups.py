@@ -9,6 +9,8 @@ _WEATHER = {
     "oslo": "snow, -3 °C",
     "tokyo": "clear, 19 °C",
 }
+# So that a tool can be seen to fail.
+_NOWHERE = {"atlantis"}
 _APPOINTMENTS = {
     "monday": "09:30 stand-up; 14:00 dentist",
     "tuesday": "11:00 review with Grace",
@@ -26,7 +28,12 @@ def weather_in(city: str) -> str:
 
     Returns:
         One sentence.
+
+    Raises:
+        LookupError: There is no such city.
     """
+    if city.strip().lower() in _NOWHERE:
+        raise LookupError(f"{city.strip()} is on no map")
     found = _WEATHER.get(city.strip().lower(), "mild and dry, 18 °C")
     return f"The weather in {city.strip()}: {found}."
 

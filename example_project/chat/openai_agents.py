@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
-from agents import Agent, RunConfig, Runner, function_tool
+from agents import Agent, RunConfig, Runner, RunResultStreaming, ToolOutputImage, function_tool
 from asgiref.sync import async_to_sync
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 
 from . import lookups
 from .model_choice import choose_openai_model
+from .weather_map import draw
 
 KIND = "openai"
 """What the metadata of a session say whose agent this is."""
@@ -29,6 +31,17 @@ def weather(city: str) -> str:
     return lookups.weather_in(city)
 
 
+@function_tool
+def weather_map(city: str) -> ToolOutputImage:
+    """Draws the weather in a city.
+
+    Args:
+        city: Name of the city.
+    """
+    image = b64encode(draw(lookups.weather_in(city))).decode()
+    return ToolOutputImage(image_url=f"data:image/png;base64,{image}")
+
+
 def concierge() -> Agent[Any]:
     """Builds the agent; a session is given to each of its runs.
 
@@ -38,7 +51,7 @@ def concierge() -> Agent[Any]:
     return Agent(
         name="concierge",
         instructions="You are a friendly concierge. Answer briefly. Use the tool for weather.",
-        tools=[weather],
+        tools=[weather, weather_map],
         model=choose_openai_model(),
     )
 
@@ -66,3 +79,20 @@ async def aask(session_id: str, text: str, *, owner: Any, title: str = "") -> st
 def ask(session_id: str, text: str, *, owner: Any, title: str = "") -> str:
     """Does what :func:`aask` does, in sync code."""
     return async_to_sync(aask)(session_id, text, owner=owner, title=title)
+
+
+def stream(session_id: str, said: Any, *, owner: Any, namespace: str = "") -> RunResultStreaming:
+    """Says something to the agent, and gives its answer while it comes.
+
+    Args:
+        session_id: The session.
+        said: What the user says, as text or as items of the SDK.
+        owner: Whose session it is.
+        namespace: The session's namespace.
+
+    Returns:
+        The run, whose events are read by ``stream_events()``.
+    """
+    # The session is there; one that was deleted meanwhile is not made anew.
+    session = DjangoSession(session_id, owner=owner, namespace=namespace, create=False)
+    return Runner.run_streamed(concierge(), said, session=session, run_config=_RUN_CONFIG)

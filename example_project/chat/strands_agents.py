@@ -14,6 +14,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager
 from . import lookups
 from .model_choice import choose_strands_model
 from .offline import rules
+from .weather_map import draw
 
 KIND = "strands"
 """What the metadata of a session say whose agent this is."""
@@ -34,6 +35,20 @@ def weather(city: str, tool_context: ToolContext) -> str:
     """
     _count_lookup(tool_context)
     return lookups.weather_in(city)
+
+
+@tool(context=True)
+def weather_map(city: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Draws the weather in a city.
+
+    Args:
+        city: Name of the city.
+        tool_context: The call; Strands gives it, and the model does not see it.
+    """
+    _count_lookup(tool_context)
+    weather = lookups.weather_in(city)
+    image = {"format": "png", "source": {"bytes": draw(weather)}}
+    return {"status": "success", "content": [{"text": weather}, {"image": image}]}
 
 
 @tool(context=True)
@@ -62,17 +77,29 @@ def concierge(session_id: str, *, owner: Any, title: str = "") -> Agent:
     Raises:
         SessionNotFoundError: The session is somebody else's.
     """
-    return Agent(
-        agent_id="concierge",
-        model=choose_strands_model(rules.concierge),
-        system_prompt=_PROMPT,
-        tools=[weather, calendar],
-        state={"lookups": 0},
-        session_manager=DjangoSessionManager(
-            session_id, owner=owner, title=title, metadata={"agent": KIND}
-        ),
-        # By default an agent prints what it says.
-        callback_handler=None,
+    return _concierge(
+        DjangoSessionManager(session_id, owner=owner, title=title, metadata={"agent": KIND})
+    )
+
+
+async def aconcierge(session_id: str, *, owner: Any, namespace: str = "") -> Agent:
+    """Does what :func:`concierge` does in async code, whose event loop does not wait for it.
+
+    Args:
+        session_id: The session.
+        owner: Whose it is.
+        namespace: The session's namespace.
+
+    Returns:
+        The agent.
+
+    Raises:
+        SessionNotFoundError: The session is somebody else's.
+    """
+    return _concierge(
+        await DjangoSessionManager.load(
+            session_id, owner=owner, namespace=namespace, metadata={"agent": KIND}
+        )
     )
 
 
@@ -140,6 +167,19 @@ def trip_graph(
         DjangoSessionManager(session_id, owner=owner, title=title, metadata={"agent": "graph"})
     )
     return builder.build()
+
+
+def _concierge(session_manager: DjangoSessionManager) -> Agent:
+    return Agent(
+        agent_id="concierge",
+        model=choose_strands_model(rules.concierge),
+        system_prompt=_PROMPT,
+        tools=[weather, weather_map, calendar],
+        state={"lookups": 0},
+        session_manager=session_manager,
+        # By default an agent prints what it says.
+        callback_handler=None,
+    )
 
 
 def _count_lookup(tool_context: ToolContext) -> None:

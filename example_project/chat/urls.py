@@ -1,4 +1,4 @@
-"""The pages of the chat."""
+"""The page of the chat, and a deep link to each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from . import views
 
 app_name = "chat"
 urlpatterns = [
-    path("", views.conversations, name="conversations"),
-    path("new/", views.new, name="new"),
-    path("conversations/<uuid:pk>/", views.conversation, name="conversation"),
+    path("", views.page, name="home"),
+    path("chat/<uuid:pk>", views.page, name="chat"),
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from agents import set_tracing_disabled
+from django.utils.module_loading import import_string
+from rest_framework.views import APIView
 
 from example_project import settings as example
 from example_project.chat import model_choice
@@ -21,6 +23,7 @@ _NAMES = (
     "LOGIN_URL",
     "LOGIN_REDIRECT_URL",
     "LOGOUT_REDIRECT_URL",
+    "REST_FRAMEWORK",
 )
 
 
@@ -32,10 +35,13 @@ def _offline(monkeypatch):
 
 
 @pytest.fixture
-def site(settings, client, db):
+def site(settings, monkeypatch, client, db):
     """The example's site, which the test client now asks."""
     for name in _NAMES:
         setattr(settings, name, getattr(example, name))
+    # REST framework reads this once, when it is imported.
+    classes = example.REST_FRAMEWORK["DEFAULT_AUTHENTICATION_CLASSES"]
+    monkeypatch.setattr(APIView, "authentication_classes", [import_string(c) for c in classes])
     return client
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -13,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from example_project.chat.demo.steps import SECRET
-from tests.processes import ROOT
+from tests.processes import ROOT, unmeasured
 
 from .conftest import REAL_MODELS
 
 
 def start(command: str, *arguments: object, **environment: object) -> subprocess.Popen[str]:
     hidden = {*REAL_MODELS, "DJANGO_SETTINGS_MODULE"}
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    kept = {name: value for name, value in unmeasured().items() if name not in hidden}
     return subprocess.Popen(
         [sys.executable, "manage.py", command, *map(str, arguments)],
         cwd=ROOT,
@@ -58,7 +57,7 @@ def test_the_demonstration_keeps_its_promises_and_ends(old_database) -> None:
         "ok       the number is in none of the 3 files any more",
         "ok       the agent's conversation does not hold the number",
         "assistant  No, our conversation holds no card number.",
-        "My card number is [card number], for the hotel. (redacted)",
+        "My card number is [REDACTED], for the hotel. (redacted)",
     ):
         assert promised in said
     processes = re.findall(r"This is process (\d+)\.", said)
@@ -79,7 +78,9 @@ def test_the_demonstration_serves_the_site_and_its_admin_until_it_is_ended(
             assert line, demo.communicate()[1]
             said += line
         site = f"http://127.0.0.1:{unused_tcp_port}"
+        assert "6. A small chat site" in said
         assert f"chat       {site}/" in said
+        assert f"API        {site}/api/agent-sessions/sessions/" in said
         assert "login      demo, password demo" in said
         for page in ("/login/", "/admin/login/", "/static/chat/chat.css"):
             with urllib.request.urlopen(site + page, timeout=20) as answer:  # noqa: S310

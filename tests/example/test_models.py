@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunConfig, Runner
+from strands import Agent as StrandsAgent
 from strands.models.bedrock import BedrockModel
 from strands.models.openai import OpenAIModel
 
@@ -59,3 +60,16 @@ async def test_the_offline_openai_model_streams_too() -> None:
     assert result.final_output == "The weather in Oslo: snow, -3 °C."
     assert "raw_response_event" in kinds
     assert result.context_wrapper.usage.output_tokens > 0
+
+
+async def test_both_offline_models_can_think_before_they_answer() -> None:
+    said = "Please think about my move to Lisbon"
+    strands = StrandsAgent(model=OfflineStrandsModel(), callback_handler=None)
+    thought, text = (await strands.invoke_async(said)).message["content"]
+    assert "slept on" in thought["reasoningContent"]["reasoningText"]["text"]
+    assert "wait until tomorrow" in text["text"]
+
+    agent = Agent(name="concierge", model=OfflineOpenAIModel())
+    result = await Runner.run(agent, said, run_config=RunConfig(tracing_disabled=True))
+    assert [item.type for item in result.new_items] == ["reasoning_item", "message_output_item"]
+    assert "wait until tomorrow" in result.final_output

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from example_project.chat.transcript import Block, Conversation
+from .transcript import Block, Conversation
 
 _WIDTH = 88
 _ROLE_WIDTH = 10

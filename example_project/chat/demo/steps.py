@@ -15,10 +15,14 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
+from django.utils import timezone
 
+from django_agent_sessions import redaction
+from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.store import SessionStore
-from example_project.chat import transcript
+from django_agent_sessions.usage import roll_up
 
+from . import transcript
 from .report import Report
 from .search import search
 
@@ -30,7 +34,6 @@ OPENAI_SESSION = "demo-openai"
 GRAPH_SESSION = "demo-graph"
 NAME = "Ada"
 SECRET = "4111 1111 1111 1111"
-_MASK = "[card number]"
 
 
 def prepare(report: Report) -> None:
@@ -101,15 +104,19 @@ def carry_on(report: Report) -> None:
 
 
 def redact(report: Report) -> None:
-    """Redacts the message that holds the secret, through the store; no SDK is needed."""
-    store = SessionStore(owner=_owner())
-    agent = store.list_agents(store.get(STRANDS_SESSION))[0]
+    """Takes the secret out of the session, wherever it stands; no SDK is needed."""
+    session = SessionStore(owner=_owner()).get(STRANDS_SESSION)
     _count(report, "before", expected=True)
-    holding = [record for record in store.messages(agent) if _holds(record.message, SECRET)]
-    report.promise(bool(holding), f"{len(holding)} message holds the card number")
-    for record in holding:
-        store.redact_message(agent, record.message_id, _masked(record.message))
-        report.line(f"  SessionStore.redact_message(agent, {record.message_id}, …)")
+    secret, reason = redaction.Find(SECRET), f"Ada asked to forget {SECRET}"
+    preview = redaction.redact(session.id, secret, reason=reason, dry_run=True)
+    for hit in preview.hits:
+        report.said("found", f"{hit.place}: {hit.before} -> {hit.after}")
+    report.promise(bool(preview.hits), "a dry run lists every place and changes nothing")
+    redaction.redact(session.id, secret, reason=reason, actor=_owner())
+    report.line("  redact(session.id, Find(…), reason=…, actor=user)")
+    event = AuditEvent.objects.get(action=AuditEvent.Action.REDACTED)
+    report.said("audit", f"{event.actor} {event.get_action_display()}: {event.reason}")
+    report.promise(not _holds(event.reason, SECRET), "the audit trail tells why, without it")
     # While this process has the database open, its write-ahead log is there to be searched too.
     _count(report, "after", expected=False)
 
@@ -139,6 +146,8 @@ def prove(report: Report) -> None:
         )
         for conversation in transcript.conversations(store, session):
             report.conversation(conversation)
+    # For the figures in the admin; a site lets manage.py roll_up_agent_usage do it every hour.
+    roll_up(until=timezone.now())
 
 
 STEPS: dict[str, Callable[[Report], None]] = {
@@ -211,13 +220,3 @@ def _count(report: Report, when: str, *, expected: bool) -> None:
 
 def _holds(value: Any, text: str) -> bool:
     return text in repr(value)
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace(SECRET, _MASK)
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}
-    return value

@@ -11,11 +11,32 @@ from django_agent_sessions import transcripts
 from django_agent_sessions.transcripts import Part, PartKind
 
 _NAME = re.compile(r"\b(?:my name is|call me)\s+(\w[\w'’-]*)", re.IGNORECASE)
-_CITY = re.compile(r"\b(?:in|to|for)\s+([A-Z]\w+(?: [A-Z]\w+)*)")
+_CITY = re.compile(r"\b(?:in|of|to|for)\s+([A-Z]\w+(?: [A-Z]\w+)*)")
 _DAY = re.compile(r"\b((?:mon|tues|wednes|thurs|fri|satur|sun)day)\b", re.IGNORECASE)
 _CARD = re.compile(r"(?:\d[ -]?){13,19}")
 # How a graph hands a node the results of those before it.
 _PLAN = re.compile(r"^\s*- [^:\n]+: (.+)\Z", re.DOTALL | re.MULTILINE)
+
+
+STORY = """\
+**The lighthouse and the parcel**
+
+A parcel came to the lighthouse on a Monday, with nobody's name on it. The keeper put it on the \
+table, made tea, and looked at it for a while. It did not tick, and it did not smell of anything, \
+so she let it be and went up to light the lamp.
+
+- On Tuesday it had moved to the window.
+- On Wednesday it was warm.
+- On Thursday it hummed the tune that the keeper's mother used to sing.
+
+On Friday a boat came by and asked whether a parcel had been left there by mistake. The keeper \
+looked at the table, and at the window, and at the lamp, which shone brighter than it ever had. \
+"No," she said, "nothing by mistake." And she put the kettle on for two.
+
+If you liked it, ask for the weather next: `What is the weather in Lisbon?`"""
+"""A long answer, to watch it come and to stop it."""
+
+_THOUGHT = "There is no hurry in the question. What has no hurry is better slept on."
 
 
 @dataclass(frozen=True)
@@ -29,6 +50,23 @@ class Call:
 
     tool: str
     arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Considered:
+    """The model thinks before it speaks.
+
+    Attributes:
+        thought: What it thinks.
+        text: What it says then.
+    """
+
+    thought: str
+    text: str
+
+
+Step = str | Call | Considered
+"""What a model does next: it says a text, calls a tool, or thinks and then says a text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +87,7 @@ class Turn:
         return "\n".join(part.text for part in self.parts if part.kind is PartKind.TEXT)
 
 
-Rules = Callable[[Sequence[Turn], Collection[str]], str | Call]
+Rules = Callable[[Sequence[Turn], Collection[str]], Step]
 """From a conversation and the names of the tools there are, to what the model does next."""
 
 
@@ -69,7 +107,7 @@ def turns(dialect: str, messages: Sequence[Any]) -> list[Turn]:
     ]
 
 
-def concierge(conversation: Sequence[Turn], tools: Collection[str]) -> str | Call:
+def concierge(conversation: Sequence[Turn], tools: Collection[str]) -> Step:
     """Answers as the agent a user talks to.
 
     Args:
@@ -77,7 +115,7 @@ def concierge(conversation: Sequence[Turn], tools: Collection[str]) -> str | Cal
         tools: Names of the tools there are.
 
     Returns:
-        A text to say, or a tool to call.
+        A text to say, perhaps with a thought before it, or a tool to call.
     """
     start = _last_question(conversation)
     results = [
@@ -87,16 +125,25 @@ def concierge(conversation: Sequence[Turn], tools: Collection[str]) -> str | Cal
         if part.kind is PartKind.TOOL_RESULT
     ]
     if results:
-        return "\n".join(result.text for result in results)
+        return "\n".join(result.text or "Here it is." for result in results)
     question = conversation[start].text if start < len(conversation) else ""
     earlier = conversation[:start]
     asked = question.lower()
+    if "story" in asked:
+        return STORY
+    if "think about" in asked:
+        return Considered(_THOUGHT, "I thought about it: it can wait until tomorrow.")
+    if not question and start < len(conversation):
+        return _pictures(conversation[start])
     if found := _NAME.search(question):
         return f"Nice to meet you, {found[1]}."
     if "my name" in asked or "who am i" in asked:
         return _name(earlier)
     if "which cit" in asked:
         return _cities(earlier)
+    if "map" in asked and "weather_map" in tools:
+        city = _CITY.search(question)
+        return Call("weather_map", {"city": city[1]}) if city else "A map of which city?"
     if "weather" in asked and "weather" in tools:
         city = _CITY.search(question)
         return Call("weather", {"city": city[1]}) if city else "The weather in which city?"
@@ -160,9 +207,19 @@ def tokens(text: str) -> int:
 
 def _last_question(conversation: Sequence[Turn]) -> int:
     for index in range(len(conversation) - 1, -1, -1):
-        if conversation[index].role == "user" and conversation[index].text:
+        turn = conversation[index]
+        if turn.role == "user" and (turn.text or _has_picture(turn)):
             return index
     return len(conversation)
+
+
+def _has_picture(turn: Turn) -> bool:
+    return any(part.kind is PartKind.IMAGE for part in turn.parts)
+
+
+def _pictures(turn: Turn) -> str:
+    count = sum(part.kind is PartKind.IMAGE for part in turn.parts)
+    return f"Thank you for the {'picture' if count == 1 else f'{count} pictures'}."
 
 
 def _said(conversation: Sequence[Turn]) -> Iterator[Turn]:

@@ -15,7 +15,7 @@ from strands.types.tools import ToolSpec
 
 from django_agent_sessions import transcripts
 
-from . import rules
+from . import pace, rules
 
 
 class OfflineStrandsModel(Model):
@@ -74,10 +74,15 @@ class OfflineStrandsModel(Model):
             }
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": said}}}}
         else:
-            said = step
+            said = step.text if isinstance(step, rules.Considered) else step
+            if isinstance(step, rules.Considered):
+                yield {"contentBlockStart": {"start": {}}}
+                async for word in pace.words(step.thought):
+                    yield {"contentBlockDelta": {"delta": {"reasoningContent": {"text": word}}}}
+                yield {"contentBlockStop": {}}
             yield {"contentBlockStart": {"start": {}}}
-            for line in said.splitlines(keepends=True):
-                yield {"contentBlockDelta": {"delta": {"text": line}}}
+            async for word in pace.words(said):
+                yield {"contentBlockDelta": {"delta": {"text": word}}}
         yield {"contentBlockStop": {}}
         stop: StopReason = "tool_use" if isinstance(step, rules.Call) else "end_turn"
         yield {"messageStop": {"stopReason": stop}}

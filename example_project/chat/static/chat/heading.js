@@ -1,0 +1,45 @@
+// What stands above and around a conversation: its title, hints, and the state of the connection.
+
+import { byId, el } from "./dom.js";
+
+const STATES = {
+  offline: "You are offline. What is written meanwhile comes when you are back.",
+  reconnecting: "The connection was lost. Reconnecting …",
+};
+
+/** Whom one can talk to, by what the metadata of a session say. */
+export const agents = new Map(
+  [...document.querySelectorAll("#agents label")].map((label) => [label.querySelector("input").value, label.textContent.trim()]),
+);
+
+/** Whom a new chat shall be with. */
+export const chosenAgent = () => document.querySelector("#agents input:checked").value;
+
+export function title(words, facts) {
+  byId("title").textContent = words;
+  byId("facts").replaceChildren(...(facts || []).filter(Boolean));
+  document.title = `${words} – Agent sessions`;
+}
+
+export function header(session) {
+  const kind = session.metadata?.agent;
+  title(session.title || "Untitled", [
+    kind ? el("span", { class: "chip", text: agents.get(kind) ?? String(kind) }) : null,
+    session.archived_at ? el("span", { class: "chip", text: "archived" }) : null,
+    session.legal_hold ? el("span", { class: "chip warn", text: "held" }) : null,
+  ]);
+  const archive = byId("archive");
+  archive.setAttribute("aria-label", session.archived_at ? "Take this chat out of the archive" : "Archive this chat");
+  archive.title = session.archived_at ? "Take out of the archive" : "Archive";
+  archive.setAttribute("aria-pressed", String(Boolean(session.archived_at)));
+}
+
+export function hint(words) {
+  byId("chat-hint").textContent = words;
+  byId("chat-hint").hidden = !words;
+}
+
+export function connection(state) {
+  byId("connection").textContent = STATES[state] ?? "";
+  byId("connection").hidden = !state;
+}

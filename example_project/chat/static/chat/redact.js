@@ -1,0 +1,116 @@
+// Taking something out for good: what it would change is shown first.
+
+import { messages, sessions } from "./api.js";
+import { el } from "./dom.js";
+import { question } from "./dialogs.js";
+import { textOf } from "./transcript.js";
+
+const MOST = 30;
+
+/**
+ * Asks what of a message to redact, shows what would go, and asks for the reason.
+ *
+ * @param {object} message The message.
+ * @param {{texts: string[], hasItsWords: boolean, before: () => Promise<void>, done: () => Promise<void>}} chat
+ *   What is said in it, whether its title is of its first words, and what is called before and after.
+ */
+export function redact(message, { texts, hasItsWords, before, done }) {
+  const marked = selectedIn(message);
+  const text = el("input", { id: "redact-text", name: "text", maxlength: "1000", autocomplete: "off", value: marked });
+  const reason = el("textarea", { id: "redact-reason", name: "reason", rows: "2", maxlength: "1000" });
+  const whole = el("input", { type: "radio", name: "what", value: "whole", checked: !marked });
+  const part = el("input", { type: "radio", name: "what", value: "text", checked: Boolean(marked) });
+  const textRow = el("p", { class: "under", hidden: !marked }, el("label", { for: "redact-text", text: "The text" }), text);
+  const shown = el("div", { class: "preview", role: "status" });
+  const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: "Reason (it is kept in the audit trail)" }), reason);
+  let seen = "";
+
+  const scope = () => (part.checked ? { find: text.value } : {});
+  const send = (more) => {
+    const body = { ...scope(), ...more };
+    return part.checked ? sessions.redact(message.session, body) : messages.redact(message.id, body);
+  };
+  const reset = () => {
+    seen = "";
+    textRow.hidden = !part.checked;
+    reasonRow.hidden = true;
+    reason.required = false;
+    shown.replaceChildren();
+    asked.go.textContent = "Show what would go";
+    asked.go.className = "primary";
+  };
+
+  const asked = question({
+    title: "Redact your message",
+    confirm: "Show what would go",
+    body: [
+      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: "What" }), el("label", {}, whole, " The whole message"), el("label", {}, part, " A text, wherever it stands in this chat"), textRow),
+      shown,
+      reasonRow,
+    ],
+    async act() {
+      if (part.checked && !text.value.trim()) {
+        text.focus();
+        throw new Error("Give the text that shall go.");
+      }
+      if (seen === JSON.stringify(scope())) {
+        await before();
+        await send({ reason: reason.value, dry_run: false });
+        await done();
+        return true;
+      }
+      const found = await send({ dry_run: true });
+      shown.replaceChildren(...preview(found, part.checked ? null : message, texts));
+      if (!found.hits.length) return false;
+      if (hasItsWords) shown.append(el("p", { class: "hint", text: "The title goes, too: it was made of the first words." }));
+      seen = JSON.stringify(scope());
+      reasonRow.hidden = false;
+      reason.required = true;
+      asked.go.textContent = "Redact for good";
+      asked.go.className = "danger";
+      reason.focus();
+      return false;
+    },
+  });
+  for (const each of [whole, part]) each.addEventListener("change", reset);
+  text.addEventListener("input", reset);
+  if (marked) text.focus();
+}
+
+/** What is marked on the page, if it is of this message. */
+function selectedIn(message) {
+  const marked = String(getSelection() ?? "").trim();
+  return marked && textOf(message).includes(marked) ? marked : "";
+}
+
+function preview(found, message, texts) {
+  const hits = found.hits;
+  if (!hits.length) return [el("p", { class: "hint", text: "Nothing would change: it is not there." })];
+  const list = el("ul", { class: "hits" });
+  for (const hit of hits.slice(0, MOST)) {
+    const [start, end] = cuts(hit.before, texts);
+    const before = hit.before ? `${start}${hit.before}${end}` : message ? textOf(message) : "";
+    const after = hit.after ? `${start}${hit.after}${end}` : "redacted";
+    list.append(el("li", {}, el("span", { class: "place", text: placeOf(hit) }), before ? el("del", { text: before }) : null, el("ins", { text: after })));
+  }
+  const all = hits.length + (found.more_hits ?? 0);
+  const places = all === 1 ? "1 place" : `${all} places`;
+  const made = [el("p", {}, el("strong", { text: `This would go, in ${places}:` })), list];
+  if (all > MOST) made.push(el("p", { class: "hint", text: `… and ${all - Math.min(hits.length, MOST)} more.` }));
+  if (found.kept?.length) made.push(el("p", { class: "hint", text: "It also stands in an id, which stays." }));
+  return made;
+}
+
+/** What stands for the words before and after a passage, if there are any. */
+function cuts(passage, texts) {
+  const whole = passage && texts.find((text) => text.includes(passage));
+  if (!whole) return ["", ""];
+  return [whole.startsWith(passage) ? "" : "…", whole.endsWith(passage) ? "" : "…"];
+}
+
+/** Where it is; messages are counted from 1 by people. */
+function placeOf({ place }) {
+  if (place.kind === "message") return `Message ${Number(place.name) + 1}`;
+  if (place.kind === "session") return "What is noted about the chat";
+  return `What the ${place.kind} “${place.name}” keeps`;
+}
