@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 from django.contrib.auth import get_user_model
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from django_agent_sessions.store import SessionStore
 
-# Tests share their machine with others; how long an example takes says nothing.
-hypothesis.settings.register_profile("tests", deadline=None)
-hypothesis.settings.load_profile("tests")
+from .emptying import count_kept, deleted_instead_of_flushed
+
+# Tests share their machine with others; how long an example takes says nothing. For a longer look:
+# HYPOTHESIS_PROFILE=long.
+hypothesis.settings.register_profile("tests", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The database, which is emptied quickly after each test that commits."""
+    with django_db_blocker.unblock():
+        kept = count_kept()
+        connection.close()
+    with deleted_instead_of_flushed(kept):
+        yield
 
 
 @pytest.fixture

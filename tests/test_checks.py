@@ -8,7 +8,12 @@ from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connections
 
-from django_agent_sessions.checks import check_settings, check_storage
+from django_agent_sessions.checks import (
+    check_blob_storage,
+    check_detectors,
+    check_settings,
+    check_storage,
+)
 
 
 def found(check) -> list[tuple[str | None, str, str | None]]:
@@ -103,3 +108,73 @@ def test_owners_in_another_database_are_a_warning(settings, second_database):
     assert "'default'" in message
     assert "foreign key" in message
     assert hint
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"REDACT_ON_WRITE": ["emial"]}, "There is no detector 'emial'"),
+        ({"REDACT_ON_WRITE": ("email",), "DETECTORS": ["nowhere.Detector"]}, "nowhere"),
+    ],
+)
+def test_a_detector_that_is_not_there_is_an_error_before_anything_is_written(
+    settings, given, message
+):
+    settings.AGENT_SESSIONS = given
+
+    ((number, said, hint),) = found(check_detectors)
+    assert number == "agent_sessions.E003"
+    assert message in said
+    assert "REDACT_ON_WRITE" in str(hint)
+
+
+def test_detectors_that_are_there_are_no_error(settings):
+    settings.AGENT_SESSIONS = {"REDACT_ON_WRITE": ["email", "card"]}
+    assert found(check_detectors) == []
+    settings.AGENT_SESSIONS = {"REDACT_ON_WRITE": 5}
+    assert found(check_detectors) == []
+
+
+def test_a_storage_of_binaries_that_is_not_there_is_an_error(settings):
+    settings.AGENT_SESSIONS = {"BLOB_STORAGE": "nowhere"}
+    (error,) = check_blob_storage(None)
+    assert error.id == "agent_sessions.E004"
+    assert "nowhere" in error.msg
+
+
+def test_a_storage_of_binaries_that_everybody_can_read_is_a_warning(settings, tmp_path):
+    settings.MEDIA_ROOT = str(tmp_path)
+
+    def given(location):
+        settings.STORAGES = {
+            **settings.STORAGES,
+            "blobs": {
+                "BACKEND": "django.core.files.storage.FileSystemStorage",
+                "OPTIONS": {"location": str(location)},
+            },
+        }
+        settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
+        return [found.id for found in check_blob_storage(None)]
+
+    assert given(tmp_path / "inside") == ["agent_sessions.W004"]
+    assert given(tmp_path.parent / "outside") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, []),
+        ({"querystring_auth": False}, ["agent_sessions.W004"]),
+        ({"default_acl": "public-read"}, ["agent_sessions.W004"]),
+    ],
+)
+def test_a_public_bucket_is_a_warning(settings, options, told):
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "blobs": {
+            "BACKEND": "storages.backends.s3.S3Storage",
+            "OPTIONS": {"bucket_name": "conversations", **options},
+        },
+    }
+    settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
+    assert [found.id for found in check_blob_storage(None)] == told

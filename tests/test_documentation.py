@@ -47,3 +47,19 @@ def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
 
     assert asyncio.run(achat(ada, "talk", "Hello", client)) == "1 messages"
     assert asyncio.run(achat(ada, "talk", "Still there?", client)) == "3 messages"
+
+
+@pytest.mark.django_db
+def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> None:
+    forget_card = example("redaction.md", "forget_card")
+    session = store.open("talk", title="About 4111 1111 1111 1111")
+    agent = store.open_agent(session)
+    store.append(agent, {"role": "user", "content": "It is 4111 1111 1111 1111."})
+
+    done = forget_card(session, "4111 1111 1111 1111", User.objects.create_user("ada"))
+
+    assert (done.messages, done.states) == (1, 1)
+    assert store.payloads(agent) == [{"role": "user", "content": "It is [REDACTED]."}]
+    printed = capsys.readouterr().out
+    assert "message 0, message.content" in printed
+    assert "4111" not in printed

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import RFC_4122
 
 import pytest
 
 from django_agent_sessions.exceptions import AgentSessionsError, InvalidIdError
-from django_agent_sessions.ids import MAX_ID_LENGTH, new_id, validate_id, validate_namespace
+from django_agent_sessions.ids import (
+    MAX_ID_LENGTH,
+    id_at,
+    new_id,
+    validate_id,
+    validate_namespace,
+)
 from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS, everything_said
 
 
@@ -60,3 +67,16 @@ def test_new_ids_are_uuids_of_version_7_in_order_of_time():
     assert (first.version, first.variant) == (7, RFC_4122)
     assert first < second
     assert len({new_id() for _ in range(10_000)}) == 10_000
+
+
+def test_a_key_of_the_past_stands_where_it_belongs_in_time():
+    past = datetime(2020, 1, 1, tzinfo=UTC)
+    keys = [id_at(past, place) for place in (0, 1, 4095, 4096, 2**23, 2**24 - 1)]
+    keys += [id_at(past + timedelta(milliseconds=1), 0), new_id()]
+
+    assert keys == sorted(keys)
+    assert {(key.version, key.variant) for key in keys} == {(7, RFC_4122)}
+    assert len({id_at(past, 5) for _ in range(1000)}) == 1000
+    # What has no place in a key stands at its edge.
+    assert id_at(datetime(1950, 1, 1, tzinfo=UTC), -1) < keys[0]
+    assert id_at(past, 2**40) > keys[4]

@@ -1,8 +1,11 @@
-"""The test project's site: Django's admin."""
+"""The test project's site: Django's admin and the REST API."""
 
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
-urlpatterns = [path("admin/", admin.site.urls)]
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/", include("django_agent_sessions.rest.urls")),
+]

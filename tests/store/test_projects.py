@@ -73,7 +73,10 @@ def test_a_dump_and_a_load_keep_everything(store, session, agent, tmp_path):
     before = (store.get("session-1"), store.messages(agent), store.list_agents(session))
     fixture = tmp_path / "sessions.json"
 
-    call_command("dumpdata", "agent_sessions", output=str(fixture))
+    # An audit event is still there when it is loaded, and cannot be written over.
+    call_command(
+        "dumpdata", "agent_sessions", exclude=["agent_sessions.auditevent"], output=str(fixture)
+    )
     Session.objects.all().delete()
     call_command("loaddata", str(fixture), verbosity=0)
 

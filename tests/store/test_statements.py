@@ -28,7 +28,7 @@ def context(request):
 def statements(context):
     """Counts the statements of a call, without what only a transaction needs.
 
-    That is its savepoints, and on MariaDB the lock that an append takes on the session's row.
+    That is its savepoints, and on a server the lock that it takes first on the session's row.
     """
 
     def count(function, *arguments, **options) -> int:
@@ -36,8 +36,10 @@ def statements(context):
             function(*arguments, **options)
         told = [query["sql"] for query in captured.captured_queries]
         locks = []
-        if context == "atomic" and connection.vendor == "mysql":
-            locks = [sql for sql in told if sql.endswith("FOR UPDATE")]
+        if context == "atomic" and connection.vendor != "sqlite":
+            locks = [
+                sql for sql in told if sql.endswith(("LIMIT 1 FOR UPDATE", "FOR NO KEY UPDATE"))
+            ]
             assert len(locks) <= 1
         savepoints = [sql for sql in told if sql.startswith(("SAVEPOINT", "RELEASE"))]
         return len(told) - len(locks) - len(savepoints)
@@ -109,7 +111,8 @@ def test_a_redaction_takes_as_many_statements_in_a_long_conversation(store, agen
     store.append_many(agent, [user("a")] * 400)
     long = statements(store.redact_message, agent, 200, user("[gone]"))
 
-    assert long == short <= 10
+    # Two of them look whether its binaries are used any more.
+    assert long == short <= 14
 
 
 def test_clearing_and_deleting_take_as_many_statements_in_a_long_conversation(store, statements):
@@ -122,5 +125,6 @@ def test_clearing_and_deleting_take_as_many_statements_in_a_long_conversation(st
         found.append((cleared, statements(store.delete, session_id)))
 
     assert found[0] == found[1]
-    assert found[0][0] <= 4
-    assert found[0][1] <= 10
+    assert found[0][0] <= 5
+    # Three of them are about large binaries.
+    assert found[0][1] <= 15

@@ -1,0 +1,106 @@
+"""Conversations at chosen times, and the plain recount that the roll-up is held against."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, UsageRollup
+
+NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)
+"""A month ends twelve hours later."""
+
+
+def key_made_at(moment: datetime) -> UUID:
+    milliseconds = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    rest = random.getrandbits(74)
+    return UUID(int=milliseconds << 80 | 7 << 76 | (rest >> 62) << 64 | 2 << 62 | rest % 2**62)
+
+
+def start(name: str, at: datetime, owner: Any = None) -> Session:
+    return Session.objects.create(id=key_made_at(at), session_id=name, owner=owner, created_at=at)
+
+
+def join(session: Session, agent_id: str = "agent") -> SessionAgent:
+    return SessionAgent.objects.create(
+        id=key_made_at(session.created_at), session=session, agent_id=agent_id, dialect="strands"
+    )
+
+
+def message(agent: SessionAgent, position: int, at: datetime, **columns: Any) -> SessionMessage:
+    return SessionMessage(
+        id=key_made_at(at),
+        session_id=agent.session_id,
+        agent=agent,
+        message_id=position,
+        message={},
+        created_at=at,
+        **columns,
+    )
+
+
+def say(agent: SessionAgent, times: Iterable[datetime], **columns: Any) -> None:
+    first = agent.messages.count()
+    SessionMessage.objects.bulk_create(
+        [message(agent, first + number, at, **columns) for number, at in enumerate(times)],
+        batch_size=500,
+    )
+
+
+Recount = dict[tuple[str, str, str], tuple[int, int, int, int]]
+
+
+def recount() -> Recount:
+    """Counts every row anew, one by one, in plain Python."""
+    found: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for session in Session.objects.all():
+        day = session.created_at.astimezone(UTC)
+        found["day", f"{day:%Y-%m-%d}", ""][0] += 1
+        found["owner", f"{day:%Y-%m-01}", str(session.owner_id or "")][0] += 1
+    for row in SessionMessage.objects.select_related("agent", "session"):
+        day = row.created_at.astimezone(UTC)
+        of_agent = found["agent", f"{day:%Y-%m-%d}", row.agent.agent_id]
+        of_agent[0] += row.message_id == 0
+        for figures in (
+            of_agent,
+            found["day", f"{day:%Y-%m-%d}", ""],
+            found["owner", f"{day:%Y-%m-01}", str(row.session.owner_id or "")],
+        ):
+            figures[1] += 1
+            figures[2] += row.input_tokens or 0
+            figures[3] += row.output_tokens or 0
+    return {key: (a, b, c, d) for key, (a, b, c, d) in found.items()}
+
+
+def rolled_up() -> Recount:
+    return {
+        (row.dimension, f"{row.period:%Y-%m-%d}", row.key): (
+            row.sessions,
+            row.messages,
+            row.input_tokens,
+            row.output_tokens,
+        )
+        for row in UsageRollup.objects.all()
+    }
+
+
+def latencies_counted() -> Counter[tuple[str, str, str]]:
+    """How many latencies each row's histogram holds."""
+    return Counter(
+        {
+            (row.dimension, f"{row.period:%Y-%m-%d}", row.key): sum(row.latencies.values())
+            for row in UsageRollup.objects.all()
+            if row.latencies
+        }
+    )
+
+
+def nearest_rank(values: Iterable[int], share: float) -> int:
+    """The exact percentile."""
+    ordered = sorted(values)
+    return ordered[max(1, math.ceil(share * len(ordered))) - 1]
