@@ -1,0 +1,1 @@
+"""The admin at a hundred times the data: ``python -m benchmarks.scale``."""
