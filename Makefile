@@ -17,15 +17,29 @@ INSTALLED := $(VENV)/.installed
 LOCK := $(wildcard uv.lock)
 # --inexact keeps uv itself and the compiled MariaDB client, which no default group names.
 SYNC := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --quiet --inexact \
-	--all-extras $(if $(LOCK),--locked)
+	--extra all $(if $(LOCK),--locked)
 COVERAGE := COVERAGE_FILE="$(CURDIR)/.cache/coverage/data" $(BIN)/coverage
 # A shell condition. Any other status than 0 and 3 (not reachable, said in a line) ends the recipe.
 answers = { status=0; $(BIN)/python -m tests.reachable $(1) || status=$$?; \
 	case $$status in 0) true;; 3) false;; *) exit $$status;; esac; }
 PYTEST_ARGS ?=
-# What asks no database, or brings its own: once, on SQLite, is enough.
-ANY_DATABASE := --ignore tests/transcripts --ignore tests/example --ignore tests/test_payloads.py \
-	--ignore tests/test_benchmarks.py
+# What a browser, Node or a terminal shows; it runs on SQLite.
+PAGES := tests/browser tests/node tests/example
+# What each database server is asked for; pages, wires, formats, and the scenarios of adapters, which
+# write by the store alone, are tested on SQLite.
+ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/test_reading.py \
+	tests/blobs/test_store.py tests/blobs/test_together.py tests/blobs/test_statements.py \
+	tests/interchange/test_importing.py tests/interchange/test_jsonl_reading.py \
+	$(wildcard tests/adapters/*/test_contract*.py tests/adapters/*/test_processes.py) \
+	$(wildcard tests/adapters/*/test_redacted_elsewhere.py tests/adapters/*/test_rollback.py) \
+	tests/adapters/openai_agents/test_session.py tests/adapters/strands/test_interleaved.py \
+	$(wildcard tests/contexts/test_[cjt]*.py) tests/contexts/test_views.py \
+	tests/rest/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
+	$(wildcard tests/rest/test_[m-p]*.py) tests/rest/test_redacting.py \
+	tests/rest/test_sessions.py tests/rest/test_statements.py \
+	$(filter-out tests/test_payloads.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
+# And what only PostgreSQL has, or does in a way of its own.
+ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py
 SERVE ?= 1
 
 .PHONY: help
@@ -68,34 +82,56 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 # --- Tests ---------------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(INSTALLED) ## Run all tests on SQLite and on each database server that answers.
-	@# The servers' tests wait more than they work, so both run at once; what PostgreSQL's print
-	@# comes after MariaDB's.
-	@failed= postgresql=; log=.cache/test-postgresql.log; mkdir -p .cache; \
-	$(MAKE) test-sqlite || failed+=" SQLite"; \
-	if $(call answers,postgresql); then $(MAKE) test-postgresql >$$log 2>&1 & postgresql=$$!; fi; \
-	if ! $(call answers,mariadb --port); then :; \
-	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
-	elif $(call answers,mariadb); then $(MAKE) test-mariadb || failed+=" MariaDB"; fi; \
-	if [ -n "$$postgresql" ]; then \
-		wait $$postgresql || failed+=" PostgreSQL"; cat $$log; fi; \
-	if [ -n "$$failed" ]; then echo "Failed on:$$failed" >&2; exit 1; fi
+test: $(INSTALLED) ## Run all tests on SQLite, and those of the database on each server that answers.
+	@# The tests wait as much as they work, so some run beside the others; what these print comes
+	@# last.
+	@failed= log=.cache/test-beside.log; mkdir -p .cache/coverage; $(COVERAGE) erase; \
+	$(MAKE) -k test-pages test-servers >$$log 2>&1 & beside=$$!; \
+	$(MAKE) test-core || failed+=" the core"; \
+	wait $$beside || failed+=" what ran beside it"; cat $$log; \
+	$(MAKE) coverage || failed+=" the coverage"; \
+	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
 
 .PHONY: test-sqlite
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite; branch coverage has to be 95 % or more.
-	@mkdir -p .cache/coverage
-	@$(COVERAGE) erase
-	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PYTEST_ARGS)
+	@mkdir -p .cache/coverage; $(COVERAGE) erase
+	@$(MAKE) -k test-core test-pages
+	@$(MAKE) coverage
+
+.PHONY: test-core
+test-core: $(INSTALLED)
+	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PAGES:%=--ignore %) $(PYTEST_ARGS)
+
+.PHONY: test-pages
+test-pages: $(INSTALLED) ## Run the tests in a browser, under Node and in a terminal.
+	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PAGES) $(PYTEST_ARGS)
+
+.PHONY: coverage
+coverage: $(INSTALLED)
 	@$(COVERAGE) combine --quiet
 	@$(COVERAGE) report
 
+.PHONY: test-servers
+test-servers: $(INSTALLED) ## Run the database's tests on each database server that answers.
+	@failed=; \
+	if $(call answers,postgresql); then $(MAKE) test-postgresql || failed+=" PostgreSQL"; fi; \
+	if ! $(call answers,mariadb --port); then :; \
+	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
+	elif $(call answers,mariadb); then $(MAKE) test-mariadb || failed+=" MariaDB"; fi; \
+	if [ -n "$$failed" ]; then echo "Failed on:$$failed" >&2; exit 1; fi
+
 .PHONY: test-postgresql
 test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).
-	TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ANY_DATABASE) $(PYTEST_ARGS)
+	TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ON_POSTGRESQL) $(PYTEST_ARGS)
 
 .PHONY: test-mariadb
 test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
-	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(ANY_DATABASE) $(PYTEST_ARGS)
+	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(ON_SERVERS) $(PYTEST_ARGS)
+
+.PHONY: screenshots
+screenshots: $(INSTALLED) ## Take the documentation's pictures of the admin and the chat, in Chromium.
+	SCREENSHOTS=docs/images TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/browser/test_pages.py \
+		tests/browser/test_chat.py
 
 # --- Checks --------------------------------------------------------------------------------------
 
