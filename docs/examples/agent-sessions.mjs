@@ -1,0 +1,58 @@
+// A small client of the REST API, for browsers and Node. Copy it and change it.
+
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail ?? `The server answered ${status}.`);
+    this.status = status;
+    this.code = body.code;
+    this.errors = body.errors;
+  }
+}
+
+export function agentSessions(base, { headers = {}, fetch = globalThis.fetch } = {}) {
+  async function call(method, url, { body, etag } = {}) {
+    const response = await fetch(new URL(url, base), {
+      method,
+      credentials: "same-origin",
+      headers: {
+        ...headers,
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...(etag ? { "If-Match": etag } : {}),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (!response.ok) throw new Problem(response.status, await response.json().catch(() => ({})));
+    return response;
+  }
+  const read = async (url) => (await call("GET", url)).json();
+
+  // Every page of a list, one result after the other.
+  async function* each(url) {
+    while (url) {
+      const page = await read(url);
+      yield* page.results;
+      url = page.next;
+    }
+  }
+
+  return {
+    sessions: (query = {}) => each(`sessions/?${new URLSearchParams(query)}`),
+    // The same external_id gives the same session again.
+    open: async (given) => (await call("POST", "sessions/", { body: given })).json(),
+    session: (id) => read(`sessions/${id}/`),
+    messages: (id, query = {}) => each(`sessions/${id}/messages/?${new URLSearchParams(query)}`),
+    async rename(id, title) {
+      // What somebody else changed meanwhile is not overwritten: that is a Problem with status 412.
+      const etag = (await call("GET", `sessions/${id}/`)).headers.get("ETag");
+      return (await call("PATCH", `sessions/${id}/`, { body: { title }, etag })).json();
+    },
+    archive: async (id, archived = true) =>
+      (await call("PATCH", `sessions/${id}/`, { body: { archived } })).json(),
+    remove: (id) => call("DELETE", `sessions/${id}/`),
+    // First with dry_run, to show what would go; then with a reason.
+    redact: async (message, given) =>
+      (await call("POST", `messages/${message}/redact/`, { body: given })).json(),
+    export: async (id, form = "markdown") =>
+      (await call("GET", `sessions/${id}/export/?as=${form}`)).text(),
+  };
+}

@@ -1,0 +1,108 @@
+import { useChat } from '@ai-sdk/react';
+import { DefaultChatTransport } from 'ai';
+import { useState } from 'react';
+
+const api = '/api/support';
+
+// Django's protection against forged requests.
+function headers() {
+  const [, token] = document.cookie.match(/(?:^|;\s*)csrftoken=([^;]*)/) ?? [];
+  return token ? { 'X-CSRFToken': token } : {};
+}
+
+// The conversations that were loaded without the answer to their last message.
+const unanswered = new Set();
+
+const transport = new DefaultChatTransport({
+  api,
+  headers,
+  // The server knows what was said before: the last message is enough.
+  prepareSendMessagesRequest: ({ id, messages, trigger, messageId, headers }) => ({
+    headers,
+    body: { id, message: messages.at(-1), trigger, messageId },
+  }),
+  // Such an answer is given again for a moment when it is over: it may just have ended.
+  prepareReconnectToStreamRequest: ({ id }) => ({
+    api: `${api}/${encodeURIComponent(id)}/stream${unanswered.has(id) ? '?unanswered=true' : ''}`,
+  }),
+});
+
+// The messages of a conversation, the latest page of them; none if it has not begun.
+export async function loadMessages(id) {
+  const answer = await fetch(`${api}/${encodeURIComponent(id)}/messages`);
+  if (answer.status === 404) return [];
+  if (!answer.ok) throw new Error((await answer.json()).message);
+  const messages = await answer.json();
+  if (messages.at(-1)?.role === 'user') unanswered.add(id);
+  else unanswered.delete(id);
+  return messages;
+}
+
+export function Chat({ id, initialMessages }) {
+  const [text, setText] = useState('');
+  const { messages, sendMessage, status, error, stop } = useChat({
+    id,
+    messages: initialMessages,
+    transport,
+    // Goes on with an answer that was being given when the page was left.
+    resume: true,
+  });
+  const busy = status === 'submitted' || status === 'streaming';
+
+  async function stopAnswer() {
+    // Leaving is not stopping: the server is told, and ends the stream.
+    const path = `${api}/${encodeURIComponent(id)}/stop`;
+    const answer = await fetch(path, { method: 'POST', headers: headers() });
+    if (!answer.ok) await stop();
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    sendMessage({ text });
+    setText('');
+  }
+
+  return (
+    <main data-status={status}>
+      {messages.map(message => (
+        <section key={message.id} data-role={message.role}>
+          {message.parts.map((part, index) => (
+            <Part key={index} part={part} />
+          ))}
+        </section>
+      ))}
+      {error && <p role="alert">{error.message}</p>}
+      <form onSubmit={submit}>
+        <input value={text} onChange={event => setText(event.target.value)} />
+        <button disabled={busy}>Send</button>
+        <button type="button" onClick={stopAnswer} disabled={!busy}>
+          Stop
+        </button>
+      </form>
+    </main>
+  );
+}
+
+function Part({ part }) {
+  switch (part.type) {
+    case 'text':
+      return <p>{part.text}</p>;
+    case 'reasoning':
+      return <details>{part.text}</details>;
+    case 'dynamic-tool':
+      return (
+        <details data-state={part.state}>
+          <summary>{part.toolName}</summary>
+          {part.state === 'output-error' ? part.errorText : JSON.stringify(part.output)}
+        </details>
+      );
+    case 'file':
+      return part.mediaType.startsWith('image/') ? (
+        <img src={part.url} alt={part.filename ?? ''} />
+      ) : (
+        <a href={part.url}>{part.filename ?? part.mediaType}</a>
+      );
+    default:
+      return null;
+  }
+}

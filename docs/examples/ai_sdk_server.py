@@ -1,0 +1,58 @@
+"""Two chats for ``useChat``: one agent of Strands, one of the OpenAI Agents SDK."""
+
+from typing import Any
+
+import agents
+import strands
+from django.conf import settings
+from django.urls import include, path
+
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.rest.ai_sdk import Chat, ChatView, chat_urls
+
+
+@strands.tool
+def weather(city: str) -> str:
+    """Tells the weather in a city."""
+    return f"It is sunny in {city}."
+
+
+class SupportChat(ChatView):
+    """Answers with an agent of Strands."""
+
+    async def respond(self, chat: Chat) -> Any:
+        """Says something to the agent."""
+        agent = strands.Agent(
+            model=settings.SUPPORT_MODEL,
+            tools=[weather],
+            session_manager=await DjangoSessionManager.load(chat.session_id, owner=chat.user),
+            callback_handler=None,
+        )
+        return agent.stream_async(chat.strands_input, cancel_signal=chat.stopping)
+
+
+class ResearchChat(ChatView):
+    """Answers with an agent of the OpenAI Agents SDK."""
+
+    namespace = "research"
+
+    async def respond(self, chat: Chat) -> Any:
+        """Runs the agent."""
+        agent: agents.Agent[Any] = agents.Agent(
+            name="researcher",
+            model=settings.RESEARCH_MODEL,
+            tools=[agents.function_tool(weather._tool_func)],
+        )
+        session = DjangoSession(
+            chat.session_id, owner=chat.user, namespace=chat.namespace, create=False
+        )
+        return agents.Runner.run_streamed(agent, chat.openai_input, session=session)
+
+
+urlpatterns = [
+    # The binaries of messages are served here.
+    path("api/agent-sessions/", include("django_agent_sessions.rest.urls")),
+    *chat_urls(SupportChat, "api/support"),
+    *chat_urls(ResearchChat, "api/research", name="research"),
+]
