@@ -1,0 +1,35 @@
+"""The tables. Schema and constraints only.
+
+The names are those of the Strands session data model, which the tables mirror field for field. A
+``Session`` here is an AI agent's, not the one of ``django.contrib.sessions``.
+"""
+
+from __future__ import annotations
+
+from .auditing import AuditEvent
+from .binaries import Blob, BlobReference
+from .sessions import (
+    MAIN_BRANCH,
+    OfSession,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+    cascade_unless_held,
+)
+from .usage import UsageCursor, UsageRollup
+
+__all__ = [
+    "MAIN_BRANCH",
+    "AuditEvent",
+    "Blob",
+    "BlobReference",
+    "OfSession",
+    "Session",
+    "SessionAgent",
+    "SessionMessage",
+    "SessionMultiAgent",
+    "UsageCursor",
+    "UsageRollup",
+    "cascade_unless_held",
+]

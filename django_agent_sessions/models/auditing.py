@@ -1,0 +1,80 @@
+"""The audit trail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.exceptions import AuditError
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.querysets import AuditQuerySet
+
+
+class AuditEvent(models.Model):
+    """Who saw, redacted, exported, held or deleted what, and why. It is only ever added to.
+
+    It holds no content, and refers to what it speaks of by value, so that it outlives that.
+    """
+
+    class Action(models.TextChoices):
+        """What was done."""
+
+        READ = "read", _("transcript read")
+        SEARCHED = "searched", _("conversations searched")
+        ORIGINAL_VIEWED = "original_viewed", _("original viewed")
+        REDACTED = "redacted", _("redacted")
+        ORIGINALS_PURGED = "originals_purged", _("originals purged")
+        EXPORTED = "exported", _("exported")
+        DELETED = "deleted", _("deleted")
+        HELD = "held", _("put under legal hold")
+        RELEASED = "released", _("released from legal hold")
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    action = models.CharField(_("action"), max_length=32, choices=Action)
+    actor_id = models.CharField(_("actor's key"), max_length=255, blank=True, default="")
+    actor = models.CharField(_("actor"), max_length=255, blank=True, default="")
+    session = models.UUIDField(_("session"), null=True)
+    target = models.UUIDField(_("target"), null=True)
+    reason = models.TextField(_("reason"), blank=True, default="")
+    details = models.JSONField(_("details"), default=dict, blank=True)
+    created_at = models.DateTimeField(_("when"), default=timezone.now)
+
+    objects = AuditQuerySet.as_manager()
+
+    class Meta:
+        # Also what Django itself goes through refuses to change or delete.
+        base_manager_name = "objects"
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit events")
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["session", "id"], name="agent_sessions_audit_session"),
+            models.Index(fields=["target", "id"], name="agent_sessions_audit_target"),
+            models.Index(fields=["actor_id", "id"], name="agent_sessions_audit_actor"),
+            models.Index(fields=["actor", "id"], name="agent_sessions_audit_name"),
+            models.Index(fields=["action", "id"], name="agent_sessions_audit_action"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()} {self.created_at:%Y-%m-%d %H:%M}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Adds the event.
+
+        Raises:
+            AuditError: It was added before.
+        """
+        if not self._state.adding:
+            raise AuditError("an audit event cannot be changed")
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Refuses.
+
+        Raises:
+            AuditError: Always; old events are purged with ``manage.py purge_audit_events``.
+        """
+        raise AuditError("an audit event cannot be deleted; see manage.py purge_audit_events")

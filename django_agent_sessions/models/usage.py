@@ -1,0 +1,62 @@
+"""Figures, rolled up."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.fields import IdField
+
+
+class UsageRollup(models.Model):
+    """Figures of one day of everybody, of one day of an agent, or of one month of an owner."""
+
+    class Dimension(models.TextChoices):
+        """Whose figures they are."""
+
+        DAY = "day", _("day")
+        AGENT = "agent", _("agent")
+        OWNER = "owner", _("owner")
+
+    dimension = models.CharField(_("dimension"), max_length=16, choices=Dimension)
+    period = models.DateField(_("first day"))
+    key = IdField(_("key"), blank=True, default="")
+    sessions = models.BigIntegerField(_("sessions"), default=0)
+    messages = models.BigIntegerField(_("messages"), default=0)
+    input_tokens = models.BigIntegerField(_("input tokens"), default=0)
+    output_tokens = models.BigIntegerField(_("output tokens"), default=0)
+    latencies = models.JSONField(_("latencies"), default=dict, blank=True)
+
+    class Meta:
+        verbose_name = _("usage")
+        verbose_name_plural = _("usage")
+        ordering = ["dimension", "period", "key"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["dimension", "period", "key"], name="agent_sessions_usage_unique"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["dimension", "period", "-messages"], name="agent_sessions_usage_most"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dimension} {self.period} {self.key}".strip()
+
+
+class UsageCursor(models.Model):
+    """How far the roll-up of usage has come: one row."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    message = models.UUIDField(_("last message counted"), null=True)
+    session = models.UUIDField(_("last session counted"), null=True)
+    counted_at = models.DateTimeField(_("counted"), null=True)
+
+    class Meta:
+        verbose_name = _("progress of the usage roll-up")
+        verbose_name_plural = _("progress of the usage roll-up")
+
+    def __str__(self) -> str:
+        return f"{self.counted_at}"
