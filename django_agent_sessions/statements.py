@@ -27,6 +27,7 @@ _NOT_GIVEN = (
     "agent",
     "branch",
     "message_id",
+    "source",
     "revision",
     "redact_message",
     "redacted_at",

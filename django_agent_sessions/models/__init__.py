@@ -17,6 +17,7 @@ from .sessions import (
     SessionMultiAgent,
     cascade_unless_held,
 )
+from .timeline import Branch, RunLease, Snapshot, StoredObject, StoredPart, TurnUsage
 from .usage import UsageCursor, UsageRollup
 
 __all__ = [
@@ -24,11 +25,17 @@ __all__ = [
     "AuditEvent",
     "Blob",
     "BlobReference",
+    "Branch",
     "OfSession",
+    "RunLease",
     "Session",
     "SessionAgent",
     "SessionMessage",
     "SessionMultiAgent",
+    "Snapshot",
+    "StoredObject",
+    "StoredPart",
+    "TurnUsage",
     "UsageCursor",
     "UsageRollup",
     "cascade_unless_held",

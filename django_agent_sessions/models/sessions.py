@@ -68,6 +68,8 @@ class Session(models.Model):
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
+    # A value, because a fork outlives what it was forked from.
+    forked_from = models.UUIDField(_("forked from"), null=True, editable=False, db_index=True)
     redaction_epoch = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
     # Signed, because a check for "not below zero" could refuse a message for a figure's sake.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
@@ -193,6 +195,8 @@ class SessionMessage(OfSession):
     )
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     message_id = models.PositiveIntegerField(_("position"))
+    # The first of all that this one is a copy of, on another branch or in a fork.
+    source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     message = ExactJSONField(_("message"))

@@ -1,0 +1,228 @@
+"""Time: branches of a conversation, snapshots of it, what a turn cost, and whose turn it is."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.fields import ExactJSONField, IdField
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.querysets import RowQuerySet
+
+from .sessions import MAIN_BRANCH, OfSession, Session, SessionAgent, SessionMultiAgent
+
+
+class Branch(OfSession):
+    """A side branch of an agent's conversation, whole in itself: no branch shares its messages.
+
+    The main branch, number 0, has no row.
+    """
+
+    class Kind(models.TextChoices):
+        """How it came to be."""
+
+        REWOUND = "rewound", _("left behind by a rewind")
+        CONFLICT = "conflict", _("kept, because another writer went on without it")
+        CREATED = "created", _("created")
+        IMPORTED = "imported", _("imported")
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="branches")
+    # The unique constraints below are indexes on the agent too.
+    agent = models.ForeignKey(
+        SessionAgent, on_delete=models.CASCADE, related_name="branches", db_index=False
+    )
+    number = models.PositiveIntegerField(_("number"), editable=False)
+    name = IdField(_("name"))
+    kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.CREATED)
+    parent = models.PositiveIntegerField(_("left branch"), default=MAIN_BRANCH, editable=False)
+    # How many messages it had in common with that branch when it left it.
+    start = models.PositiveIntegerField(_("first message of its own"), default=0, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    objects = RowQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("branch")
+        verbose_name_plural = _("branches")
+        ordering = ["agent", "number"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "number"], name="agent_sessions_branch_unique_number"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "name"], name="agent_sessions_branch_unique_name"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Snapshot(OfSession):
+    """An agent or orchestrator at one moment. It refers to messages and holds none.
+
+    ``messages`` lists what the agent had in memory: ``[first, stop]`` are the positions of
+    ``branch`` from ``first`` up to before ``stop``; ``{"message": …}`` is one that the agent had
+    in another form than the conversation (a summary, a shortened tool result), and with
+    ``"position"`` the place of that form's original.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="snapshots")
+    # One of both. The unique constraints below are indexes on them too.
+    agent = models.ForeignKey(
+        SessionAgent, on_delete=models.CASCADE, related_name="snapshots", null=True, db_index=False
+    )
+    multi_agent = models.ForeignKey(
+        SessionMultiAgent,
+        on_delete=models.CASCADE,
+        related_name="snapshots",
+        null=True,
+        db_index=False,
+    )
+    # Empty for the latest one, which each save replaces.
+    snapshot_id = IdField(_("snapshot id"), max_length=36, blank=True, default="")
+    branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
+    messages = ExactJSONField(_("messages"), default=list, editable=False)
+    length = models.PositiveIntegerField(_("position behind its last message"), default=0)
+    # All of the SDK's snapshot but the messages, in whose place there is null.
+    document = ExactJSONField(_("document"), default=dict)
+    revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    objects = RowQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("snapshot")
+        verbose_name_plural = _("snapshots")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "snapshot_id"], name="agent_sessions_snapshot_unique_agent"
+            ),
+            models.UniqueConstraint(
+                fields=["multi_agent", "snapshot_id"], name="agent_sessions_snapshot_unique_multi"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.snapshot_id or str(_("latest"))
+
+
+class StoredObject(models.Model):
+    """Bytes under a key, as an SDK's storage keeps them: what is not understood as a snapshot.
+
+    With a session they belong to it, and are deleted and redacted with it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    namespace = IdField(_("namespace"), blank=True, default="")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        verbose_name=_("owner"),
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="+",
+    )
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="objects_stored", null=True
+    )
+    key = IdField(_("key"), max_length=700)
+    # Of namespace, owner and key: together they are longer than an index may be.
+    digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
+    size = models.BigIntegerField(_("size in bytes"), default=0, editable=False)
+    revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("stored object")
+        verbose_name_plural = _("stored objects")
+        ordering = ["key"]
+        indexes = [models.Index(fields=["key"], name="agent_sessions_object_key")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class StoredPart(models.Model):
+    """A part of a stored object's bytes: the whole may be larger than a statement."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    stored = models.ForeignKey(
+        StoredObject, on_delete=models.CASCADE, related_name="parts", db_index=False
+    )
+    number = models.PositiveIntegerField(_("number"), editable=False)
+    data = models.BinaryField(_("data"))
+
+    class Meta:
+        verbose_name = _("part of a stored object")
+        verbose_name_plural = _("parts of stored objects")
+        ordering = ["stored", "number"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["stored", "number"], name="agent_sessions_part_unique_number"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stored_id} {self.number}"
+
+
+class TurnUsage(OfSession):
+    """What one turn of a conversation cost, as an SDK counted it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="turns")
+    # The unique constraint below is an index on the agent too.
+    agent = models.ForeignKey(
+        SessionAgent, on_delete=models.CASCADE, related_name="turns", db_index=False
+    )
+    branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
+    turn = models.PositiveIntegerField(_("turn"))
+    requests = models.BigIntegerField(_("requests"), default=0)
+    input_tokens = models.BigIntegerField(_("input tokens"), default=0)
+    output_tokens = models.BigIntegerField(_("output tokens"), default=0)
+    total_tokens = models.BigIntegerField(_("total tokens"), default=0)
+    input_tokens_details = ExactJSONField(_("input tokens in detail"), null=True)
+    output_tokens_details = ExactJSONField(_("output tokens in detail"), null=True)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    objects = RowQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("usage of a turn")
+        verbose_name_plural = _("usage of turns")
+        ordering = ["agent", "branch", "turn"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "branch", "turn"], name="agent_sessions_turn_unique"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.branch} {self.turn}"
+
+
+class RunLease(models.Model):
+    """Whose turn it is: at most one active run of a session, while it is not expired."""
+
+    session = models.OneToOneField(
+        Session, on_delete=models.CASCADE, related_name="run_lease", primary_key=True
+    )
+    token = models.UUIDField(_("token"), default=new_id, editable=False)
+    holder = models.CharField(_("holder"), max_length=255, blank=True, editable=False)
+    acquired_at = models.DateTimeField(_("acquired"), default=timezone.now, editable=False)
+    expires_at = models.DateTimeField(_("expires"), editable=False)
+
+    class Meta:
+        verbose_name = _("run lease")
+        verbose_name_plural = _("run leases")
+
+    def __str__(self) -> str:
+        return self.holder
