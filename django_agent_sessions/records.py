@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -105,6 +105,7 @@ class AgentRecord:
         data: Its state.
         created_at: When it was made.
         updated_at: When its state last changed.
+        branch: The branch of its conversation that is meant; 0 is the main one.
     """
 
     id: UUID
@@ -114,6 +115,36 @@ class AgentRecord:
     data: AgentState
     created_at: datetime
     updated_at: datetime
+    branch: int = 0
+
+    def on_branch(self, number: int) -> AgentRecord:
+        """The agent with another branch of its conversation, for all that the store does."""
+        return replace(self, branch=number)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """A branch of an agent's conversation as it was when it was read.
+
+    Attributes:
+        agent: Primary key of the agent.
+        number: Its number; 0 is the main branch.
+        name: Its name, unique among the agent's branches; the main one is ``"main"``.
+        kind: How it came to be, a value of ``Branch.Kind``; empty for the main one.
+        parent: The number of the branch it left.
+        start: How many messages both had in common then.
+        length: How many messages it has now, those in common included.
+        created_at: When it was made; None for the main one.
+    """
+
+    agent: UUID
+    number: int
+    name: str
+    kind: str
+    parent: int
+    start: int
+    length: int
+    created_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

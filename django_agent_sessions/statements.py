@@ -76,11 +76,11 @@ def append(
     """
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
-    shape = (_vendor(connection), len(rows), branch, expected is not None, epoch is not None)
+    shape = (_vendor(connection), len(rows), expected is not None, epoch is not None)
     sql = _append_statements.get(shape)
     if sql is None:
         sql = _append_statements[shape] = _append_sql(connection, *shape)
-    parameters: list[Any] = []
+    parameters: list[Any] = [branch]
     for position, row in enumerate(rows):
         parameters += [position, *row]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
@@ -219,19 +219,19 @@ def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
 
 
 # Making the text costs as much as running it, and there are few shapes of it.
-_append_statements: dict[tuple[str, int, int, bool, bool], str] = {}
+_append_statements: dict[tuple[str, int, bool, bool], str] = {}
 
 
 def _append_sql(
     connection: BaseDatabaseWrapper,
     vendor: str,
     rows: int,
-    branch: int,
     expected: bool,
     epoch: bool,
 ) -> str:
     quote = connection.ops.quote_name
     names = [f"c{index}" for index in range(len(ROW_FIELDS))]
+    number = "%s::integer" if vendor == "postgresql" else "%s"
     given = _given(vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS])
     columns = [quote(_column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
@@ -254,7 +254,7 @@ def _append_sql(
     return (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
         f"SELECT {', '.join(f'r.{name}' for name in names)}, "
-        f"a.{quote('session_id')}, a.{quote('id')}, {branch:d}, n.next + r.p, 0 "
+        f"a.{quote('session_id')}, a.{quote('id')}, {number}, n.next + r.p, 0 "
         f"FROM ({given}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "

@@ -192,7 +192,14 @@ class MessageAppender(MessageReader, SessionsStore):
             self._lock_before_append(agent)
             if len(parts) == 1:
                 values = [row.values(using) for row in rows]
-                first = statements.append(using, agent.id, values, expected=expected, epoch=epoch)
+                first = statements.append(
+                    using,
+                    agent.id,
+                    values,
+                    branch=agent.branch,
+                    expected=expected,
+                    epoch=epoch,
+                )
             else:
                 first = self._append_parts(agent, parts, expected, epoch)
             if first is None:
@@ -238,7 +245,12 @@ class MessageAppender(MessageReader, SessionsStore):
             for part in parts:
                 values = [row.values(using) for row in part]
                 position = statements.append(
-                    using, agent.id, values, expected=expected, epoch=epoch
+                    using,
+                    agent.id,
+                    values,
+                    branch=agent.branch,
+                    expected=expected,
+                    epoch=epoch,
                 )
                 if position is None:
                     transaction.set_rollback(True, using)

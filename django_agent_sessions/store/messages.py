@@ -211,7 +211,7 @@ class MessageStore(MessageAppender):
             # What cannot be restored whole is not taken.
             with transaction.atomic(using) if in_use() else nullcontext():
                 self._lock_session_first(agent.session)
-                taken = statements.pop(using, agent.id, agent.session)
+                taken = statements.pop(using, agent.id, agent.session, branch=agent.branch)
                 if taken is None and self._messages(agent).exists():
                     refuse_held(using, agent, what)
                     # Another caller was faster.

@@ -131,12 +131,12 @@ class MessageReader(StorePart):
             The payloads in order.
         """
         if latest is None:
-            everything = statements.contents(self.using, agent.id)
+            everything = statements.contents(self.using, agent.id, branch=agent.branch)
             return self._placed(agent, everything)
         found: list[PlacedPayload] = []
         wanted = latest
         while wanted > 0:
-            rows = statements.contents(self.using, agent.id, latest=wanted)
+            rows = statements.contents(self.using, agent.id, branch=agent.branch, latest=wanted)
             found = self._placed(agent, rows)
             if len(found) >= latest or len(rows) < wanted:
                 break
@@ -225,7 +225,7 @@ class MessageReader(StorePart):
         return [r._replace(message=next(whole), redact_message=next(whole)) for r in found]
 
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
-        return SessionMessage.objects.using(self.using).conversation(agent.id)
+        return SessionMessage.objects.using(self.using).conversation(agent.id, agent.branch)
 
 
 # As text, because decoding each value by the field would take half as long again.
