@@ -148,6 +148,29 @@ class BranchRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A snapshot of an agent as it was when it was read, without its content.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        agent: Primary key of the agent.
+        snapshot_id: What the SDK calls it; empty for the latest one, which each save replaces.
+        branch: The branch that its messages are of.
+        length: The position behind its last message.
+        created_at: When it was made.
+        updated_at: When it last changed.
+    """
+
+    id: UUID
+    agent: UUID
+    snapshot_id: str
+    branch: int
+    length: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class NewMessage:
     """A message on its way into the store, where more than its payload is known.
 

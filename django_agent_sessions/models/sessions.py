@@ -68,7 +68,8 @@ class Session(models.Model):
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
-    # A value, because a fork outlives what it was forked from.
+    # The first of the line of sessions that it was forked from; its origin tells all of them. A
+    # value, because a fork outlives them.
     forked_from = models.UUIDField(_("forked from"), null=True, editable=False, db_index=True)
     redaction_epoch = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
     # Signed, because a check for "not below zero" could refuse a message for a figure's sake.

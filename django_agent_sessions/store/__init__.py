@@ -7,14 +7,14 @@ twin (``aappend`` for ``append``) that works in any event loop without blocking 
 from __future__ import annotations
 
 from .agents import AgentStore
-from .messages import MessageStore
+from .forks import ForkStore
 from .multi_agents import MultiAgentStore
 from .redacting import RedactionStore
 
 __all__ = ["SessionStore"]
 
 
-class SessionStore(AgentStore, MessageStore, MultiAgentStore, RedactionStore):
+class SessionStore(AgentStore, ForkStore, MultiAgentStore, RedactionStore):
     """Sessions of one owner in one namespace.
 
     ::

@@ -155,7 +155,7 @@ class SessionsStore(StorePart):
             InvalidIdError: The id cannot be one.
         """
         row = self._reachable().named(self.namespace, validate_id(session_id)).first()
-        return None if row is None else _record(row)
+        return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
         """Does what :meth:`find` does."""
@@ -199,7 +199,7 @@ class SessionsStore(StorePart):
         found = self._reachable().filter(namespace=self.namespace).recent_first()
         if after is not None:
             found = found.less_recent_than(after.last_activity_at, after.id)
-        return [_record(row) for row in found[:limit]]
+        return [session_record(row) for row in found[:limit]]
 
     async def alist_sessions(
         self, *, limit: int = 50, after: SessionRecord | None = None
@@ -225,7 +225,7 @@ class SessionsStore(StorePart):
             raise ConfigurationError("an external id belongs to an owner: give the store one")
         rows = self._reachable().filter(external_id=validate_id(external_id, "external_id"))
         row = rows.first()
-        return None if row is None else _record(row)
+        return None if row is None else session_record(row)
 
     async def afind_external(self, external_id: str) -> SessionRecord | None:
         """Does what :meth:`find_external` does."""
@@ -311,7 +311,7 @@ class SessionsStore(StorePart):
                     row.updated_at = timezone.now()
                     row.save(using=self.using, update_fields=[*columns, "updated_at"])
                     notifying.written(self.using, row.pk)
-            return _record(row)
+            return session_record(row)
 
         return write(self.using, update, what=f"changing session {session}", savepoint=False)
 
@@ -432,14 +432,22 @@ class SessionsStore(StorePart):
         )
 
         made = insert(self.using, row, what=f"creating session {session_id!r}")
-        return _record(row) if made else None
+        return session_record(row) if made else None
 
 
 def _not_found(session_id: str) -> SessionNotFoundError:
     return SessionNotFoundError(f"there is no session {session_id!r}")
 
 
-def _record(row: Session) -> SessionRecord:
+def session_record(row: Session) -> SessionRecord:
+    """Makes the record of a session.
+
+    Args:
+        row: Its row.
+
+    Returns:
+        What is known of it.
+    """
     return SessionRecord(
         id=row.id,
         session_id=row.session_id,

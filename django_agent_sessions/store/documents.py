@@ -1,0 +1,80 @@
+"""What a snapshot's document says of an agent, whoever wrote it.
+
+The document is that of Strands: ``{"scope", "schema_version", "created_at", "data", "app_data"}``,
+with null where the messages stood. No SDK is imported here.
+
+Source: https://strandsagents.com, ``strands.types._snapshot`` (schema version 1.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from django_agent_sessions.records import AgentState
+
+_INTERNAL = ("interrupt_state", "model_state")
+
+
+def agent_state(document: Any) -> AgentState:
+    """Reads the state of an agent.
+
+    Args:
+        document: The document of a snapshot.
+
+    Returns:
+        Its state, without a window; what the document does not tell is empty.
+    """
+    data = document.get("data") if isinstance(document, Mapping) else None
+    if not isinstance(data, Mapping):
+        return AgentState()
+    return AgentState(
+        state=data.get("state") or {},
+        conversation_manager_state=data.get("conversation_manager_state") or {},
+        internal_state={name: data[name] for name in _INTERNAL if name in data},
+    )
+
+
+def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
+    """Writes the document of an agent of which there is no snapshot yet.
+
+    Args:
+        state: Its state.
+        moment: When that was.
+
+    Returns:
+        The document.
+    """
+    internal = state.internal_state if isinstance(state.internal_state, Mapping) else {}
+    return {
+        "scope": "agent",
+        "schema_version": "1.0",
+        "created_at": f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
+        "data": {
+            "messages": None,
+            "state": state.state,
+            "conversation_manager_state": state.conversation_manager_state,
+            **{name: internal[name] for name in _INTERNAL if name in internal},
+        },
+        "app_data": {},
+    }
+
+
+def settled(state: AgentState) -> AgentState:
+    """Takes out of a state what speaks of messages, where these are not what they were.
+
+    Args:
+        state: The state.
+
+    Returns:
+        The state of an agent that has its conversation in memory, whole.
+    """
+    manager = state.conversation_manager_state
+    if isinstance(manager, Mapping):
+        whole = {"removed_message_count": 0, "summary_message": None}
+        manager = {key: whole.get(key, value) for key, value in manager.items()}
+    internal = state.internal_state
+    if isinstance(internal, Mapping):
+        internal = {key: value for key, value in internal.items() if key != "interrupt_state"}
+    return AgentState(state.state, manager, internal)

@@ -1,0 +1,226 @@
+"""Snapshots of an agent that the store itself makes: its state, and which messages it had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Max, QuerySet
+from django.utils import timezone
+
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, Snapshot
+from django_agent_sessions.records import AgentRecord, AgentState, SnapshotRecord
+
+from .base import repeatable, write
+from .documents import agent_state, document_of, settled
+from .reading import MessageReader
+from .redacting import lock_session
+
+LATEST = ""
+"""The id of the snapshot that each save replaces."""
+
+
+class MomentStore(MessageReader):
+    """The part of the store that keeps an agent as it is at one moment."""
+
+    def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
+        """Keeps an agent as it is now, to go back to. No message is copied.
+
+        Args:
+            agent: The agent.
+
+        Returns:
+            The snapshot.
+
+        Raises:
+            SessionNotFoundError: The agent was deleted.
+        """
+        what = f"taking a snapshot of agent {agent.agent_id!r}"
+
+        def take(unsure: bool) -> SnapshotRecord:
+            with transaction.atomic(self.using):
+                if lock_session(self.using, agent.session) is None or not self._agent_exists(agent):
+                    raise SessionNotFoundError(f"{what}: it was deleted")
+                return self._snapshot_record(self._keep_moment(agent))
+
+        return write(self.using, take, what=what)
+
+    async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
+        """Does what :meth:`take_snapshot` does."""
+        return await self._arun(self.take_snapshot, agent)
+
+    @repeatable
+    def list_snapshots(
+        self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
+    ) -> list[SnapshotRecord]:
+        """Lists an agent's snapshots, the newest first.
+
+        Args:
+            agent: The agent.
+            limit: How many at the most.
+            after: Primary key of the last one of the page before.
+
+        Returns:
+            The snapshots.
+        """
+        rows = self._snapshots(agent).exclude(snapshot_id=LATEST).order_by("-id")
+        if after is not None:
+            rows = rows.filter(pk__lt=after)
+        return [self._snapshot_record(row) for row in rows.defer("document", "messages")[:limit]]
+
+    async def alist_snapshots(
+        self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
+    ) -> list[SnapshotRecord]:
+        """Does what :meth:`list_snapshots` does."""
+        return await self._arun(self.list_snapshots, agent, limit=limit, after=after)
+
+    # --- in the caller's transaction, with the session's row locked ---------------------------
+
+    def _keep_moment(self, agent: AgentRecord) -> Snapshot:
+        """Adds a snapshot of the main branch and the agent's state as they are."""
+        now = timezone.now()
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST).first()
+        if latest is None:
+            row = SessionAgent.objects.using(self.using).get(pk=agent.id)
+            length = self._length(agent)
+            messages = ranges(row.window, length)
+            document: Any = document_of(_state(row), now)
+        else:
+            length, messages, document = latest.length, latest.messages, latest.document
+        key = new_id()
+        made = Snapshot(
+            id=key,
+            session_id=agent.session,
+            agent_id=agent.id,
+            snapshot_id=str(key),
+            branch=MAIN_BRANCH,
+            messages=messages,
+            length=length,
+            document=document,
+            created_at=now,
+            updated_at=now,
+        )
+        made.save(using=self.using, force_insert=True)
+        return made
+
+    def _settle(self, agent: AgentRecord, length: int, moment: Snapshot | None = None) -> None:
+        """Brings the agent's state in line with a main branch that was changed.
+
+        Args:
+            agent: The agent.
+            length: How long the main branch is now.
+            moment: The snapshot to take the state from; the newest of this length, if not given.
+        """
+        now = timezone.now()
+        row = SessionAgent.objects.using(self.using).get(pk=agent.id)
+        if moment is None:
+            there = self._snapshots(agent).filter(branch=MAIN_BRANCH, length=length)
+            moment = there.exclude(snapshot_id=LATEST).order_by("-id").first()
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+        if moment is None:
+            before = latest.first()
+            state = settled(_state(row) if before is None else agent_state(before.document))
+            messages: Any = [[0, length]] if length else []
+            document: Any = document_of(state, now)
+            if before is not None:
+                document["data"] = {**before.document["data"], **document["data"]}
+        else:
+            state, messages, document = (
+                agent_state(moment.document),
+                moment.messages,
+                moment.document,
+            )
+        SessionAgent.objects.using(self.using).filter(pk=agent.id).update(
+            state=state.state,
+            conversation_manager_state=state.conversation_manager_state,
+            internal_state=state.internal_state,
+            window=window(messages, length),
+            updated_at=now,
+        )
+        latest.update(
+            branch=MAIN_BRANCH,
+            messages=messages,
+            length=length,
+            document=document,
+            revision=F("revision") + 1,
+            updated_at=now,
+        )
+
+    def _agent_exists(self, agent: AgentRecord) -> bool:
+        return SessionAgent.objects.using(self.using).filter(pk=agent.id).exists()
+
+    def _length(self, agent: AgentRecord) -> int:
+        last = self._messages(agent).order_by().aggregate(last=Max("message_id"))["last"]
+        return 0 if last is None else last + 1
+
+    def _snapshots(self, agent: AgentRecord) -> QuerySet[Snapshot]:
+        return Snapshot.objects.using(self.using).filter(agent=agent.id)
+
+    def _branch_rows(self, agent: AgentRecord) -> QuerySet[Branch]:
+        return Branch.objects.using(self.using).filter(agent=agent.id)
+
+    def _snapshot_record(self, row: Snapshot) -> SnapshotRecord:
+        assert row.agent_id is not None  # noqa: S101 - an agent's snapshots are asked for
+        return SnapshotRecord(
+            id=row.pk,
+            agent=row.agent_id,
+            snapshot_id=row.snapshot_id,
+            branch=row.branch,
+            length=row.length,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+        )
+
+
+def ranges(window: Any, length: int) -> list[list[int]]:
+    """Writes which messages an agent has in memory as a snapshot does.
+
+    Args:
+        window: The agent's window.
+        length: How many messages its conversation has.
+
+    Returns:
+        Pairs of the first position and the one behind the last.
+    """
+    if not isinstance(window, dict):
+        return [[0, length]] if length else []
+    found: list[list[int]] = []
+    for position in [*window["kept"], *range(window["tail"], length)]:
+        if found and found[-1][1] == position:
+            found[-1][1] += 1
+        else:
+            found.append([position, position + 1])
+    return found
+
+
+def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
+    """Writes which messages a snapshot refers to as an agent's window does.
+
+    Args:
+        messages: What the snapshot refers to.
+        length: How many messages the conversation has.
+
+    Returns:
+        The window; None if it is the whole conversation.
+    """
+    spans = [
+        item if isinstance(item, list) else [item["position"], item["position"] + 1]
+        for item in messages
+        if isinstance(item, list) or "position" in item
+    ]
+    positions = [position for first, stop in spans for position in range(first, stop)]
+    if positions == list(range(length)):
+        return None
+    there = set(positions)
+    tail = length
+    while tail - 1 in there:
+        tail -= 1
+    return {"kept": [position for position in positions if position < tail], "tail": tail}
+
+
+def _state(row: SessionAgent) -> AgentState:
+    return AgentState(row.state, row.conversation_manager_state, row.internal_state)

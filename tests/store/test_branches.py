@@ -1,0 +1,270 @@
+"""Branches: what was said on one is never changed by what happens to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from django_agent_sessions.exceptions import (
+    LegalHoldError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.holds import hold
+from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
+from django_agent_sessions.records import AgentRecord, AgentState
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.transcripts import STRANDS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"text": text}]}
+
+
+def said(store: SessionStore, agent: AgentRecord, number: int = 0) -> list[str]:
+    return [m["content"][0]["text"] for m in store.payloads(agent.on_branch(number))]
+
+
+@pytest.fixture
+def agent(store: SessionStore) -> AgentRecord:
+    made = store.open_agent(store.open("talk"), dialect=STRANDS)
+    store.append_many(made, [user(text) for text in "abcdef"])
+    return made
+
+
+def test_a_rewind_keeps_what_was_said_later_as_a_side_branch(store, agent):
+    before = {row.pk for row in SessionMessage.objects.all()}
+    side = store.rewind(agent, 2)
+    store.append(agent, user("other"))
+
+    assert said(store, agent) == ["a", "b", "c", "other"]
+    assert said(store, agent, side.number) == list("abcdef")
+    assert (side.start, side.length, side.parent) == (3, 6, 0)
+    assert [b.name for b in store.branches(agent)] == ["main", "branch-1"]
+    assert store.common_length(agent, 0, side.number) == 3
+    # What was there is still there, under the same key.
+    assert before <= {row.pk for row in SessionMessage.objects.all()}
+    assert store.usage("talk").messages == SessionMessage.objects.count()
+
+
+def test_a_rewind_to_the_end_changes_nothing(store, agent):
+    assert store.rewind(agent, 5) is None
+    assert not Snapshot.objects.exists()
+    assert Session.objects.get().redaction_epoch == 0
+
+
+def test_a_rewind_to_nowhere_says_so(store, agent):
+    for position in (-2, 6, 100):
+        with pytest.raises(SessionNotFoundError):
+            store.rewind(agent, position)
+    assert said(store, agent) == list("abcdef")
+
+
+def test_everything_can_be_rewound(store, agent):
+    side = store.rewind(agent, -1)
+
+    assert said(store, agent) == []
+    assert said(store, agent, side.number) == list("abcdef")
+
+
+def test_switching_back_and_forth_loses_nothing(store, agent):
+    side = store.rewind(agent, 1)
+    store.append(agent, user("x"))
+    other = store.switch_branch(agent, side.number)
+    assert said(store, agent) == list("abcdef")
+    assert said(store, agent, other.number) == ["a", "b", "x"]
+
+    store.append(agent, user("g"))
+    again = store.switch_branch(agent, other.number)
+    assert said(store, agent) == ["a", "b", "x"]
+    assert said(store, agent, again.number) == list("abcdefg")
+
+
+def test_the_agents_state_goes_back_with_its_conversation(store, agent):
+    store.update_agent(agent, AgentState({"mood": "late"}))
+    side = store.rewind(agent, 2)
+    store.update_agent(agent, AgentState({"mood": "early"}))
+    store.take_snapshot(agent)
+    store.append(agent, user("x"))
+    store.update_agent(agent, AgentState({"mood": "again"}))
+
+    session = store.get("talk")
+    store.rewind(agent, 2)
+    assert store.read_agent(session, agent.agent_id).data.state == {"mood": "early"}
+    store.switch_branch(agent, side.number)
+    assert store.read_agent(session, agent.agent_id).data.state == {"mood": "late"}
+
+
+def test_a_snapshot_brings_back_conversation_and_state(store, agent):
+    store.update_agent(agent, AgentState({"n": 1}))
+    taken = store.take_snapshot(agent)
+    store.append(agent, user("g"))
+    store.update_agent(agent, AgentState({"n": 2}))
+
+    store.restore_snapshot(agent, taken.id)
+
+    assert said(store, agent) == list("abcdef")
+    assert store.read_agent(store.get("talk"), agent.agent_id).data.state == {"n": 1}
+    # And what was left can be restored as well.
+    newest = store.list_snapshots(agent)[0]
+    store.restore_snapshot(agent, newest.id)
+    assert said(store, agent) == list("abcdefg")
+    assert store.read_agent(store.get("talk"), agent.agent_id).data.state == {"n": 2}
+
+
+def test_a_window_follows_a_rewind(store, agent):
+    window = {"kept": [1], "tail": 3}
+    manager = {"removed_message_count": 2, "summary_message": user("sum")}
+    store.update_agent(agent, AgentState(conversation_manager_state=manager, window=window))
+    side = store.rewind(agent, 3)
+
+    data = store.read_agent(store.get("talk"), agent.agent_id).data
+    assert data.window is None
+    assert data.conversation_manager_state == {"removed_message_count": 0, "summary_message": None}
+
+    store.switch_branch(agent, side.number)
+    data = store.read_agent(store.get("talk"), agent.agent_id).data
+    assert data.window == window
+    assert data.conversation_manager_state == manager
+
+
+def test_a_branch_is_made_of_any_other_and_deleted_alone(store, agent):
+    made = store.create_branch(agent, name="idea", upto=2)
+    store.append(agent.on_branch(made.number), user("y"))
+    second = store.create_branch(agent, source=made.number)
+
+    assert said(store, agent, made.number) == ["a", "b", "y"]
+    assert said(store, agent, second.number) == ["a", "b", "y"]
+    assert store.find_branch(agent, "idea").length == 3
+    assert store.delete_branch(agent, made.number) == 3
+    assert said(store, agent) == list("abcdef")
+    assert said(store, agent, second.number) == ["a", "b", "y"]
+    assert store.find_branch(agent, "idea") is None
+    assert store.usage("talk").messages == SessionMessage.objects.count()
+
+
+@pytest.mark.parametrize("name", ["main", "idea"])
+def test_two_branches_have_no_name_in_common(store, agent, name):
+    store.create_branch(agent, name="idea")
+    with pytest.raises(SessionConflictError):
+        store.create_branch(agent, name=name)
+    assert Branch.objects.count() == 1
+
+
+def test_the_main_branch_and_those_that_are_not_there_cannot_be_deleted(store, agent):
+    for number in (0, 7):
+        with pytest.raises(SessionNotFoundError):
+            store.delete_branch(agent, number)
+        with pytest.raises(SessionNotFoundError):
+            store.switch_branch(agent, number)
+
+
+def test_a_hold_keeps_branches(store, agent):
+    made = store.create_branch(agent)
+    hold(Session.objects.get().pk, reason="a lawsuit", actor="legal")
+    with pytest.raises(LegalHoldError):
+        store.delete_branch(agent, made.number)
+    # Nothing is lost by these.
+    side = store.rewind(agent, 1)
+    store.switch_branch(agent, side.number)
+    assert said(store, agent) == list("abcdef")
+
+
+def test_copies_say_what_they_are_copies_of(store, agent):
+    originals = {row.message_id: row.pk for row in SessionMessage.objects.all()}
+    first = store.create_branch(agent, upto=3)
+    second = store.create_branch(agent, source=first.number)
+    for number in (first.number, second.number):
+        copies = SessionMessage.objects.filter(branch=number)
+        assert {row.message_id: row.source for row in copies} == {
+            position: originals[position] for position in range(3)
+        }
+    assert SessionMessage.objects.filter(source=None, branch=0).count() == 6
+
+
+def test_a_copy_of_a_redacted_message_holds_no_original(store, agent, settings):
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    store.redact_message(agent, 1, user("[gone]"))
+    made = store.create_branch(agent)
+    copied = SessionMessage.objects.get(branch=made.number, message_id=1)
+    assert copied.message == copied.redact_message == user("[gone]")
+    assert copied.redacted_at is not None
+
+
+Op = tuple[str, int, int]
+_ops = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "pop", "rewind", "branch", "switch", "delete"]),
+        st.integers(0, 5),
+        st.integers(0, 5),
+    ),
+    max_size=12,
+)
+
+
+class Model:
+    """Branches as lists."""
+
+    def __init__(self) -> None:
+        self.branches: dict[int, list[str]] = {0: []}
+
+    def free(self) -> int:
+        return max(self.branches) + 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(ops=_ops)
+def test_any_sequence_leaves_every_branch_as_a_simple_model_has_it(ops):
+    store = SessionStore()
+    store.delete("model")
+    agent = store.open_agent(store.open("model"), dialect=STRANDS)
+    model = Model()
+    for count, (kind, which, where) in enumerate(ops):
+        _apply(store, agent, model, f"m{count}", kind, which, where)
+        there = {branch.number: branch.length for branch in store.branches(agent)}
+        assert there == {number: len(texts) for number, texts in model.branches.items()}
+        for number, texts in model.branches.items():
+            assert said(store, agent, number) == texts
+
+
+def _apply(
+    store: SessionStore,
+    agent: AgentRecord,
+    model: Model,
+    text: str,
+    kind: str,
+    which: int,
+    where: int,
+) -> None:
+    numbers = sorted(model.branches)
+    number = numbers[which % len(numbers)]
+    texts = model.branches[number]
+    if kind == "append":
+        store.append(agent.on_branch(number), user(text))
+        texts.append(text)
+    elif kind == "pop":
+        store.pop(agent.on_branch(number))
+        del texts[-1:]
+    elif kind == "rewind":
+        main = model.branches[0]
+        to = where % (len(main) + 1) - 1
+        side = store.rewind(agent, to)
+        if side is not None:
+            model.branches[side.number] = list(main)
+            del main[to + 1 :]
+    elif kind == "branch":
+        made = store.create_branch(agent, source=number, upto=where)
+        model.branches[made.number] = texts[:where]
+    elif number:
+        if kind == "switch":
+            left = store.switch_branch(agent, number)
+            model.branches[left.number] = model.branches[0]
+            model.branches[0] = model.branches.pop(number)
+        else:
+            store.delete_branch(agent, number)
+            del model.branches[number]

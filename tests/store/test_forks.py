@@ -1,0 +1,183 @@
+"""Forks: a copy of what people saw, which then goes its own way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_agent_sessions.exceptions import (
+    InvalidIdError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.models import (
+    Blob,
+    BlobReference,
+    Session,
+    SessionMessage,
+)
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.transcripts import STRANDS
+from tests.blobs.conftest import blob_folder, stored
+from tests.blobs.messages import image
+from tests.blobs.messages import user as with_blocks
+
+__all__ = ["blob_folder", "stored"]
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"text": text}]}
+
+
+def said(store: SessionStore, session_id: str, agent_id: str = "default") -> list[str]:
+    agent = store.read_agent(store.get(session_id), agent_id)
+    return [m["content"][0]["text"] for m in store.payloads(agent)]
+
+
+@pytest.fixture
+def agent(store):
+    session = store.open("talk", title="A talk", metadata={"tag": 1})
+    made = store.open_agent(session, dialect=STRANDS)
+    store.append_many(made, [user(text) for text in "abcd"])
+    return made
+
+
+def test_both_go_on_independently(store, agent):
+    at = SessionMessage.objects.get(message_id=1).pk
+    fork = store.fork(store.get("talk"), at=at, session_id="fork")
+    other = store.read_agent(fork, "default")
+    store.append(other, user("x"))
+    store.append(agent, user("e"))
+
+    assert said(store, "fork") == ["a", "b", "x"]
+    assert said(store, "talk") == list("abcde")
+    assert (fork.title, fork.metadata) == ("A talk", {"tag": 1})
+    row = Session.objects.get(pk=fork.id)
+    assert row.forked_from == agent.session
+    line = [str(agent.session)]
+    assert row.origin == {"fork": {"session": line[0], "message": str(at), "line": line}}
+    store.delete("talk")
+    assert said(store, "fork") == ["a", "b", "x"]
+
+
+def test_a_fork_of_all_has_all_agents_and_their_states(store, agent):
+    session = store.get("talk")
+    second = store.open_agent(session, "second", dialect=STRANDS)
+    store.append(second, user("hello"))
+    store.update_agent(second, AgentState({"n": 1}, {"removed_message_count": 1}, window=None))
+    store.create_multi_agent(session, "graph", state={"id": "graph"}, kind="graph")
+
+    fork = store.fork(session)
+
+    assert fork.session_id == str(fork.id)
+    assert said(store, fork.session_id) == list("abcd")
+    assert said(store, fork.session_id, "second") == ["hello"]
+    assert store.read_agent(fork, "second").data == store.read_agent(session, "second").data
+    assert store.read_multi_agent(fork, "graph").state == {"id": "graph"}
+    assert fork.usage.messages == 5
+
+
+def test_other_agents_come_along_as_far_as_they_had_got(store, agent):
+    session = store.get("talk")
+    second = store.open_agent(session, "second", dialect=STRANDS)
+    store.append(second, user("before"))
+    last = store.append(agent, user("e"))
+    store.append(second, user("after"))
+
+    fork = store.fork(session, at=last.id)
+
+    assert said(store, fork.session_id) == list("abcde")
+    assert said(store, fork.session_id, "second") == ["before"]
+
+
+def test_an_agent_has_its_state_as_of_then_where_a_snapshot_has_it(store, agent):
+    store.update_agent(agent, AgentState({"n": 1}))
+    store.take_snapshot(agent)
+    at = SessionMessage.objects.get(message_id=3).pk
+    store.append(agent, user("e"))
+    store.update_agent(agent, AgentState({"n": 2}, {"removed_message_count": 3}))
+
+    fork = store.fork(store.get("talk"), at=at)
+    assert store.read_agent(fork, "default").data.state == {"n": 1}
+    earlier = store.fork(store.get("talk"), at=SessionMessage.objects.filter(message_id=0)[0].pk)
+    data = store.read_agent(earlier, "default").data
+    assert data.state == {"n": 2}
+    assert data.conversation_manager_state == {"removed_message_count": 0}
+
+
+def test_a_side_branch_can_be_forked(store, agent):
+    side = store.rewind(agent, 0)
+    at = SessionMessage.objects.get(branch=side.number, message_id=2).pk
+    fork = store.fork(store.get("talk"), at=at)
+    assert said(store, fork.session_id) == ["a", "b", "c"]
+
+
+def test_what_was_redacted_is_redacted_in_a_fork(store, agent, settings):
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    store.redact_message(agent, 1, user("[gone]"))
+    fork = store.fork(store.get("talk"))
+    row = SessionMessage.objects.get(session=fork.id, message_id=1)
+    assert row.message == row.redact_message == user("[gone]")
+    assert row.source == SessionMessage.objects.get(session=agent.session, message_id=1).pk
+
+
+def test_large_binaries_are_copied_and_deleted_apart(store, stored, settings):
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 100}
+    agent = store.open_agent(store.open("pictures"), dialect=STRANDS)
+    said = [with_blocks(image(b"x" * 1000)), with_blocks(image(b"y" * 1000)), user("end")]
+    store.append_many(agent, said)
+
+    fork = store.fork(store.get("pictures"))
+    assert len(stored()) == 4
+    assert Blob.objects.filter(session=fork.id).count() == 2
+    assert BlobReference.objects.filter(session=fork.id).count() == 2
+    store.delete("pictures")
+    assert len(stored()) == 2
+    assert store.payloads(store.read_agent(fork, "default")) == said
+    store.rewind(store.read_agent(fork, "default"), 0)
+    store.clear(store.read_agent(fork, "default"))
+    # The side branch has both.
+    assert len(stored()) == 2
+    store.delete(fork.session_id)
+    assert stored() == []
+
+
+def test_descendants_are_found_at_any_depth(store, agent):
+    session = store.get("talk")
+    child = store.fork(session)
+    grandchild = store.fork(child)
+    second = store.fork(session)
+    store.delete(child.session_id)
+
+    # One in between is gone.
+    assert store.descendants(session.id) == [grandchild.id, second.id]
+    assert store.descendants(grandchild.id) == []
+
+
+def test_what_cannot_be_forked_says_so_and_leaves_nothing(store, agent):
+    session = store.get("talk")
+    store.open("taken")
+    with pytest.raises(SessionConflictError):
+        store.fork(session, session_id="taken")
+    with pytest.raises(SessionNotFoundError):
+        store.fork(session, at=session.id)
+    with pytest.raises(InvalidIdError):
+        store.fork(session, session_id=" ")
+    store.delete("talk")
+    with pytest.raises(SessionNotFoundError):
+        store.fork(session)
+    assert list(Session.objects.values_list("session_id", flat=True)) == ["taken"]
+
+
+def test_a_stranger_cannot_fork(store, agent, django_user_model):
+    owner = django_user_model.objects.create(username="owner")
+    stranger = django_user_model.objects.create(username="stranger")
+    mine = SessionStore(owner=owner).open("mine")
+    with pytest.raises(SessionNotFoundError):
+        SessionStore(owner=stranger).fork(mine)
+    fork = SessionStore(owner=owner).fork(mine)
+    assert fork.owner_id == owner.pk
