@@ -9,12 +9,15 @@ from __future__ import annotations
 from .agents import AgentStore
 from .forks import ForkStore
 from .multi_agents import MultiAgentStore
+from .objects import ObjectStore
 from .redacting import RedactionStore
+from .snapshots import SnapshotStore
+from .turns import TurnStore
 
 __all__ = ["SessionStore"]
 
 
-class SessionStore(AgentStore, ForkStore, MultiAgentStore, RedactionStore):
+class SessionStore(AgentStore, ForkStore, MultiAgentStore, RedactionStore, TurnStore):
     """Sessions of one owner in one namespace.
 
     ::

@@ -24,8 +24,9 @@ try:
 except ImportError as error:
     raise MissingDependencyError("openai-agents", extra="openai") from error
 
+from .advanced import AdvancedDjangoSession
 from .session import DjangoSession
 
-__all__ = ["DjangoSession"]
+__all__ = ["AdvancedDjangoSession", "DjangoSession"]
 
 del _agents

@@ -22,37 +22,41 @@ class Memory:
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = epoch
-        self._items: dict[int, Any] = {}
+        # By branch and position.
+        self._items: dict[tuple[int, int], Any] = {}
         self._secrets: set[str] = set()
         self._redacted: list[tuple[Any, Any]] = []
 
-    def has_read(self, found: Iterable[PlacedPayload]) -> None:
+    def has_read(self, found: Iterable[PlacedPayload], *, branch: int = 0) -> None:
         """Notes what is in the database, and what was taken out of it since it was known.
 
         Args:
             found: What was read.
+            branch: The branch that it is on.
         """
         for placed in found:
-            self._compare(placed)
-            self._items[placed.position] = placed.payload
+            self._compare(placed, branch)
+            self._items[branch, placed.position] = placed.payload
 
-    def has_written(self, written: Iterable[tuple[int, Any]]) -> None:
+    def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
         """Notes what was written.
 
         Args:
             written: Positions and items.
+            branch: The branch that they are on.
         """
-        self._items.update(written)
+        self._items.update(((branch, position), item) for position, item in written)
 
-    def has_popped(self, taken: PlacedPayload | None) -> None:
+    def has_popped(self, taken: PlacedPayload | None, *, branch: int = 0) -> None:
         """Notes what was taken away, perhaps redacted, and may be put back from memory.
 
         Args:
             taken: What was taken; None if there was nothing.
+            branch: The branch that it was on.
         """
         if taken is not None:
-            self._compare(taken)
-            self._items.pop(taken.position, None)
+            self._compare(taken, branch)
+            self._items.pop((branch, taken.position), None)
 
     def clean(self, item: Any) -> Any:
         """Takes out of an item what is known to be redacted.
@@ -68,8 +72,8 @@ class Memory:
                 return after
         return masking.scrub(item, self._secrets, free=False)
 
-    def _compare(self, placed: PlacedPayload) -> None:
-        known = self._items.get(placed.position, placed.payload)
+    def _compare(self, placed: PlacedPayload, branch: int) -> None:
+        known = self._items.get((branch, placed.position), placed.payload)
         # Another item may have taken the place: only the row proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
             self._redacted.append((known, placed.payload))

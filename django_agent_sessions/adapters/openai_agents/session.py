@@ -65,6 +65,7 @@ class DjangoSession:
 
     session_id: str
     session_settings: SessionSettings | None
+    _store_class: type[SessionStore] = SessionStore
 
     def __init__(
         self,
@@ -211,18 +212,20 @@ class DjangoSession:
                     f"the owner callable of session {self.session_id!r} returned None"
                     + ("; it was called without a run's context" if wrapper is None else "")
                 )
-        store = SessionStore(owner=owner, namespace=self._namespace, using=self._using)
+        store = self._store_class(owner=owner, namespace=self._namespace, using=self._using)
         return await bridge.run_async(partial(work, store), using=store.using)
 
     # --- what runs in the database's thread --------------------------------------------------
 
     def _read(self, latest: int | None, store: SessionStore) -> list[TResponseInputItem] | None:
-        def read(agent: AgentRecord) -> list[TResponseInputItem] | None:
-            found = store.placed_payloads(agent, latest=latest)
-            self._memory.has_read(found)
-            return [placed.payload for placed in found] or None
+        return self._try(store, partial(self._read_from, latest, store))
 
-        return self._try(store, read)
+    def _read_from(
+        self, latest: int | None, store: SessionStore, agent: AgentRecord
+    ) -> list[TResponseInputItem] | None:
+        found = store.placed_payloads(agent, latest=latest)
+        self._memory.has_read(found, branch=agent.branch)
+        return [placed.payload for placed in found] or None
 
     def _pop(self, store: SessionStore) -> Any:
         def pop(agent: AgentRecord) -> Any:
@@ -245,10 +248,19 @@ class DjangoSession:
     def _append(
         self, items: Sequence[TResponseInputItem], run_id: UUID | None, store: SessionStore
     ) -> None:
+        self._write(partial(self._append_to, items, run_id, store), items, store)
+
+    def _write(
+        self,
+        append_to: Callable[[AgentRecord], None],
+        items: Sequence[TResponseInputItem],
+        store: SessionStore,
+    ) -> None:
+        """Appends items to the conversation, which is made if there is none."""
         known = self._recall(store)
         if known is not None:
             try:
-                self._append_to(known, items, run_id, store)
+                append_to(known)
             except SessionNotFoundError:
                 # It was deleted, or made in a transaction that was rolled back: begin anew.
                 self._known = None
@@ -262,14 +274,14 @@ class DjangoSession:
             session = store.get(self.session_id)
         agent = store.open_agent(session, dialect=transcripts.OPENAI)
         self._remember(store, agent, session.redaction_epoch)
-        self._append_to(agent, items, run_id, store)
+        append_to(agent)
 
     def _append_to(
         self,
-        agent: AgentRecord,
         items: Sequence[TResponseInputItem],
         run_id: UUID | None,
         store: SessionStore,
+        agent: AgentRecord,
     ) -> None:
         def append() -> None:
             clean = [self._memory.clean(item) for item in items]
@@ -283,10 +295,13 @@ class DjangoSession:
         try:
             return write()
         except StaleSessionError:
-            epoch = store.get(self.session_id).redaction_epoch
-            self._memory.has_read(store.placed_payloads(agent))
-            self._memory.epoch = epoch
+            self._catch_up(store, agent)
         return write()
+
+    def _catch_up(self, store: SessionStore, agent: AgentRecord) -> None:
+        epoch = store.get(self.session_id).redaction_epoch
+        self._memory.has_read(store.placed_payloads(agent), branch=agent.branch)
+        self._memory.epoch = epoch
 
     def _redact(
         self,

@@ -1,0 +1,247 @@
+"""What items are to somebody who looks at turns: kinds, tools, previews. Pure functions.
+
+The kinds and names are those of the SDK's ``AdvancedSQLiteSession`` (openai-agents 0.24).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from agents.usage import Usage
+
+from django_agent_sessions import payloads
+from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.store.turns import TurnCost, TurnItem
+
+_OF_SERVERS = frozenset({"mcp_call", "mcp_approval_request"})
+_NAMED_BY_TYPE = frozenset(
+    {
+        "computer_call",
+        "file_search_call",
+        "web_search_call",
+        "code_interpreter_call",
+        "shell_call",
+        "apply_patch_call",
+    }
+)
+_SEARCHES = frozenset({"tool_search_call", "tool_search_output"})
+_CALLS = frozenset(
+    {
+        "tool_call",
+        "function_call",
+        "tool_search_call",
+        "custom_tool_call",
+        *_OF_SERVERS,
+        *_NAMED_BY_TYPE,
+    }
+)
+_PREVIEW = 100
+
+
+def kind(item: Any) -> str:
+    """Tells what an item is.
+
+    Args:
+        item: The item.
+
+    Returns:
+        ``"user"``, ``"assistant"``, its type, or ``"other"``.
+    """
+    if isinstance(item, dict):
+        role = item.get("role")
+        if role in ("user", "assistant"):
+            return str(role)
+        if item.get("type"):
+            return str(item["type"])
+    return "other"
+
+
+def tool_name(item: Any) -> str | None:
+    """Tells which tool a call or an output is of.
+
+    Args:
+        item: The item.
+
+    Returns:
+        The name, with its server or namespace before it; None if it is of no tool.
+    """
+    if not isinstance(item, dict):
+        return None
+    type_ = item.get("type")
+    if not isinstance(type_, str):
+        type_ = ""
+    if type_ in _OF_SERVERS and "server_label" in item:
+        return ".".join(str(each) for each in (item["server_label"], item.get("name")) if each) or (
+            None
+        )
+    if type_ in _SEARCHES:
+        return "tool_search"
+    if type_ in _NAMED_BY_TYPE:
+        return type_
+    return _qualified(item.get("name"), item.get("namespace"))
+
+
+def _qualified(name: Any, namespace: Any) -> str | None:
+    if name is None:
+        return None
+    name, namespace = str(name), "" if namespace is None else str(namespace)
+    # A namespace that is the name is how the API says that there is none.
+    return name if not name or namespace in ("", name) else f"{namespace}.{name}"
+
+
+def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]]:
+    """Groups a conversation by turns.
+
+    Args:
+        items: The items in order.
+
+    Returns:
+        The kind and tool of each item, by turn.
+    """
+    found: dict[int, list[dict[str, str | None]]] = {}
+    for item in items:
+        found.setdefault(item.turn, []).append({"type": _kind(item), "tool_name": _tool_name(item)})
+    return found
+
+
+def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
+    """Counts which tools were called.
+
+    Args:
+        items: The items in order.
+
+    Returns:
+        Name, number of calls and turn, in order of turns and names. The output of a search for
+        tools counts where its call is not there.
+    """
+    calls: Counter[tuple[int, str | None]] = Counter()
+    searched: set[int] = set()
+    outputs: Counter[int] = Counter()
+    for item in items:
+        what = _kind(item)
+        if what in _CALLS:
+            calls[item.turn, _tool_name(item)] += 1
+        if what == "tool_search_call":
+            searched.add(item.turn)
+        elif what == "tool_search_output":
+            outputs[item.turn] += 1
+    for turn, times in outputs.items():
+        if turn not in searched:
+            calls[turn, "tool_search"] += times
+    ordered = sorted(calls.items(), key=lambda call: (call[0][0], call[0][1] or ""))
+    return [(name, times, turn) for (turn, name), times in ordered]  # type: ignore[misc]
+
+
+def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:
+    """Describes turns for people who choose one.
+
+    Args:
+        turns: The items that begin them. Those that cannot be read are left out.
+        shortened: Whether their content is cut off.
+
+    Returns:
+        One dict for each, as the SDK makes it.
+    """
+    return [
+        {
+            "turn": turn.turn,
+            "content": _preview(turn.payload.get("content", ""), shortened),
+            "full_content": turn.payload.get("content", ""),
+            "timestamp": timestamp(turn.created_at),
+            "can_branch": True,
+        }
+        for turn in turns
+        if isinstance(turn.payload, dict)
+    ]
+
+
+def finds(term: str, item: Any) -> bool:
+    """Tells whether an item's text holds a term; the case of ASCII letters does not matter.
+
+    Args:
+        term: What to look for.
+        item: The item.
+
+    Returns:
+        Whether it does.
+    """
+    content = item.get("content", "") if isinstance(item, dict) else None
+    if isinstance(content, str):
+        texts = [content]
+    elif isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        texts = [text for part in content if isinstance(text := part.get("text", ""), str)]
+    else:
+        return False
+    pattern = re.compile(re.escape(term), re.IGNORECASE | re.ASCII)
+    return any(pattern.search(text) for text in texts)
+
+
+def timestamp(moment: datetime) -> str:
+    """Writes a time as SQLite writes it: UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _preview(content: Any, shortened: bool) -> str:
+    text = (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, default=str)
+    )
+    return f"{text[:_PREVIEW]}..." if shortened and len(text) > _PREVIEW else text
+
+
+def _kind(item: TurnItem) -> str:
+    if isinstance(item.payload, CorruptPayload):
+        return item.role if item.role in ("user", "assistant") else "other"
+    return kind(item.payload)
+
+
+def _tool_name(item: TurnItem) -> str | None:
+    return tool_name(item.payload)
+
+
+def cost_of(usage: Usage) -> TurnCost:
+    """Takes what a run has used as what its turn has cost.
+
+    Args:
+        usage: The SDK's count.
+
+    Returns:
+        The same for the store.
+    """
+    return TurnCost(
+        requests=usage.requests or 0,
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        total_tokens=usage.total_tokens or 0,
+        input_tokens_details=_details(usage.input_tokens_details),
+        output_tokens_details=_details(usage.output_tokens_details),
+    )
+
+
+def used(cost: TurnCost) -> dict[str, Any]:
+    """Says what a turn has cost as the SDK says it."""
+    return {
+        "requests": cost.requests,
+        "input_tokens": cost.input_tokens,
+        "output_tokens": cost.output_tokens,
+        "total_tokens": cost.total_tokens,
+        "input_tokens_details": cost.input_tokens_details,
+        "output_tokens_details": cost.output_tokens_details,
+    }
+
+
+def _details(details: Any) -> Any:
+    found = dict(vars(details)) if details else None
+    try:
+        payloads.dumps(found)
+    except PayloadError:
+        # The sums are worth keeping without them.
+        return None
+    return found

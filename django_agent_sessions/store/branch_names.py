@@ -1,0 +1,411 @@
+"""Branches by their names, for an SDK that says by name where its conversation goes on.
+
+A name is given once in a conversation, so that whoever still goes by it never meets another branch.
+The agent's internal state remembers the names of branches that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+
+from django_agent_sessions import notifying
+from django_agent_sessions.blobs import drop_messages, in_use
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    SessionAgent,
+    SessionMessage,
+    TurnUsage,
+)
+from django_agent_sessions.querysets import RowQuerySet
+from django_agent_sessions.records import AgentRecord, MessageRecord, PlacedPayload, Usage
+
+from . import SessionStore
+from .base import repeatable, write
+from .branching import MAIN_NAME
+from .turns import USER, BranchSize, TurnCost
+
+STATE = "branch_names"
+"""Where the agent's internal state has the names of branches that are gone.
+
+``{"deleted": [name, …], "cleared": [name, …]}``: those that somebody deleted, and those that went
+when the whole conversation was cleared.
+"""
+
+
+class NamedBranch(NamedTuple):
+    """A branch that has messages.
+
+    Attributes:
+        name: Its name.
+        created_at: When it was made; of the main branch, when its first message was said.
+        size: How much is on it.
+    """
+
+    name: str
+    created_at: datetime
+    size: BranchSize
+
+
+class NamedBranchStore(SessionStore):
+    """A store that knows branches by name; there is nothing async in it."""
+
+    @repeatable
+    def named_branch(self, agent: AgentRecord, name: str) -> AgentRecord | None:
+        """Finds a branch.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The name, which need not be one.
+
+        Returns:
+            The agent with this branch; None if there is none.
+        """
+        if name == MAIN_NAME:
+            return agent.on_branch(MAIN_BRANCH)
+        found = self._branch_rows(agent).filter(name=name).values_list("number", flat=True)
+        number = found.first()
+        return None if number is None else agent.on_branch(number)
+
+    def follow(self, agent: AgentRecord, name: str) -> AgentRecord | None:
+        """Finds the branch that somebody was on, who may not know what happened since.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The branch's name.
+
+        Returns:
+            The agent with this branch, or with the main one if the whole conversation was cleared
+            since; None if the branch was deleted.
+        """
+        found = self.named_branch(agent, name)
+        if found is None and name in _gone(self._state(agent), "cleared"):
+            return agent.on_branch(MAIN_BRANCH)
+        return found
+
+    @repeatable
+    def named_branches(self, agent: AgentRecord) -> list[NamedBranch]:
+        """Lists the branches that have messages.
+
+        Args:
+            agent: The agent whose conversation it is.
+
+        Returns:
+            The branches in the order in which they were made.
+        """
+        sizes = self.branch_sizes(agent)
+        rows = self._branch_rows(agent).values_list("number", "name", "created_at")
+        found = [(created_at, number, name) for number, name, created_at in rows if number in sizes]
+        if MAIN_BRANCH in sizes:
+            found.append((sizes[MAIN_BRANCH].first_at, MAIN_BRANCH, MAIN_NAME))
+        return [
+            NamedBranch(name, created_at, sizes[number])
+            for created_at, number, name in sorted(found)
+        ]
+
+    @repeatable
+    def has_messages(self, agent: AgentRecord) -> bool:
+        """Tells whether there is anything on a branch.
+
+        Args:
+            agent: The agent, with the branch, whose conversation it is.
+
+        Returns:
+            Whether there is.
+        """
+        return self._messages(agent).exists()
+
+    @repeatable
+    def copies(self, agent: AgentRecord, key: UUID) -> list[tuple[int, int, UUID]]:
+        """Finds a message on all branches that have it.
+
+        Args:
+            agent: The agent whose conversation it is.
+            key: Primary key of the message, wherever it is.
+
+        Returns:
+            Branch, position and primary key of each copy, and of the message itself.
+        """
+        rows = self._of(SessionMessage.objects.all(), agent)
+        sources = rows.filter(pk=key).values_list("source", flat=True)
+        first = next((source for source in sources if source is not None), key)
+        found = rows.filter(Q(pk=key) | Q(pk=first) | Q(source=first))
+        return list(found.values_list("branch", "message_id", "pk"))
+
+    def append_to(
+        self,
+        agent: AgentRecord,
+        name: str,
+        messages: Sequence[Any],
+        *,
+        run_id: UUID | None = None,
+        epoch: int | None = None,
+    ) -> tuple[AgentRecord, list[MessageRecord]]:
+        """Writes messages behind the last one of a branch, as :meth:`append_many` does.
+
+        A branch that was deleted meanwhile is begun anew: what was said is not lost, and does not
+        come into another conversation.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The branch's name.
+            messages: As for :meth:`append_many`.
+            run_id: As for :meth:`append_many`.
+            epoch: As for :meth:`append_many`.
+
+        Returns:
+            The agent with the branch that they are on, and the messages with their positions.
+
+        Raises:
+            PayloadError: As for :meth:`append_many`.
+            SessionNotFoundError: As for :meth:`append_many`.
+            SessionConflictError: As for :meth:`append_many`.
+            StaleSessionError: As for :meth:`append_many`.
+            BlobError: As for :meth:`append_many`.
+        """
+        what = f"appending to a branch of agent {agent.agent_id!r}"
+
+        def append(unsure: bool) -> tuple[AgentRecord, list[MessageRecord]]:
+            if unsure:
+                # They might be there twice.
+                raise SessionConflictError(
+                    f"{what}: the connection was lost, and they may have been written; read the "
+                    "conversation before the next try"
+                )
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                found = self.follow(agent, name)
+                if found is None:
+                    made = self.create_branch(agent, name=name, upto=0)
+                    found = agent.on_branch(made.number)
+                return found, self.append_many(found, messages, run_id=run_id, epoch=epoch)
+
+        return write(self.using, append, what=what)
+
+    def pop_from(
+        self, agent: AgentRecord, name: str
+    ) -> tuple[AgentRecord | None, PlacedPayload | None]:
+        """Takes the last message of a branch away, and what its turn has cost with its last one.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The branch's name.
+
+        Returns:
+            The agent with the branch that was followed to, as for :meth:`follow`, and what was
+            taken, as for :meth:`pop_placed`.
+
+        Raises:
+            LegalHoldError: As for :meth:`pop`.
+            SessionConflictError: As for :meth:`pop`.
+            BlobError: As for :meth:`pop`.
+        """
+        what = f"popping from a branch of agent {agent.agent_id!r}"
+
+        def pop(unsure: bool) -> tuple[AgentRecord | None, PlacedPayload | None]:
+            if unsure:
+                # A second message might be taken without anybody having seen the first.
+                raise SessionConflictError(
+                    f"{what}: the connection was lost, and a message may have been taken; read "
+                    "the conversation before the next pop"
+                )
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                found = self.follow(agent, name)
+                taken = None if found is None else self.pop_placed(found)
+                if found is not None and taken is not None:
+                    self._forget_costs(found, taken.position)
+                return found, taken
+
+        try:
+            return write(self.using, pop, what=what)
+        except SessionNotFoundError:
+            return None, None
+
+    def clear_all(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
+        """Deletes all messages of an agent, all branches, and what their turns have cost.
+
+        Args:
+            agent: The agent whose conversation it is.
+            epoch: Delete only if the session's redaction epoch is still this one.
+
+        Returns:
+            How many messages there were.
+
+        Raises:
+            StaleSessionError: The epoch moved; nothing was deleted.
+            LegalHoldError: The session is under legal hold; nothing was deleted.
+        """
+        what = f"clearing agent {agent.agent_id!r}"
+
+        def clear(unsure: bool) -> int:
+            with transaction.atomic(self.using):
+                session = self._locked(agent, what)
+                if epoch is not None and session.redaction_epoch != epoch:
+                    raise StaleSessionError(f"{what}: something was redacted; read it again")
+                names = list(self._branch_rows(agent).values_list("name", flat=True))
+                # It looks for a legal hold itself.
+                deleted = self._of(SessionMessage.objects.all(), agent).delete()[0]
+                self._of(TurnUsage.objects.all(), agent).delete()
+                if names:
+                    self._branch_rows(agent).delete()
+                self._forget(agent, names, cleared=True)
+                if deleted:
+                    self._count(agent, Usage(messages=-deleted))
+                if deleted and in_use():
+                    drop_messages(self.using, agent.session)
+                return deleted
+
+        try:
+            deleted = write(self.using, clear, what=what)
+        except SessionNotFoundError:
+            return 0
+        if deleted:
+            notifying.written(self.using, agent.session)
+        return deleted
+
+    def branch_at_turn(
+        self, agent: AgentRecord, source: str, turn: int, name: str, *, numbered: bool = False
+    ) -> str:
+        """Makes a branch that begins with what was said before a turn.
+
+        Args:
+            agent: The agent whose conversation it is.
+            source: The name of the branch with the turn.
+            turn: The turn, from 1.
+            name: The new branch's name.
+            numbered: Whether a number is put behind the name if it was given before.
+
+        Returns:
+            The new branch's name.
+
+        Raises:
+            SessionNotFoundError: There is no such turn, or the agent was deleted.
+            SessionConflictError: The name was given before.
+            InvalidIdError: The name cannot be one.
+        """
+        what = f"branching agent {agent.agent_id!r} at turn {turn}"
+
+        def create(unsure: bool) -> str:
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                found = self.follow(agent, source)
+                position = None if found is None else self._turn_at(found, turn)
+                if found is None or position is None:
+                    raise SessionNotFoundError(f"{what}: there is no such turn")
+                free = self._free_name(agent, name, numbered)
+                if free is None:
+                    raise SessionConflictError(f"{what}: the name was given before")
+                self.create_branch(agent, name=free, source=found.branch, upto=position)
+                return free
+
+        return write(self.using, create, what=what)
+
+    def drop_branch(self, agent: AgentRecord, name: str) -> int:
+        """Deletes a branch that has messages, and what its turns have cost; its name stays taken.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The branch's name.
+
+        Returns:
+            How many messages it had.
+
+        Raises:
+            SessionNotFoundError: There is no such branch, or it is empty, or the main one.
+            LegalHoldError: The session is under legal hold.
+        """
+        what = f"deleting a branch of agent {agent.agent_id!r}"
+
+        def drop(unsure: bool) -> int:
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                found = self.named_branch(agent, name)
+                if found is None or not self._messages(found).exists():
+                    raise SessionNotFoundError(f"{what}: there is no such branch")
+                deleted = self.delete_branch(agent, found.branch)
+                self._forget(agent, [name])
+                return deleted
+
+        return write(self.using, drop, what=what)
+
+    def store_cost_of(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
+        """Writes what the latest turn of a branch has cost, as :meth:`store_turn_cost` does.
+
+        Args:
+            agent: The agent whose conversation it is.
+            name: The branch's name.
+            cost: What it has cost.
+
+        Returns:
+            Which turn that is; None if the branch is empty or gone, and nothing was written.
+
+        Raises:
+            PayloadError: As for :meth:`store_turn_cost`.
+        """
+        what = f"storing the usage of agent {agent.agent_id!r}"
+
+        def store(unsure: bool) -> tuple[int | None]:
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                found = self.named_branch(agent, name)
+                return (None if found is None else self.store_turn_cost(found, cost),)
+
+        try:
+            return write(self.using, store, what=what)[0]
+        except SessionNotFoundError:
+            return None
+
+    def _turn_at(self, agent: AgentRecord, turn: int) -> int | None:
+        if turn < 1:
+            return None
+        rows = self._messages(agent).filter(USER).values_list("message_id", flat=True)
+        return next(iter(rows[turn - 1 : turn]), None)
+
+    def _free_name(self, agent: AgentRecord, name: str, numbered: bool) -> str | None:
+        state = self._state(agent)
+        taken = {MAIN_NAME, *_gone(state, "deleted"), *_gone(state, "cleared")}
+        taken.update(self._branch_rows(agent).values_list("name", flat=True))
+        return next((each for each in _names(name, numbered) if each not in taken), None)
+
+    def _forget(self, agent: AgentRecord, names: Sequence[str], *, cleared: bool = False) -> None:
+        """Remembers the names of branches that are gone from now on."""
+        state = self._state(agent)
+        gone = {kind: _gone(state, kind) for kind in ("deleted", "cleared")}
+        if cleared:
+            names = [*gone["deleted"], *names]
+            gone["deleted"] = []
+        kind = "cleared" if cleared else "deleted"
+        gone[kind] = list(dict.fromkeys([*gone[kind], *names]))
+        if names and isinstance(state, dict):
+            self._agents().filter(pk=agent.id).update(internal_state={**state, STATE: gone})
+
+    def _state(self, agent: AgentRecord) -> Any:
+        rows = SessionAgent.objects.using(self.using).filter(pk=agent.id)
+        return rows.values_list("internal_state", flat=True).first()
+
+    def _of(self, rows: RowQuerySet[Any], agent: AgentRecord) -> RowQuerySet[Any]:
+        return rows.using(self.using).filter(agent=agent.id).order_by()
+
+
+def _names(name: str, numbered: bool) -> Iterator[str]:
+    yield name
+    if numbered:
+        yield from (f"{name}_{number}" for number in count(2))
+
+
+def _gone(state: Any, kind: str) -> list[str]:
+    names = state.get(STATE) if isinstance(state, dict) else None
+    found = names.get(kind) if isinstance(names, dict) else None
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
