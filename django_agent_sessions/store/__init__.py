@@ -6,9 +6,7 @@ twin (``aappend`` for ``append``) that works in any event loop without blocking 
 
 from __future__ import annotations
 
-from .agents import AgentStore
 from .forks import ForkStore
-from .multi_agents import MultiAgentStore
 from .objects import ObjectStore
 from .redacting import RedactionStore
 from .snapshots import SnapshotStore
@@ -17,7 +15,7 @@ from .turns import TurnStore
 __all__ = ["SessionStore"]
 
 
-class SessionStore(AgentStore, ForkStore, MultiAgentStore, RedactionStore, TurnStore):
+class SessionStore(SnapshotStore, ForkStore, ObjectStore, RedactionStore, TurnStore):
     """Sessions of one owner in one namespace.
 
     ::

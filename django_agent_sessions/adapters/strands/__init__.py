@@ -6,6 +6,7 @@ One line gives an agent a memory::
 
 :class:`DjangoSessionManager` is the recommended way. :class:`DjangoSessionRepository` is the bare
 repository, for Strands' own ``RepositorySessionManager`` and for scripts.
+:class:`DjangoStorage` is for Strands' ``SnapshotSessionManager`` and all else that takes one.
 :class:`StorageSessionRepository` is one of files in a Django storage, without a database.
 """
 
@@ -21,8 +22,14 @@ except ImportError as error:
 from . import waiting
 from .manager import DjangoSessionManager
 from .repository import DjangoSessionRepository
+from .snapshots import DjangoStorage
 from .storage import StorageSessionRepository
 
-__all__ = ["DjangoSessionManager", "DjangoSessionRepository", "StorageSessionRepository"]
+__all__ = [
+    "DjangoSessionManager",
+    "DjangoSessionRepository",
+    "DjangoStorage",
+    "StorageSessionRepository",
+]
 
 waiting.register()

@@ -1,0 +1,66 @@
+"""Reading snapshots: the bytes are made anew of what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.store.snapshots import Loaded
+
+from . import documents, references
+from .alignment import Text
+from .memory import Known
+
+
+def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
+    """Makes a snapshot of what was read.
+
+    Args:
+        loaded: What was read.
+        snapshot_id: Its id.
+
+    Returns:
+        Its bytes, and what is known of the agent now.
+
+    Raises:
+        UnstructuredError: What is stored is no snapshot.
+    """
+    document = loaded.document
+    if isinstance(document, CorruptPayload) or not isinstance(document, dict):
+        raise documents.UnstructuredError
+    raws: list[bytes] = []
+    there: list[Any] = []
+    for item in loaded.messages:
+        for reference, message in _messages(item, loaded):
+            raws.append(documents.dumps(message))
+            references.add_all(there, [reference])
+    text = Text.of(raws)
+    data, first, stop = documents.with_messages(document, raws)
+    text = Text(data, first, stop, text.offsets)
+    known = Known(
+        session=loaded.session,
+        agent=loaded.agent,
+        epoch=loaded.epoch,
+        revision=loaded.revision,
+        last=loaded.last,
+        branch=loaded.branch,
+        messages=there,
+        text=text,
+        snapshot_id=snapshot_id,
+        document=document,
+    )
+    return data, known
+
+
+def _messages(item: Any, loaded: Loaded) -> Any:
+    """What a reference stands for; what is not there any more is left out."""
+    if isinstance(item, list):
+        for position in range(*item):
+            if position in loaded.contents:
+                yield [position, position + 1], loaded.contents[position]
+        return
+    position = item.get("position")
+    if position in loaded.redacted:
+        yield [position, position + 1], loaded.contents[position]
+    else:
+        yield item, item["message"]

@@ -1,0 +1,111 @@
+"""What a storage remembers of the agents it read and wrote: enough to tell what is new."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from django_agent_sessions.adapters.strands.scrubbing import Corrections
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store.snapshots import LastRow
+
+from .alignment import Text
+
+V = TypeVar("V")
+
+
+@dataclass
+class Known:
+    """An agent as this storage last read or wrote it.
+
+    Attributes:
+        session: Primary key of its session.
+        agent: Its primary key.
+        epoch: The session's redaction epoch then.
+        revision: Of its latest snapshot then; None if there was none.
+        last: The last message of its conversation then.
+        branch: The branch that ``messages`` refers to.
+        messages: Its messages, as ``Snapshot.messages`` refers to them.
+        text: Its messages, as bytes; None if that was too much to keep.
+        snapshot_id: The snapshot it was.
+        document: All of the snapshot but its messages.
+        state: Its state as it was written.
+        corrections: What was redacted since, to be taken out of all that is still written.
+        outdated: Whether ``text`` still has what was redacted: so does whoever wrote it.
+    """
+
+    session: UUID
+    agent: UUID
+    epoch: int
+    revision: int | None
+    last: LastRow | None
+    branch: int
+    messages: list[Any] = field(repr=False)
+    text: Text | None = field(repr=False)
+    snapshot_id: str
+    document: Any = field(repr=False)
+    state: AgentState | None = field(default=None, repr=False)
+    corrections: Corrections = field(default_factory=Corrections, repr=False)
+    outdated: bool = False
+
+    @property
+    def end(self) -> int:
+        """The position behind the last message."""
+        return 0 if self.last is None else self.last.position + 1
+
+
+@dataclass
+class KnownOrchestrator:
+    """An orchestrator as this storage last read or wrote it."""
+
+    session: UUID
+    epoch: int
+    state: Any = field(repr=False)
+    corrections: Corrections = field(default_factory=Corrections, repr=False)
+
+
+class Memory(Generic[V]):
+    """The last of what was read and written, up to a size.
+
+    Args:
+        most: How many.
+        size: How many bytes of conversations.
+    """
+
+    def __init__(self, most: int, size: int = 0) -> None:
+        self._most = most
+        self._size = size
+        self._found: OrderedDict[Hashable, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> V | None:
+        """What is known under a key."""
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def keep(self, key: Hashable, value: V) -> None:
+        """Remembers, and forgets what was not used for the longest time."""
+        with self._lock:
+            self._found[key] = value
+            self._found.move_to_end(key)
+            while len(self._found) > self._most:
+                self._found.popitem(last=False)
+            size = 0
+            for other in reversed(self._found.values()):
+                text = getattr(other, "text", None)
+                if text is not None:
+                    size += len(text.data)
+                    if size > self._size:
+                        other.text = None  # type: ignore[attr-defined]
+
+    def forget(self, key: Hashable) -> None:
+        """Forgets one."""
+        with self._lock:
+            self._found.pop(key, None)

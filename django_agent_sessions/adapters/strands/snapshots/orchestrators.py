@@ -1,0 +1,97 @@
+"""Snapshots of graphs and swarms: their state, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.adapters.strands.scrubbing import as_state
+from django_agent_sessions.exceptions import StaleSessionError
+from django_agent_sessions.fields import CorruptPayload
+
+from . import documents
+from .memory import KnownOrchestrator
+
+
+class OrchestratorSave:
+    """A snapshot of an orchestrator on its way into the store.
+
+    Args:
+        data: Its bytes.
+        known: What the storage knows of the orchestrator.
+
+    Raises:
+        UnstructuredError: The bytes are not as Strands writes them.
+    """
+
+    def __init__(self, data: bytes, known: KnownOrchestrator | None) -> None:
+        document = documents.loads(data)
+        content = document.get("data") if isinstance(document, dict) else None
+        if not isinstance(content, dict) or not isinstance(content.get("state"), dict):
+            raise documents.UnstructuredError
+        self._given = documents.decoded(content["state"])
+        self._document = {**document, "data": {**content, "state": None}}
+        self._known = known
+        self.kind = str(self._given.get("type", ""))[:64]
+
+    def plan(self, epoch: int, stored: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """Says what to write.
+
+        Args:
+            epoch: The session's redaction epoch.
+            stored: Reads the state and the document as they are.
+
+        Returns:
+            The state, and the rest of the document.
+
+        Raises:
+            StaleSessionError: Something was redacted, and what the writer has of it is not known.
+        """
+        known = self._known
+        if known is None:
+            if epoch and stored()[0] is not None:
+                raise StaleSessionError(
+                    "something was redacted in the session, and what the orchestrator has of it "
+                    "is not known: restore it again"
+                )
+            return self._given, self._document
+        if known.epoch != epoch:
+            state, _ = stored()
+            if state is not None:
+                known.corrections.note(as_state(known.state), as_state(state))
+        corrected = known.corrections.apply(as_state(self._given)).conversation_manager_state
+        return corrected, self._document
+
+    def known(self, session: UUID, epoch: int) -> KnownOrchestrator:
+        """What the storage knows when it is written."""
+        known = KnownOrchestrator(session, epoch, self._given)
+        if self._known is not None:
+            known.corrections = self._known.corrections
+        return known
+
+
+def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
+    """Makes a snapshot of what was read.
+
+    Returns:
+        Its bytes, and what is known of the orchestrator now.
+
+    Raises:
+        UnstructuredError: What is stored is no snapshot.
+    """
+    if isinstance(state, CorruptPayload) or not isinstance(document, dict):
+        raise documents.UnstructuredError
+    content = {**document["data"], "state": state}
+    data = documents.dumps({**document, "data": content})
+    return data, KnownOrchestrator(session, epoch, state)
+
+
+def carried(known: KnownOrchestrator | None, now: KnownOrchestrator) -> KnownOrchestrator:
+    """Keeps what was known of redactions when an orchestrator is read again."""
+    if known is None or known.session != now.session:
+        return now
+    if known.epoch != now.epoch:
+        known.corrections.note(as_state(known.state), as_state(now.state))
+    return replace(now, corrections=known.corrections)

@@ -1,0 +1,66 @@
+"""Which messages a snapshot has: ranges of positions, and messages in a form of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+
+def add_range(references: list[Any], first: int, stop: int) -> None:
+    """Adds positions at the end."""
+    if references and isinstance(references[-1], list) and references[-1][1] == first:
+        references[-1] = [references[-1][0], stop]
+    elif first < stop:
+        references.append([first, stop])
+
+
+def add_all(references: list[Any], others: Sequence[Any]) -> None:
+    """Adds references at the end."""
+    for item in others:
+        if isinstance(item, list):
+            add_range(references, *item)
+        else:
+            references.append(item)
+
+
+def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
+    """Gives the references of some messages.
+
+    Args:
+        references: Those of all.
+        first: The index of the first message.
+        stop: The index behind the last one.
+
+    Yields:
+        References.
+    """
+    index = 0
+    for item in references:
+        count = item[1] - item[0] if isinstance(item, list) else 1
+        low, high = max(first, index), min(stop, index + count)
+        if low < high:
+            if isinstance(item, list):
+                yield [item[0] + low - index, item[0] + high - index]
+            else:
+                yield item
+        index += count
+        if index >= stop:
+            return
+
+
+def last_position(references: Sequence[Any]) -> int | None:
+    """The position of the last message that is in the conversation."""
+    for item in reversed(references):
+        if isinstance(item, list):
+            return int(item[1]) - 1
+        if "position" in item:
+            return int(item["position"])
+    return None
+
+
+def ranges_of(positions: Sequence[int]) -> list[Any]:
+    """Writes positions as ranges."""
+    found: list[Any] = []
+    for position in positions:
+        add_range(found, position, position + 1)
+    return found

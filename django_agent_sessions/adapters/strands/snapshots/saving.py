@@ -1,0 +1,338 @@
+"""One save of an agent's snapshot: what of it is new, and where it belongs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django_agent_sessions import masking
+from django_agent_sessions.adapters.strands.restoring import check_dialect
+from django_agent_sessions.adapters.strands.scrubbing import Corrections
+from django_agent_sessions.exceptions import StaleSessionError
+from django_agent_sessions.models import Branch
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.documents import agent_state
+from django_agent_sessions.store.moments import window
+from django_agent_sessions.store.snapshots import LATEST, Head, Saving
+
+from . import documents, references
+from .alignment import Aligner, Changed, New, Piece, Shared, Text
+from .memory import Known
+from .redacted import corrected, note_redacted
+
+logger = logging.getLogger("django_agent_sessions")
+
+
+class _AskRowsError(Exception):
+    """What is known does not suffice: the rows have to be read."""
+
+
+class _Rows:
+    """The conversation as it is in the database."""
+
+    def __init__(self, store: SessionStore, head: Head, known: Known | None) -> None:
+        placed = store.placed_payloads(head.agent)
+        self.contents = {row.position: row.payload for row in placed if row.redacted}
+        self.references = references.ranges_of([row.position for row in placed])
+        # Before it was redacted, a message is recognized by what it was.
+        before = _raw_by_position(known, self.contents) if self.contents else {}
+        self.text = Text.of(
+            before.get(row.position) or documents.dumps(row.payload) for row in placed
+        )
+
+
+class AgentSave:
+    """A snapshot of an agent on its way into the store.
+
+    Args:
+        store: The store of its namespace.
+        snapshot_id: The snapshot; empty for the latest.
+        data: Its bytes.
+        known: What the storage knows of the agent.
+
+    Raises:
+        UnstructuredError: The bytes are not as Strands writes them.
+    """
+
+    def __init__(
+        self, store: SessionStore, snapshot_id: str, data: bytes, known: Known | None
+    ) -> None:
+        self._store = store
+        self._snapshot_id = snapshot_id
+        self._data = data
+        self._first = documents.first_message(data)
+        self._known = known
+        self._corrections = known.corrections if known else Corrections()
+        self._outdated = False
+        self._text = Text.of(())
+        self._document: Any = None
+        self._saving = Saving(None, [])
+        self._state: AgentState | None = None
+
+    def plan(self, head: Head) -> Saving:
+        """Says what to write.
+
+        Args:
+            head: What there is.
+
+        Returns:
+            What is new.
+
+        Raises:
+            StaleSessionError: Something was redacted, and what the writer may still have of it
+                is not known.
+        """
+        check_dialect(head.agent)
+        known = self._known
+        if known is not None and known.agent != head.agent.id:
+            known = None
+        stale = self._is_stale(head, known)
+        self._outdated = bool(known and known.outdated)
+        try:
+            if stale or known is None or known.text is None or not _is_current(known, head):
+                raise _AskRowsError
+            saving = self._by_bytes(head, known, known.text)
+        except _AskRowsError:
+            saving = self._by_rows(head, known)
+        self._document = documents.without_messages(self._data, self._first, self._text.stop)
+        if stale and known is not None:
+            stored = self._store.stored_snapshot(head.agent, known.snapshot_id)
+            note_redacted(self._corrections, known, *stored)
+        return self._finished(head, known, saving)
+
+    def known(self, head: Head) -> Known:
+        """What the storage knows when it is written."""
+        saving, text = self._saving, self._text
+        return Known(
+            session=head.session,
+            agent=head.agent.id,
+            epoch=head.epoch,
+            revision=head.revision,
+            last=head.last,
+            branch=0,
+            messages=saving.messages,
+            text=text,
+            snapshot_id=self._snapshot_id,
+            document=self._document,
+            state=self._state,
+            corrections=self._corrections,
+            outdated=self._outdated,
+        )
+
+    def _is_stale(self, head: Head, known: Known | None) -> bool:
+        if known is None:
+            if head.epoch and head.revision is not None:
+                raise _stale(head)
+            return False
+        if head.epoch == known.epoch:
+            return False
+        if known.text is None:
+            raise _stale(head)
+        return True
+
+    # --- what belongs where -------------------------------------------------------------------
+
+    def _by_bytes(self, head: Head, known: Known, text: Text) -> Saving:
+        pieces, self._text = Aligner(text).align(self._data, self._first)
+        redacted: set[int] = set()
+        changed = [piece for piece in pieces if isinstance(piece, Changed)]
+        if changed:
+            found = [_position(known.messages, piece.index) for piece in changed]
+            positions = [position for position in found if position is not None]
+            redacted = self._store.redacted_positions(head.agent, positions)
+            if redacted:
+                raise _AskRowsError
+        return self._fit(head, known, pieces, known.messages, {}, by_rows=False)
+
+    def _by_rows(self, head: Head, known: Known | None) -> Saving:
+        rows = _Rows(self._store, head, known)
+        pieces, self._text = Aligner(rows.text).align(self._data, self._first)
+        if rows.contents:
+            self._note_redacted(pieces, rows)
+        return self._fit(head, known, pieces, rows.references, rows.contents, by_rows=True)
+
+    def _note_redacted(self, pieces: Sequence[Piece], rows: _Rows) -> None:
+        """Finds out what was redacted in messages that this writer has as they were."""
+        for piece in pieces:
+            if isinstance(piece, New):
+                continue
+            first, stop = (
+                (piece.first, piece.stop)
+                if isinstance(piece, Shared)
+                else (piece.index, piece.index + 1)
+            )
+            index = first
+            for span in references.part(rows.references, first, stop):
+                for position in range(*span):
+                    if position in rows.contents:
+                        raw = (
+                            piece.message
+                            if isinstance(piece, Changed)
+                            else documents.message_at(rows.text.data, rows.text.offsets[index])[0]
+                        )
+                        content = rows.contents[position]
+                        if raw != content:
+                            self._outdated = True
+                            removed = masking.significant(masking.removed(raw, content))
+                            self._corrections.secrets |= removed
+                    index += 1
+
+    def _fit(
+        self,
+        head: Head,
+        known: Known | None,
+        pieces: Sequence[Piece],
+        there: list[Any],
+        redacted: dict[int, Any],
+        *,
+        by_rows: bool,
+    ) -> Saving:
+        matched = max((at for at, p in enumerate(pieces) if not isinstance(p, New)), default=-1)
+        found: list[Any] = []
+        updated: list[tuple[int, Any]] = []
+        for piece in pieces[: matched + 1]:
+            if isinstance(piece, Shared):
+                references.add_all(found, list(references.part(there, piece.first, piece.stop)))
+            elif isinstance(piece, New):
+                if not by_rows:
+                    raise _AskRowsError
+                found.append({"message": piece.message})
+            else:
+                self._place_changed(head, piece, there, redacted, found, updated)
+        new = [piece.message for piece in pieces[matched + 1 :] if isinstance(piece, New)]
+        keep, kind, end = None, str(Branch.Kind.REWOUND), head.end
+        reached = references.last_position(found)
+        if new and reached is not None and reached + 1 < end:
+            if not by_rows:
+                raise _AskRowsError
+            keep, end = reached, reached + 1
+            if known is not None and (known.revision, known.end) != (head.revision, head.end):
+                kind = str(Branch.Kind.CONFLICT)
+                logger.warning(
+                    "agent %s of session %s was saved by two writers at once: messages from %d on "
+                    "were set aside on a branch",
+                    head.agent.id,
+                    head.session,
+                    end,
+                )
+        references.add_range(found, end, end + len(new))
+        return Saving(None, found, new, keep, kind, updated)
+
+    def _place_changed(
+        self,
+        head: Head,
+        piece: Changed,
+        there: list[Any],
+        redacted: dict[int, Any],
+        found: list[Any],
+        updated: list[tuple[int, Any]],
+    ) -> None:
+        (item,) = references.part(there, piece.index, piece.index + 1)
+        if not isinstance(item, list):
+            found.append({**item, "message": piece.message})
+            return
+        position = item[0]
+        if position in redacted:
+            # What is read is what was left of it.
+            references.add_range(found, *item)
+        elif self._may_replace(head, position, piece.message):
+            references.add_range(found, *item)
+            updated.append((position, piece.message))
+        else:
+            found.append({"message": piece.message, "position": position})
+
+    def _may_replace(self, head: Head, position: int, message: Any) -> bool:
+        """Tells whether a changed message takes the place of what it was.
+
+        A guardrail takes back what the user said last, and no snapshot may keep that. What a
+        bidirectional agent heard or said takes the place of its placeholder. Anything else that
+        changed is what an agent made of it for itself, such as a shortened result of a tool.
+        """
+        is_last = position == head.end - 1
+        if is_last and message.get("role") == "user":
+            return True
+        if not is_last and b'"conversation_manager_state": ' in self._data[self._text.stop :]:
+            return False
+        return not self._store.is_kept(head.agent, position)
+
+    # --- the rest -----------------------------------------------------------------------------
+
+    def _finished(self, head: Head, known: Known | None, saving: Saving) -> Saving:
+        document = corrected(self._document, self._corrections)
+        appended, messages = saving.appended, saving.messages
+        secrets = self._corrections.secrets
+        if secrets and (self._outdated or (known is not None and known.epoch != head.epoch)):
+            appended = [masking.scrub(message, secrets, free=False) for message in appended]
+            messages = [
+                item
+                if isinstance(item, list)
+                else {**item, "message": masking.scrub(item["message"], secrets, free=False)}
+                for item in messages
+            ]
+        state = None
+        if self._snapshot_id == LATEST:
+            self._state = _state_of(document, messages, head, saving)
+            if known is None or known.state != self._state:
+                state = self._state
+        elif known is not None:
+            self._state = known.state
+        self._saving = Saving(
+            document, messages, appended, saving.keep, saving.kind, saving.updated, state
+        )
+        return self._saving
+
+
+def _state_of(document: Any, messages: list[Any], head: Head, saving: Saving) -> AgentState:
+    state = agent_state(document)
+    base = head.end if saving.keep is None else saving.keep + 1
+    length = base + len(saving.appended)
+    whole = messages == ([[0, length]] if length else [])
+    try:
+        return AgentState(
+            state=documents.decoded(state.state),
+            conversation_manager_state=documents.decoded(state.conversation_manager_state),
+            internal_state=documents.decoded(state.internal_state),
+            window=None if whole else window(messages, length),
+        )
+    except documents.UnstructuredError:
+        return AgentState(
+            state.state,
+            state.conversation_manager_state,
+            state.internal_state,
+            None if whole else window(messages, length),
+        )
+
+
+def _is_current(known: Known, head: Head) -> bool:
+    """Tells whether every message that is known is where it was, and as it was."""
+    return known.branch == 0 and known.last == head.last
+
+
+def _position(there: list[Any], index: int) -> int | None:
+    (item,) = references.part(there, index, index + 1)
+    return item[0] if isinstance(item, list) else item.get("position")
+
+
+def _raw_by_position(known: Known | None, wanted: dict[int, Any]) -> dict[int, bytes]:
+    if known is None or known.text is None or known.branch != 0:
+        return {}
+    found: dict[int, bytes] = {}
+    index = 0
+    for item in known.messages:
+        if not isinstance(item, list):
+            index += 1
+            continue
+        for position in range(*item):
+            if position in wanted:
+                found[position] = known.text.raw(index)
+            index += 1
+    return found
+
+
+def _stale(head: Head) -> StaleSessionError:
+    return StaleSessionError(
+        f"something was redacted in session {head.session}, and what agent "
+        f"{head.agent.agent_id!r} has of it is not known: restore the agent again"
+    )

@@ -1,0 +1,183 @@
+"""What a storage does in the database, all sync."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django_agent_sessions import bridge
+from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.records import SessionRecord
+from django_agent_sessions.store import SessionStore
+
+from . import documents, keys, loading, orchestrators
+from .keys import SnapshotKey
+from .memory import Known, KnownOrchestrator, Memory
+from .redacted import carried
+from .saving import AgentSave
+
+R = TypeVar("R")
+
+_MOST_AGENTS = 1000
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class StorageWork:
+    """Reading, writing, deleting and listing by whole keys.
+
+    Args:
+        owner: As for :class:`DjangoStorage`.
+        namespace: As for :class:`DjangoStorage`.
+        using: As for :class:`DjangoStorage`.
+    """
+
+    def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
+        self._owner = owner
+        self._using = using
+        self._store = SessionStore(owner=owner, namespace=namespace, using=using)
+        self._agents: Memory[Known] = Memory(_MOST_AGENTS, _MOST_BYTES)
+        self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
+
+    async def arun(self, function: Callable[[], R]) -> R:
+        """Runs one of the others, in whatever event loop."""
+        return await bridge.run_async(function, using=self._store.using)
+
+    def write(self, key: str, data: bytes) -> None:
+        """Writes what is under a key."""
+        name = keys.parse(self._store.namespace, key)
+        if name is None:
+            session = self._stashing(key)
+            self._store.write_object(key, data, session=session)
+            return
+        try:
+            if name.scope == keys.AGENT:
+                self._write_agent(key, name, data)
+            else:
+                self._write_orchestrator(key, name, data)
+        except (documents.UnstructuredError, PayloadError):
+            self._write_verbatim(key, name, data)
+
+    def read(self, key: str) -> bytes | None:
+        """Reads what is under a key."""
+        name = keys.parse(self._store.namespace, key)
+        if name is None:
+            stash = keys.stashed(self._store.namespace, key)
+            if stash is None:
+                return self._store.read_object(key)
+            session = self._of(stash[0]).find(stash[1])
+            return None if session is None else self._store.read_object(key, session=session)
+        found = self._read_agent(name) if name.scope == keys.AGENT else self._read_multi(name)
+        if found is not None:
+            return found
+        session = self._of(name.namespace).find(name.session_id)
+        return None if session is None else self._store.read_object(key, session=session)
+
+    def delete(self, key: str) -> None:
+        """Deletes what is under a key."""
+        name = keys.parse(self._store.namespace, key)
+        stash = keys.stashed(self._store.namespace, key)
+        if name is None and stash is None:
+            self._store.delete_object(key)
+            return
+        namespace, session_id = (name.namespace, name.session_id) if name else stash or ("", "")
+        session = self._of(namespace).find(session_id)
+        if session is None:
+            return
+        gone = name is not None and self._delete_snapshot(name)
+        if self._store.delete_object(key, session=session) or gone:
+            self._store.drop_if_empty(session.id)
+
+    def list(self, prefix: str) -> list[str]:
+        """Lists the keys that begin with a prefix."""
+        base = self._store.namespace
+        names = self._store.snapshot_names(keys.places(base, prefix))
+        found = {key for name in names if (key := keys.key_of(base, name)) is not None}
+        found.update(self._store.object_keys(prefix))
+        return sorted(key for key in found if key.startswith(prefix))
+
+    # --- agents -------------------------------------------------------------------------------
+
+    def _write_agent(self, key: str, name: SnapshotKey, data: bytes) -> None:
+        directory = _directory(name)
+        known = self._agents.get(directory)
+        store = self._of(name.namespace)
+        save = AgentSave(store, name.snapshot_id, data, known)
+        fresh = False
+
+        def plan(head: Any) -> Any:
+            nonlocal fresh
+            fresh = head.revision is None
+            return save.plan(head)
+
+        head = store.save_snapshot(name.session_id, name.owner_id, name.snapshot_id, plan)
+        self._agents.keep(directory, save.known(head))
+        if known is None or fresh:
+            self._drop_verbatim(key, name)
+
+    def _read_agent(self, name: SnapshotKey) -> bytes | None:
+        store = self._of(name.namespace)
+        loaded = store.load_snapshot(name.session_id, name.owner_id, name.snapshot_id)
+        if loaded is None:
+            return None
+        data, known = loading.made(loaded, name.snapshot_id)
+        directory = _directory(name)
+        self._agents.keep(directory, carried(self._agents.get(directory), loaded, known))
+        return data
+
+    # --- orchestrators ------------------------------------------------------------------------
+
+    def _write_orchestrator(self, key: str, name: SnapshotKey, data: bytes) -> None:
+        directory = _directory(name)
+        known = self._orchestrators.get(directory)
+        save = orchestrators.OrchestratorSave(data, known)
+        store = self._of(name.namespace)
+        session = store.save_orchestrator(name.session_id, name.owner_id, save.plan, kind=save.kind)
+        self._orchestrators.keep(directory, save.known(*session))
+        if known is None:
+            self._drop_verbatim(key, name)
+
+    def _read_multi(self, name: SnapshotKey) -> bytes | None:
+        loaded = self._of(name.namespace).load_orchestrator(name.session_id, name.owner_id)
+        if loaded is None:
+            return None
+        data, known = orchestrators.made(*loaded)
+        directory = _directory(name)
+        before = self._orchestrators.get(directory)
+        self._orchestrators.keep(directory, orchestrators.carried(before, known))
+        return data
+
+    # --- what is kept as it is ----------------------------------------------------------------
+
+    def _write_verbatim(self, key: str, name: SnapshotKey, data: bytes) -> None:
+        store = self._of(name.namespace)
+        session = store.open(name.session_id)
+        self._delete_snapshot(name)
+        self._store.write_object(key, data, session=session)
+
+    def _drop_verbatim(self, key: str, name: SnapshotKey) -> None:
+        session = self._of(name.namespace).find(name.session_id)
+        if session is not None:
+            self._store.delete_object(key, session=session)
+
+    def _delete_snapshot(self, name: SnapshotKey) -> bool:
+        directory = _directory(name)
+        if name.scope == keys.AGENT:
+            owner = {"agent_id": name.owner_id}
+        else:
+            owner = {"multi_agent_id": name.owner_id}
+            self._orchestrators.forget(directory)
+        store = self._of(name.namespace)
+        return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
+
+    def _stashing(self, key: str) -> SessionRecord | None:
+        stash = keys.stashed(self._store.namespace, key)
+        return None if stash is None else self._of(stash[0]).open(stash[1])
+
+    def _of(self, namespace: str) -> SessionStore:
+        if namespace == self._store.namespace:
+            return self._store
+        return SessionStore(owner=self._owner, namespace=namespace, using=self._using)
+
+
+def _directory(name: SnapshotKey) -> tuple[str, ...]:
+    return name.namespace, name.session_id, name.scope, name.owner_id

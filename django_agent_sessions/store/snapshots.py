@@ -1,0 +1,572 @@
+"""Snapshots as an SDK's storage writes and reads them: references to messages, and the rest."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connections, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from django_agent_sessions import transcripts
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMultiAgent,
+    Snapshot,
+)
+from django_agent_sessions.records import AgentRecord, AgentState, Usage
+
+from .agents import AgentStore
+from .base import repeatable, write
+from .branches import BranchStore
+from .cleaning import clean
+from .multi_agents import MultiAgentStore
+from .reading import _CONTENT
+from .vendors import check_values_size, overwrite_leftovers
+
+LATEST = ""
+_BEHIND_ALL = "\U0010ffff"
+_MOST_RANGES = 20
+_TRIES = 5
+
+
+class SnapshotName(NamedTuple):
+    """What a snapshot is called."""
+
+    namespace: str
+    session_id: str
+    agent_id: str | None
+    multi_agent_id: str | None
+    snapshot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPlace:
+    """Where to look for snapshots.
+
+    Attributes:
+        namespace: The namespace of their sessions.
+        below: Whether any namespace counts that begins so.
+        session_id: Their session, if it is known.
+        session_prefix: How the ids of their sessions begin.
+        agent_id: Their agent, if it is known.
+    """
+
+    namespace: str
+    below: bool = False
+    session_id: str | None = None
+    session_prefix: str = ""
+    agent_id: str | None = None
+
+
+class LastRow(NamedTuple):
+    """The last message of a conversation: as long as it is there, so are all before it."""
+
+    position: int
+    key: UUID
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a save finds, with the session's row locked.
+
+    Attributes:
+        session: Primary key of the session.
+        epoch: Its redaction epoch.
+        agent: The agent, on the main branch.
+        revision: Of the agent's latest snapshot; None if there is none.
+        last: The last message of the main branch, if there is one.
+    """
+
+    session: UUID
+    epoch: int
+    agent: AgentRecord
+    revision: int | None
+    last: LastRow | None
+
+    @property
+    def end(self) -> int:
+        """The position behind the last message."""
+        return 0 if self.last is None else self.last.position + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a save writes.
+
+    Attributes:
+        document: All of the snapshot but its messages.
+        messages: References to messages, as ``Snapshot.messages`` has them.
+        appended: Messages that are new, for the end of the conversation.
+        keep: Position of the last message that stays on the main branch; None if all do.
+        kind: What a side branch is that takes the others.
+        updated: Messages that changed, by their positions.
+        state: The agent's state; None if it stays as it is.
+    """
+
+    document: Any
+    messages: list[Any]
+    appended: Sequence[Any] = ()
+    keep: int | None = None
+    kind: str = Branch.Kind.REWOUND
+    updated: Sequence[tuple[int, Any]] = ()
+    state: AgentState | None = None
+
+    @property
+    def length(self) -> int:
+        """The position behind the last message that it refers to."""
+        return max(map(_stop, self.messages), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A snapshot as it was read.
+
+    Attributes:
+        session: Primary key of its session.
+        epoch: The session's redaction epoch.
+        agent: Primary key of its agent.
+        revision: Of the agent's latest snapshot; None if there is none.
+        last: The last message of the main branch.
+        branch: The branch that it refers to.
+        messages: Its references.
+        document: All of it but its messages.
+        contents: What its messages say, by position, redacted where they were redacted.
+        redacted: Positions of those that were.
+    """
+
+    session: UUID
+    epoch: int
+    agent: UUID
+    revision: int | None
+    last: LastRow | None
+    branch: int
+    messages: list[Any]
+    document: Any
+    contents: dict[int, Any] = field(default_factory=dict)
+    redacted: frozenset[int] = frozenset()
+
+
+class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
+    """The part of the store that keeps snapshots for an SDK's storage."""
+
+    def save_snapshot(
+        self,
+        session_id: str,
+        agent_id: str,
+        snapshot_id: str,
+        plan: Callable[[Head], Saving],
+    ) -> Head:
+        """Writes a snapshot, and of its messages what is new.
+
+        Args:
+            session_id: The session, which is made if there is none.
+            agent_id: The agent, which is made if there is none.
+            snapshot_id: The snapshot; empty for the latest.
+            plan: Says what to write. It is called with the session's row locked, and again if
+                somebody else's write came in between.
+
+        Returns:
+            What there is now.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            SessionConflictError: Others were faster each time.
+            InvalidIdError: An id cannot be one.
+            PayloadError: Something is not JSON or over a limit; nothing was written.
+        """
+        what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
+
+        def save(unsure: bool) -> Head | None:
+            try:
+                with transaction.atomic(self.using):
+                    head = self._head(session_id, agent_id)
+                    saving = plan(head)
+                    erases = overwrite_leftovers(self.using) if saving.updated else None
+                    with erases or contextlib.nullcontext():
+                        return self._save(head, snapshot_id, saving)
+            except SessionConflictError:
+                # A manager that writes message by message takes no lock.
+                return None
+
+        return write(self.using, save, what=what, savepoint=False)
+
+    def _head(self, session_id: str, agent_id: str) -> Head:
+        session = self._lock_by_name(session_id)
+        agents = self._agents().filter(session=session.pk, agent_id=agent_id)
+        row = agents.defer("state", "conversation_manager_state", "internal_state").first()
+        if row is None:
+            record = self.get(session_id)
+            agent = self.open_agent(record, agent_id, dialect=transcripts.STRANDS)
+        else:
+            agent = AgentRecord(
+                id=row.pk,
+                session=session.pk,
+                agent_id=agent_id,
+                dialect=row.dialect,
+                data=AgentState(),
+                created_at=row.created_at,
+                updated_at=row.updated_at,
+            )
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+        revision = latest.values_list("revision", flat=True).first()
+        return Head(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
+
+    def _lock_by_name(self, session_id: str) -> Session:
+        rows = self._reachable().named(self.namespace, session_id)
+        weaker = connections[self.using].features.has_select_for_no_key_update
+        found = rows.select_for_update(no_key=weaker).first()
+        if found is None:
+            self.open(session_id)
+            found = rows.select_for_update(no_key=weaker).first()
+        if found is None:
+            raise SessionNotFoundError(f"there is no session {session_id!r}")
+        return found
+
+    def _save(self, head: Head, snapshot_id: str, saving: Saving) -> Head:
+        agent, now = head.agent, timezone.now()
+        last, revision = head.last, head.revision
+        document, messages = clean(saving.document), self._cleaned_messages(saving.messages)
+        check_values_size(self.using, document, messages)
+        if saving.keep is not None:
+            self._leave(agent, saving.keep, saving.kind)
+            last = self.last_row(agent)
+        for position, message in saving.updated:
+            self.update_message(agent, position, message)
+            last = self.last_row(agent)
+        spent = Usage()
+        if saving.appended:
+            expected = 0 if last is None else last.position + 1
+            records = self.append_many(agent, saving.appended, expected=expected, count=False)
+            last = LastRow(records[-1].message_id, records[-1].id, 0)
+            for message in saving.appended:
+                summary = transcripts.summary(agent.dialect, message)
+                spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
+        columns = {
+            "branch": MAIN_BRANCH,
+            "messages": messages,
+            "length": saving.length,
+            "document": document,
+            "updated_at": now,
+        }
+        if not rows.update(revision=F("revision") + 1, **columns):
+            Snapshot(
+                id=new_id(),
+                session_id=head.session,
+                agent_id=agent.id,
+                snapshot_id=snapshot_id,
+                created_at=now,
+                **columns,
+            ).save(using=self.using, force_insert=True)
+        if snapshot_id == LATEST:
+            revision = 0 if revision is None else revision + 1
+            if saving.state is not None:
+                self.update_agent(agent, saving.state)
+        if spent != Usage() or snapshot_id == LATEST:
+            self.touch(head.session, spent)
+        return Head(head.session, head.epoch, agent, revision, last)
+
+    def _leave(self, agent: AgentRecord, keep: int, kind: str) -> None:
+        """Sets aside what was said after a message, with the latest snapshot that refers to it."""
+        made = self.set_aside(agent, keep, kind=kind)
+        if made is not None:
+            latest = self._snapshots(agent).filter(snapshot_id=LATEST, branch=MAIN_BRANCH)
+            latest.filter(length__gt=keep + 1).update(branch=made.number)
+
+    def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
+        return [
+            item if isinstance(item, list) else {**item, "message": clean(item["message"])}
+            for item in messages
+        ]
+
+    # --- what a plan asks ---------------------------------------------------------------------
+
+    def last_row(self, agent: AgentRecord) -> LastRow | None:
+        """Reads which message of a conversation is the last one."""
+        rows = self._messages(agent).order_by("-message_id")
+        found = rows.values_list("message_id", "pk", "revision").first()
+        return None if found is None else LastRow(*found)
+
+    def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
+        """Tells which messages were redacted."""
+        rows = self._messages(agent).filter(redacted_at__isnull=False)
+        return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
+
+    def is_kept(self, agent: AgentRecord, position: int) -> bool:
+        """Tells whether an immutable snapshot may refer to a message of the main branch."""
+        rows = self._snapshots(agent).exclude(snapshot_id=LATEST)
+        return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()
+
+    def stored_snapshot(self, agent: AgentRecord, snapshot_id: str) -> tuple[Any, Any]:
+        """Reads a snapshot's document and references; None and None if there is none."""
+        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
+        return rows.values_list("document", "messages").first() or (None, None)
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @repeatable
+    def load_snapshot(self, session_id: str, agent_id: str, snapshot_id: str) -> Loaded | None:
+        """Reads a snapshot with its messages.
+
+        Args:
+            session_id: The session.
+            agent_id: The agent.
+            snapshot_id: The snapshot; empty for the latest.
+
+        Returns:
+            The snapshot; None if there is none, or it is not this owner's.
+        """
+        rows = self._named_snapshots(session_id).filter(
+            agent__agent_id=agent_id, snapshot_id=snapshot_id
+        )
+        for _ in range(_TRIES):
+            row = rows.select_related("session", "agent").first()
+            if row is None or row.agent is None:
+                return None
+            agent = _record(row.agent)
+            contents, redacted = self._referred(agent.on_branch(row.branch), row.messages)
+            revision = row.revision if snapshot_id == LATEST else None
+            if snapshot_id != LATEST:
+                latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+                revision = latest.values_list("revision", flat=True).first()
+            last = self.last_row(agent)
+            seen = (row.session.redaction_epoch, row.branch, row.revision)
+            now = rows.values_list("session__redaction_epoch", "branch", "revision").first()
+            if now == seen:
+                break
+        else:
+            raise SessionConflictError(f"session {session_id!r} changed each time it was read")
+        return Loaded(
+            session=row.session_id,
+            epoch=row.session.redaction_epoch,
+            agent=agent.id,
+            revision=revision,
+            last=last,
+            branch=row.branch,
+            messages=row.messages,
+            document=row.document,
+            contents=contents,
+            redacted=frozenset(redacted),
+        )
+
+    def _referred(self, agent: AgentRecord, messages: list[Any]) -> tuple[dict[int, Any], set[int]]:
+        spans = [item if isinstance(item, list) else _span(item) for item in messages]
+        wanted = [span for span in spans if span is not None]
+        if not wanted:
+            return {}, set()
+        if len(wanted) > _MOST_RANGES:
+            wanted = [[min(a for a, _ in wanted), max(b for _, b in wanted)]]
+        condition = Q()
+        for first, stop in wanted:
+            condition |= Q(message_id__gte=first, message_id__lt=stop)
+        rows = self._messages(agent).filter(condition)
+        found = self._contents(agent, rows.values_list("message_id", _CONTENT, "redacted_at"))
+        contents = {row[0]: payload for row, payload in found}
+        return contents, {row[0] for row, _ in found if row[2] is not None}
+
+    @repeatable
+    def snapshot_names(self, places: Sequence[SnapshotPlace]) -> list[SnapshotName]:
+        """Lists snapshots.
+
+        Args:
+            places: Where to look.
+
+        Returns:
+            What they are called, in no order.
+        """
+        condition = Q()
+        for place in places:
+            condition |= _at(place)
+        rows = Snapshot.objects.using(self.using).filter(condition)
+        if (owner := self.owner_id) is not None:
+            rows = rows.filter(session__owner=owner)
+        names = rows.order_by().values_list(
+            "session__namespace",
+            "session__session_id",
+            "agent__agent_id",
+            "multi_agent__multi_agent_id",
+            "snapshot_id",
+        )
+        return [SnapshotName._make(row) for row in names]
+
+    def delete_snapshot(
+        self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
+    ) -> bool:
+        """Deletes a snapshot; its messages stay.
+
+        Args:
+            session_id: The session.
+            snapshot_id: The snapshot; empty for the latest.
+            agent_id: Its agent, or else
+            multi_agent_id: its orchestrator.
+
+        Returns:
+            Whether there was one that is this owner's.
+
+        Raises:
+            LegalHoldError: The session is under legal hold.
+        """
+        rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
+        if agent_id:
+            rows = rows.filter(agent__agent_id=agent_id)
+        else:
+            rows = rows.filter(multi_agent__multi_agent_id=multi_agent_id)
+
+        def delete(unsure: bool) -> tuple[bool]:
+            key = rows.values_list("pk", flat=True).first()
+            if key is None:
+                return (unsure,)
+            return (bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0]),)
+
+        return write(self.using, delete, what="deleting a snapshot")[0]
+
+    # --- orchestrators ------------------------------------------------------------------------
+
+    def save_orchestrator(
+        self,
+        session_id: str,
+        multi_agent_id: str,
+        plan: Callable[[int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
+        *,
+        kind: str = "",
+    ) -> tuple[UUID, int]:
+        """Writes the latest snapshot of an orchestrator.
+
+        Args:
+            session_id: The session, which is made if there is none.
+            multi_agent_id: The orchestrator, which is made if there is none.
+            plan: Gets the redaction epoch, and a function that reads state and document as they
+                are stored; says what to write of both.
+            kind: What a new orchestrator is.
+
+        Returns:
+            The session, and its redaction epoch.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            InvalidIdError: An id cannot be one.
+            PayloadError: Something is not JSON or over a limit; nothing was written.
+        """
+        what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
+
+        def save(unsure: bool) -> tuple[UUID, int]:
+            with transaction.atomic(self.using):
+                session = self._lock_by_name(session_id)
+                now = timezone.now()
+                agents = SessionMultiAgent.objects.using(self.using).filter(
+                    session=session.pk, multi_agent_id=multi_agent_id
+                )
+                key = agents.values_list("pk", flat=True).first()
+                rows = Snapshot.objects.using(self.using).filter(
+                    multi_agent=key, snapshot_id=LATEST
+                )
+
+                def stored() -> tuple[Any, Any]:
+                    return (
+                        agents.values_list("state", flat=True).first(),
+                        rows.values_list("document", flat=True).first() if key else None,
+                    )
+
+                state, document = map(clean, plan(session.redaction_epoch, stored))
+                check_values_size(self.using, state, document)
+                if key is None:
+                    record = self.get(session_id)
+                    key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
+                    rows = rows.model.objects.using(self.using).filter(
+                        multi_agent=key, snapshot_id=LATEST
+                    )
+                else:
+                    agents.update(state=state, updated_at=now)
+                columns = {"document": document, "messages": [], "updated_at": now}
+                if not rows.update(revision=F("revision") + 1, **columns):
+                    Snapshot(
+                        id=new_id(),
+                        session_id=session.pk,
+                        multi_agent_id=key,
+                        created_at=now,
+                        **columns,
+                    ).save(using=self.using, force_insert=True)
+                self.touch(session.pk, Usage())
+            return session.pk, session.redaction_epoch
+
+        return write(self.using, save, what=what)
+
+    @repeatable
+    def load_orchestrator(
+        self, session_id: str, multi_agent_id: str
+    ) -> tuple[UUID, int, Any, Any] | None:
+        """Reads the latest snapshot of an orchestrator.
+
+        Args:
+            session_id: The session.
+            multi_agent_id: The orchestrator.
+
+        Returns:
+            The session, its redaction epoch, the state, and the rest of the document; None if
+            there is none, or it is not this owner's.
+        """
+        rows = self._named_snapshots(session_id).filter(
+            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
+        )
+        row = rows.select_related("session", "multi_agent").first()
+        if row is None or row.multi_agent is None:
+            return None
+        return row.session_id, row.session.redaction_epoch, row.multi_agent.state, row.document
+
+    def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
+        rows = Snapshot.objects.using(self.using).filter(
+            session__namespace=self.namespace, session__session_id=session_id
+        )
+        owner = self.owner_id
+        return rows if owner is None else rows.filter(session__owner=owner)
+
+
+def _record(row: SessionAgent) -> AgentRecord:
+    return AgentRecord(
+        id=row.pk,
+        session=row.session_id,
+        agent_id=row.agent_id,
+        dialect=row.dialect,
+        data=AgentState(),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _at(place: SnapshotPlace) -> Q:
+    if place.below:
+        if not place.namespace:
+            return Q(session__isnull=False)
+        return Q(
+            session__namespace__gte=place.namespace,
+            session__namespace__lte=place.namespace + _BEHIND_ALL,
+        )
+    found = Q(session__namespace=place.namespace)
+    if place.session_id is not None:
+        found &= Q(session__session_id=place.session_id)
+    elif place.session_prefix:
+        found &= Q(
+            session__session_id__gte=place.session_prefix,
+            session__session_id__lte=place.session_prefix + _BEHIND_ALL,
+        )
+    return found & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else found
+
+
+def _span(item: Any) -> list[int] | None:
+    return [item["position"], item["position"] + 1] if "position" in item else None
+
+
+def _stop(item: Any) -> int:
+    span = item if isinstance(item, list) else _span(item)
+    return 0 if span is None else int(span[1])
