@@ -1,7 +1,8 @@
 """The permissions of the app label ``agent_sessions``.
 
 Finding sessions and seeing their figures takes Django's ``view_session``; deleting them
-``delete_session``; a legal hold ``change_session``. What was said has permissions of its own.
+``delete_session``; a legal hold, and going back in time, ``change_session``; a fork ``add_session``
+besides. What was said has permissions of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ class Allowed(StrEnum):
     """The permissions, by their code names."""
 
     VIEW = "view_session"
+    ADD = "add_session"
     CHANGE = "change_session"
     DELETE = "delete_session"
     READ = "read_transcript"

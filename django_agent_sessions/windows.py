@@ -134,7 +134,9 @@ class Scope:
     without: frozenset[UUID] = frozenset()
     """Primary keys of agents whose messages are left out."""
     main: bool = False
-    """Whether only main branches count; an agent's own messages are always of its main branch."""
+    """Whether only main branches count; an agent's own messages are always of one branch."""
+    branch: int = MAIN_BRANCH
+    """Number of the agent's branch."""
 
     @property
     def using(self) -> str:
@@ -185,8 +187,8 @@ class Scope:
     def _conversation(self) -> QuerySet[SessionMessage]:
         rows = SessionMessage.objects.using(self.using).filter(session=self.session)
         if self.agent is not None:
-            rows = rows.filter(agent=self.agent)
-        return rows.filter(branch=MAIN_BRANCH) if self.main or self.agent is not None else rows
+            return rows.filter(agent=self.agent, branch=self.branch)
+        return rows.filter(branch=MAIN_BRANCH) if self.main else rows
 
 
 def content() -> Coalesce:
@@ -229,6 +231,14 @@ def beginning(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> 
     """Reads the first window."""
     rows, later = _some(scope, Q(), count, True, originals)
     return Window(rows, False, later)
+
+
+def onwards(
+    scope: Scope, position: int, *, count: int = WINDOW, originals: bool = False
+) -> Window:
+    """Reads the window of an agent's messages that begins at a position."""
+    rows, later = _some(scope, Q(message_id__gte=position), count, True, originals)
+    return Window(rows, position > 0, later)
 
 
 def _some(

@@ -31,6 +31,10 @@ class AuditEvent(models.Model):
         DELETED = "deleted", _("deleted")
         HELD = "held", _("put under legal hold")
         RELEASED = "released", _("released from legal hold")
+        FORKED = "forked", _("forked")
+        REWOUND = "rewound", _("brought back to an earlier message")
+        RESTORED = "restored", _("branch or snapshot restored")
+        BRANCH_DELETED = "branch_deleted", _("branch deleted")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)
