@@ -100,6 +100,15 @@ class AgentSessionsSettings:
     at once and the database is looked at every 15 seconds only. It is the same database over a
     connection of its own: not through a pooler in transaction mode. Needs psycopg 3."""
 
+    LEASE_SECONDS: int | float = 30
+    """Seconds after which an exclusive run that gave no sign of life may lose its session to the
+    next one: its process was killed, or stood still. A living one gives a sign three times as
+    often."""
+
+    LEASE_WAIT_SECONDS: int | float = 60
+    """Seconds that an exclusive run waits for a session that another run holds, before
+    :class:`~django_agent_sessions.exceptions.SessionBusyError`."""
+
 
 def get_settings() -> AgentSessionsSettings:
     """Reads ``settings.AGENT_SESSIONS``.
