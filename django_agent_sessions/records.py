@@ -233,6 +233,85 @@ class PlacedPayload(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TurnCost:
+    """What a turn has cost, as an SDK counted it.
+
+    Attributes:
+        requests: How often a model was asked.
+        input_tokens: Tokens the models were given.
+        output_tokens: Tokens the models made.
+        total_tokens: Both, as the SDK adds them.
+        input_tokens_details: What kinds of tokens they were; exact JSON.
+        output_tokens_details: Likewise.
+        turn: Which turn it was, where it was read.
+        branch: The branch that it was on, where it was read.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_details: Any = None
+    output_tokens_details: Any = None
+    turn: int = 0
+    branch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCosts:
+    """What several turns have cost together.
+
+    Attributes:
+        requests: How often models were asked.
+        input_tokens: Tokens they were given.
+        output_tokens: Tokens they made.
+        total_tokens: Both.
+        turns: How many turns that is.
+    """
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnItem:
+    """A message, and which turn it belongs to.
+
+    Attributes:
+        turn: The turn; 0 is before the first.
+        position: Its ``message_id``.
+        role: Who speaks, in neutral words.
+        payload: The payload, redacted where it was redacted; ``CorruptPayload`` if nobody can
+            read it.
+        created_at: When it was said.
+    """
+
+    turn: int
+    position: int
+    role: str
+    payload: Any
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BranchSize:
+    """How much is on a branch.
+
+    Attributes:
+        messages: How many messages.
+        turns: How many of them are a user's.
+        first_at: When the first was said.
+    """
+
+    messages: int
+    turns: int
+    first_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class MultiAgentRecord:
     """An orchestrator's state as it was when it was read.
 

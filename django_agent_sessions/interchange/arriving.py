@@ -20,6 +20,7 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord, Usage
+from django_agent_sessions.store.branching import MAIN_NAME
 from django_agent_sessions.store.imported import figure
 from django_agent_sessions.store.importing import ImportStore
 from django_agent_sessions.transcripts import displayable
@@ -170,7 +171,27 @@ class SessionImport:
             self.skip(place, str(error))
             return None
         record = self._open_agent(session, agent, place)
-        return Conversation(self, session, record, agent, place).take()
+        latest = Conversation(self, session, record, agent, place).take()
+        if (agent.branches or agent.costs) and not self.run.dry_run:
+            self.store.import_branches(record, self._names(agent, place), agent.costs)
+        return latest
+
+    def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str, datetime]]:
+        found: dict[int, tuple[str, datetime]] = {}
+        taken = {MAIN_NAME}
+        for branch in agent.branches:
+            name = branch.name
+            try:
+                validate_id(name, "branch name")
+            except AgentSessionsError as error:
+                self.skip(f"{place}, name of branch {branch.number}", str(error))
+                name = f"branch-{branch.number}"
+            if name in taken:
+                self.skip(f"{place}, name of branch {branch.number}", "there is another of it")
+                name = f"branch-{branch.number}"
+            taken.add(name)
+            found[branch.number] = (name, moment(branch.created_at) or self.created_at)
+        return found
 
     def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
         data = self._sound(agent.data, place)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid5
@@ -77,18 +79,26 @@ class Conversation:
         # How many messages of the source were read, and how many are written.
         self.read, self.written = parent.mark["agents"].get(agent.agent_id, (0, 0))
         self.saved = self.read
+        # The first of those that are on several branches.
+        self.shared: dict[str, UUID] = {}
 
     def take(self) -> datetime | None:
         """Takes them in; returns when the last one was said."""
         if not self.parent.fresh:
             self._find_the_end()
         latest: datetime | None = None
+        passed: list[SourceMessage] = []
+        begun = self.read
         for index, found in enumerate(self.agent.messages):
             if index >= self.read:
                 self._message(index, found)
                 self.read += 1
                 if len(self.rows) >= self.run.batch or self.room <= 0:
                     self._flush()
+            elif isinstance(found, SourceMessage) and found.shared:
+                passed.append(replace(found, payload=None))
+            if index + 1 == begun:
+                self._recall(passed)
             if isinstance(found, SourceMessage):
                 latest = max(filter(None, (latest, moment(found.created_at))), default=None)
         self._flush()
@@ -105,6 +115,19 @@ class Conversation:
             made = moment(datetime.fromtimestamp((end.id.int >> 80) / 1000, UTC))
             self.floor[branch] = made or self.parent.created_at
 
+    def _recall(self, passed: list[SourceMessage]) -> None:
+        """Finds out which rows the messages are that an earlier run has written."""
+        if not passed or len(passed) != self.written:
+            # Where some could not be taken, nobody knows any more who is who.
+            return
+        keys = self.parent.all.keys_at(self.record)
+        places: Counter[int] = Counter()
+        for found in passed:
+            place = (found.branch, places[found.branch])
+            places[found.branch] += 1
+            if place in keys:
+                self.shared.setdefault(found.shared, keys[place])
+
     def _message(self, index: int, found: SourceMessage | Skipped) -> None:
         if isinstance(found, Skipped):
             self.run.report.skip(found)
@@ -119,6 +142,8 @@ class Conversation:
             # A large one is a statement of its own, which no server finds too large.
             self._flush()
         self.next[message.branch] = message.message_id + 1
+        if found.shared:
+            self.shared.setdefault(found.shared, message.id)
         self.rows.append(row)
         self.room -= row.size
 
@@ -134,14 +159,16 @@ class Conversation:
         past = min(made, self.parent.now)
         self.floor[branch] = max(self.floor.get(branch, past), past)
         columns = found.columns
+        own = key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position)
         return ImportedMessage(
-            id=key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position),
+            id=own,
             message_id=position,
             payload=found.payload,
             created_at=made,
             updated_at=moment(found.updated_at) or made,
             redact_message=found.redact_message,
             branch=branch,
+            source=self.shared.get(found.shared),
             run_id=self._run(found.run),
             redacted_at=self._redacted_at(found, made),
             redaction=columns.get("redaction"),

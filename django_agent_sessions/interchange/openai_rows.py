@@ -11,6 +11,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -119,6 +120,7 @@ def each_message(
     table: str,
     *,
     zone: tzinfo = UTC,
+    shared: bool = False,
 ) -> Iterator[SourceMessage | Skipped]:
     """Walks through the items of a conversation, in parts of some megabytes.
 
@@ -127,6 +129,7 @@ def each_message(
         fetch: Reads the rows of some keys, in any order. Missing ones were deleted meanwhile.
         table: What the table is called.
         zone: The time zone of times that name none.
+        shared: Whether a key may be on several branches.
 
     Yields:
         The messages, and in their places the rows that hold no item.
@@ -141,7 +144,10 @@ def each_message(
         found = {row.key: row for row in fetch(sorted(set(part)))}
         for key, branch in zip(part, branches[start : start + size], strict=True):
             if key in found:
-                yield _message(found[key], table, zone, branch)
+                message = _message(found[key], table, zone, branch)
+                if shared and isinstance(message, SourceMessage):
+                    message = replace(message, shared=str(key))
+                yield message
         start += size
         read = sum(_length(row.data) for row in found.values())
         size = max(1, min(_MOST_ROWS, _CHARACTERS * len(part) // max(1, read)))

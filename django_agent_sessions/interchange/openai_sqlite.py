@@ -10,14 +10,17 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.records import AgentState
 
 from .openai_rows import NAMES, Held, ItemRow, agent, each_message, moment, on_main, session_place
-from .sources import Skipped, SourceMessage, SourceSession
+from .openai_turns import gone, turn_costs
+from .sources import Skipped, SourceAgent, SourceBranch, SourceMessage, SourceSession
 
 _MAIN = "main"
 _USAGE = ("turns", "requests", "input_tokens", "output_tokens", "total_tokens")
@@ -110,7 +113,7 @@ class OpenAISQLiteSource:
         columns, skipped = self._described(connection, name)
         return SourceSession(
             session_id,
-            [agent(lambda: self._messages(name))],
+            [self._agent(connection, name)],
             created_at=created_at,
             updated_at=updated_at,
             columns=columns,
@@ -121,6 +124,13 @@ class OpenAISQLiteSource:
         self, connection: sqlite3.Connection, name: bytes
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
         return {}, ()
+
+    def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
+        return agent(lambda: self._messages(name))
+
+    def _shares(self, connection: sqlite3.Connection, name: bytes) -> bool:
+        """Tells whether an item may be on several branches."""
+        return False
 
     def _messages(self, name: bytes) -> Iterator[SourceMessage | Skipped]:
         with self._file.use() as connection, self._explained():
@@ -134,7 +144,12 @@ class OpenAISQLiteSource:
                     # A page of the file is damaged: it shall hide no more than what is on it.
                     return [self._fetch_one(connection, key) for key in part]
 
-            yield from each_message(self._places(connection, name), fetch, self._messages_table)
+            yield from each_message(
+                self._places(connection, name),
+                fetch,
+                self._messages_table,
+                shared=self._shares(connection, name),
+            )
 
     def _fetch(self, connection: sqlite3.Connection, keys: Sequence[int]) -> list[ItemRow]:
         statement = self._rows.format(_placeholders(keys))
@@ -218,6 +233,9 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
     items come in the order in which they were written, so that what is added later comes last. A
     session that only ``SQLiteSession`` wrote is read as it reads it.
 
+    The names of branches, also of those that are gone, and the usage of each turn come with them,
+    so that ``AdvancedDjangoSession`` goes on with all of it.
+
     The metadata says in ``"openai_branches"`` which name has which number, and in
     ``"openai_usage"`` what each branch has used, as ``get_session_usage(branch_id)`` does. The sum
     of all branches is in the session's own counters of tokens.
@@ -280,6 +298,48 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
                 columns[tokens] = sum(used[tokens] for used in usage.values())
         return columns, self._strays(connection, name)
 
+    def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
+        found, numbers = super()._agent(connection, name), self._branches(connection, name)
+        if not numbers:
+            return found
+        made = dict(
+            connection.execute(
+                "SELECT branch_id, MIN(created_at) FROM message_structure "
+                "WHERE session_id = CAST(? AS TEXT) GROUP BY branch_id",
+                (name,),
+            ).fetchall()
+            if "created_at" in _columns(connection, "message_structure")
+            else ()
+        )
+        return replace(
+            found,
+            data=AgentState(internal_state=gone(self._reserved(connection, name, numbers))),
+            branches=[
+                SourceBranch(number, branch.decode("utf-8", "replace"), moment(made.get(branch)))
+                for branch, number in numbers.items()
+                if number
+            ],
+            costs=list(turn_costs(connection, name, numbers)) if self._counts(connection) else (),
+        )
+
+    def _shares(self, connection: sqlite3.Connection, name: bytes) -> bool:
+        return len(self._branches(connection, name)) > 1
+
+    def _reserved(
+        self, connection: sqlite3.Connection, name: bytes, numbers: Mapping[bytes, int]
+    ) -> list[str]:
+        if "branch_id" not in _columns(connection, "branch_reservations"):
+            return []
+        found = connection.execute(
+            "SELECT branch_id FROM branch_reservations WHERE session_id = CAST(? AS TEXT) "
+            "ORDER BY rowid",
+            (name,),
+        )
+        return [_shown(branch) for (branch,) in found if branch not in numbers]
+
+    def _counts(self, connection: sqlite3.Connection) -> bool:
+        return {"branch_id", "requests", "total_tokens"} <= _columns(connection, "turn_usage")
+
     def _branches(self, connection: sqlite3.Connection, name: bytes) -> dict[bytes, int]:
         found = connection.execute(
             "SELECT branch_id FROM message_structure WHERE session_id = CAST(? AS TEXT) "
@@ -291,7 +351,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         return {main: 0, **others} if found else {}
 
     def _usage(self, connection: sqlite3.Connection, name: bytes) -> dict[str, dict[str, int]]:
-        if not {"branch_id", "requests", "total_tokens"} <= _columns(connection, "turn_usage"):
+        if not self._counts(connection):
             return {}
         found = connection.execute(
             "SELECT branch_id, COUNT(*), SUM(requests), SUM(input_tokens), SUM(output_tokens), "

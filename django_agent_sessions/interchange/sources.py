@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.records import AgentState, TurnCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class SourceMessage:
         redact_message: Its redacted version, if it was redacted.
         branch: The branch of the conversation; 0 is the main one.
         run: Marks the messages of one invocation, if the source tells: any text.
+        shared: Marks one message that is on several branches, if the source tells: any text.
         columns: What our own format knows beside that: primary key, position, figures and so on.
     """
 
@@ -31,6 +32,7 @@ class SourceMessage:
     redact_message: Any = None
     branch: int = 0
     run: str = ""
+    shared: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -50,6 +52,21 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceBranch:
+    """A side branch of a conversation.
+
+    Attributes:
+        number: Its number, as its messages have it.
+        name: Its name.
+        created_at: When it was made, if the source tells.
+    """
+
+    number: int
+    name: str
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceAgent:
     """An agent of a session.
 
@@ -62,6 +79,8 @@ class SourceAgent:
         created_at: When it was made, if the source tells.
         updated_at: When it last changed, if the source tells.
         columns: What our own format knows beside that: the primary key.
+        branches: Its side branches.
+        costs: What its turns have cost.
     """
 
     agent_id: str
@@ -71,6 +90,8 @@ class SourceAgent:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
+    branches: Sequence[SourceBranch] = ()
+    costs: Sequence[TurnCost] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,19 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 from django_agent_sessions.querysets import RowQuerySet
-from django_agent_sessions.records import AgentRecord, MessageRecord, PlacedPayload, Usage
+from django_agent_sessions.records import (
+    AgentRecord,
+    BranchSize,
+    MessageRecord,
+    PlacedPayload,
+    TurnCost,
+    Usage,
+)
 
 from . import SessionStore
 from .base import repeatable, write
 from .branching import MAIN_NAME
-from .turns import USER, BranchSize, TurnCost
+from .turns import USER
 
 STATE = "branch_names"
 """Where the agent's internal state has the names of branches that are gone.

@@ -42,6 +42,7 @@ class ImportedMessage:
         redact_message: Its redacted version, if it was redacted; or its present version, if it
             was edited under legal hold.
         branch: The branch of the conversation.
+        source: The message that it is a copy of, on another branch.
         run_id: The invocation that it belongs to.
         redacted_at: When it was redacted; None if it was edited only.
         redaction: The audit event that told of it.
@@ -56,6 +57,7 @@ class ImportedMessage:
     updated_at: datetime
     redact_message: Any = None
     branch: int = MAIN_BRANCH
+    source: UUID | None = None
     run_id: UUID | None = None
     redacted_at: datetime | None = None
     redaction: UUID | None = None
@@ -132,6 +134,7 @@ class ImportedRow:
             "agent": _key.get_db_prep_save(agent.id, connection),
             "branch": message.branch,
             "message_id": message.message_id,
+            "source": message.source and _key.get_db_prep_save(message.source, connection),
             "revision": message.revision,
             "redact_message": self.row.texts[0] if self._apart else None,
             "redacted_at": message.redacted_at

@@ -19,11 +19,12 @@ from django_agent_sessions import conf, notifying, statements
 from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.records import AgentRecord, SessionRecord
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
+from django_agent_sessions.records import AgentRecord, SessionRecord, TurnCost
 
 from . import SessionStore
 from .base import repeatable, write
+from .copying import common
 from .imported import ImportedMessage, ImportedRow
 
 M = TypeVar("M", bound=models.Model)
@@ -208,6 +209,53 @@ class ImportStore(SessionStore):
             for end in found
         }
         return sum(end["count"] for end in found), ends
+
+    @repeatable
+    def keys_at(self, agent: AgentRecord) -> dict[tuple[int, int], UUID]:
+        """Finds out which message is where.
+
+        Args:
+            agent: The agent.
+
+        Returns:
+            The primary keys, by branch and position.
+        """
+        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
+        return {(b, p): key for b, p, key in rows.values_list("branch", "message_id", "pk")}
+
+    def import_branches(
+        self,
+        agent: AgentRecord,
+        names: Mapping[int, tuple[str, datetime]],
+        costs: Sequence[TurnCost],
+    ) -> None:
+        """Writes what is known of side branches, and of turns, unless it is written already.
+
+        Args:
+            agent: The agent, whose messages are there.
+            names: Name and time of each side branch, by number.
+            costs: What turns have cost.
+
+        Raises:
+            SessionNotFoundError: The agent was deleted.
+        """
+        what = f"importing branches of agent {agent.agent_id!r}"
+
+        def write_rows(unsure: bool) -> bool:
+            with transaction.atomic(self.using):
+                self._locked(agent, what)
+                there = set(self._branch_rows(agent).values_list("number", flat=True))
+                for number in sorted(names.keys() - there):
+                    name, created_at = names[number]
+                    start = common(self.using, agent, MAIN_BRANCH, number)
+                    made = self._insert_branch(
+                        agent, number, name, MAIN_BRANCH, start, Branch.Kind.IMPORTED, what
+                    )
+                    self._branch_rows(agent).filter(pk=made.pk).update(created_at=created_at)
+                self._import_costs(agent, costs)
+            return True
+
+        write(self.using, write_rows, what=what, savepoint=False)
 
     def free_key(self, model: type[M], key: UUID | None) -> UUID:
         """Takes a primary key that a file names, if nobody has it.

@@ -6,9 +6,7 @@ user's, so that it follows whatever is taken away. What comes before the first i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -20,7 +18,14 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import SessionMessage, TurnUsage
-from django_agent_sessions.records import AgentRecord, Usage
+from django_agent_sessions.records import (
+    AgentRecord,
+    BranchSize,
+    TurnCost,
+    TurnCosts,
+    TurnItem,
+    Usage,
+)
 
 from .base import repeatable, write
 from .messages import MessageStore
@@ -32,85 +37,6 @@ USER = Q(role="user")
 _LARGEST = 2**62
 # As text, because decoding each value by the field would take half as long again.
 _CONTENT = Coalesce("redact_message", "message", output_field=TextField())
-
-
-@dataclass(frozen=True, slots=True)
-class TurnCost:
-    """What a turn has cost, as an SDK counted it.
-
-    Attributes:
-        requests: How often a model was asked.
-        input_tokens: Tokens the models were given.
-        output_tokens: Tokens the models made.
-        total_tokens: Both, as the SDK adds them.
-        input_tokens_details: What kinds of tokens they were; exact JSON.
-        output_tokens_details: Likewise.
-        turn: Which turn it was, where it was read.
-        branch: The branch that it was on, where it was read.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
-    input_tokens_details: Any = None
-    output_tokens_details: Any = None
-    turn: int = 0
-    branch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TurnCosts:
-    """What several turns have cost together.
-
-    Attributes:
-        requests: How often models were asked.
-        input_tokens: Tokens they were given.
-        output_tokens: Tokens they made.
-        total_tokens: Both.
-        turns: How many turns that is.
-    """
-
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    total_tokens: int
-    turns: int
-
-
-@dataclass(frozen=True, slots=True)
-class TurnItem:
-    """A message, and which turn it belongs to.
-
-    Attributes:
-        turn: The turn; 0 is before the first.
-        position: Its ``message_id``.
-        role: Who speaks, in neutral words.
-        payload: The payload, redacted where it was redacted; ``CorruptPayload`` if nobody can
-            read it.
-        created_at: When it was said.
-    """
-
-    turn: int
-    position: int
-    role: str
-    payload: Any
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class BranchSize:
-    """How much is on a branch.
-
-    Attributes:
-        messages: How many messages.
-        turns: How many of them are a user's.
-        first_at: When the first was said.
-    """
-
-    messages: int
-    turns: int
-    first_at: datetime
 
 
 class TurnStore(MessageStore):
@@ -268,25 +194,9 @@ class TurnStore(MessageStore):
         turn = int(counts["turn"])
         rows = self._costs(agent).filter(branch=agent.branch, turn=turn)
         before = rows.values_list("input_tokens", "output_tokens").first()
-        columns = {
-            "requests": _figure(cost.requests),
-            "input_tokens": _figure(cost.input_tokens),
-            "output_tokens": _figure(cost.output_tokens),
-            "total_tokens": _figure(cost.total_tokens),
-            "input_tokens_details": cost.input_tokens_details,
-            "output_tokens_details": cost.output_tokens_details,
-            "created_at": timezone.now(),
-        }
+        columns = _columns(cost)
         if before is None:
-            row = TurnUsage(
-                id=new_id(),
-                session_id=agent.session,
-                agent_id=agent.id,
-                branch=agent.branch,
-                turn=turn,
-                **columns,
-            )
-            row.save(using=self.using, force_insert=True)
+            self._insert_cost(agent, turn, columns)
         else:
             rows.update(**columns)
         old = before or (0, 0)
@@ -296,6 +206,23 @@ class TurnStore(MessageStore):
         )
         self.touch(agent.session, spent)
         return turn
+
+    def _insert_cost(self, agent: AgentRecord, turn: int, columns: Mapping[str, Any]) -> None:
+        row = TurnUsage(
+            id=new_id(),
+            session_id=agent.session,
+            agent_id=agent.id,
+            branch=agent.branch,
+            turn=turn,
+            **columns,
+        )
+        row.save(using=self.using, force_insert=True)
+
+    def _import_costs(self, agent: AgentRecord, costs: Iterable[TurnCost]) -> None:
+        there = set(self._costs(agent).values_list("branch", "turn"))
+        for cost in costs:
+            if (cost.branch, cost.turn) not in there:
+                self._insert_cost(agent.on_branch(cost.branch), cost.turn, _columns(cost))
 
     def _forget_costs(self, agent: AgentRecord, position: int) -> None:
         """Deletes what turns have cost that ended when all from a position on was taken away."""
@@ -314,6 +241,18 @@ class TurnStore(MessageStore):
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
     ) -> Iterable[tuple[int, Any]]:
         return ((row[0], payload) for row, payload in self._contents(agent, rows))
+
+
+def _columns(cost: TurnCost) -> dict[str, Any]:
+    return {
+        "requests": _figure(cost.requests),
+        "input_tokens": _figure(cost.input_tokens),
+        "output_tokens": _figure(cost.output_tokens),
+        "total_tokens": _figure(cost.total_tokens),
+        "input_tokens_details": cost.input_tokens_details,
+        "output_tokens_details": cost.output_tokens_details,
+        "created_at": timezone.now(),
+    }
 
 
 def _figure(value: int) -> int:

@@ -15,10 +15,9 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.records import AgentRecord, TurnCost, TurnCosts
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.branch_names import NamedBranch, NamedBranchStore
-from django_agent_sessions.store.turns import TurnCost, TurnCosts
 
 from .order import Queue
 from .rewording import item_at, redacted

@@ -17,7 +17,7 @@ from agents.usage import Usage
 from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.store.turns import TurnCost, TurnItem
+from django_agent_sessions.records import TurnCost, TurnItem
 
 _OF_SERVERS = frozenset({"mcp_call", "mcp_approval_request"})
 _NAMED_BY_TYPE = frozenset(

@@ -1,0 +1,67 @@
+"""What ``AdvancedSQLiteSession`` keeps beside the items: what turns have cost, and names."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django_agent_sessions.records import TurnCost
+from django_agent_sessions.store.branch_names import STATE
+
+from .foreign import LARGEST
+
+_NAMES = ("requests", "input_tokens", "output_tokens", "total_tokens")
+_DETAILS = ("input_tokens_details", "output_tokens_details")
+
+
+def gone(names: Sequence[str]) -> dict[str, Any]:
+    """Makes the internal state of an agent that had branches of these names.
+
+    Args:
+        names: The names, which no new branch gets.
+
+    Returns:
+        The state.
+    """
+    return {STATE: {"deleted": list(names), "cleared": []}} if names else {}
+
+
+def turn_costs(
+    connection: sqlite3.Connection, name: bytes, branches: Mapping[bytes, int]
+) -> Iterator[TurnCost]:
+    """Reads what the turns of a session have cost.
+
+    Args:
+        connection: The file.
+        name: The session's name.
+        branches: The numbers of its branches.
+
+    Yields:
+        The turns. Those of branches that are not there are left out, and so are those whose
+        figures are none.
+    """
+    found = connection.execute(
+        f"SELECT branch_id, user_turn_number, {', '.join(_NAMES + _DETAILS)} "  # noqa: S608
+        "FROM turn_usage WHERE session_id = CAST(? AS TEXT) ORDER BY id",
+        (name,),
+    )
+    for branch, turn, *columns in found.fetchall():
+        figures = [0 if value is None else value for value in columns[: len(_NAMES)]]
+        numbers = [turn, *figures]
+        if branch in branches and all(
+            isinstance(value, int) and 0 <= value <= LARGEST for value in numbers
+        ):
+            yield TurnCost(*figures, *map(_json, columns[len(_NAMES) :]), turn, branches[branch])
+
+
+def _json(text: Any) -> Any:
+    try:
+        return None if text is None else json.loads(text, parse_constant=_refuse)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
