@@ -303,9 +303,9 @@ class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
         rows = self._messages(agent).filter(redacted_at__isnull=False)
         return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
 
-    def is_kept(self, agent: AgentRecord, position: int) -> bool:
-        """Tells whether an immutable snapshot may refer to a message of the main branch."""
-        rows = self._snapshots(agent).exclude(snapshot_id=LATEST)
+    def is_kept(self, agent: AgentRecord, position: int, *, but: str) -> bool:
+        """Tells whether another snapshot may refer to a message of the main branch."""
+        rows = self._snapshots(agent).exclude(snapshot_id=but)
         return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()
 
     def stored_snapshot(self, agent: AgentRecord, snapshot_id: str) -> tuple[Any, Any]:

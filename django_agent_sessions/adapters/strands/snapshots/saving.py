@@ -251,11 +251,11 @@ class AgentSave:
         changed is what an agent made of it for itself, such as a shortened result of a tool.
         """
         is_last = position == head.end - 1
-        if is_last and message.get("role") == "user":
+        if is_last and message.get("role") == "user" and self._snapshot_id == LATEST:
             return True
         if not is_last and b'"conversation_manager_state": ' in self._data[self._text.stop :]:
             return False
-        return not self._store.is_kept(head.agent, position)
+        return not self._store.is_kept(head.agent, position, but=self._snapshot_id)
 
     # --- the rest -----------------------------------------------------------------------------
 
