@@ -18,6 +18,7 @@ _KEYS = frozenset({"first", "last"})
 
 _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),
+    "compare": gettext_lazy("comparison of branches"),
     "redact": gettext_lazy("preview of a redaction"),
     "redact_agent_session": gettext_lazy("preview of a redaction, on the command line"),
     "download": gettext_lazy("a message as a file"),
@@ -39,6 +40,9 @@ _COLUMNS: dict[str, Any] = {
 }
 _FIGURES: dict[str, Any] = {
     "messages": ngettext_lazy("%(count)s message", "%(count)s messages", "number"),
+    "set_aside": ngettext_lazy(
+        "%(count)s message set aside", "%(count)s messages set aside", "number"
+    ),
     "hits": ngettext_lazy("%(count)s place", "%(count)s places", "number"),
     "states": ngettext_lazy("%(count)s state", "%(count)s states", "number"),
 }

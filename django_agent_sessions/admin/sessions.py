@@ -16,7 +16,7 @@ from django_agent_sessions import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.search import find_sessions
 
-from . import exporting, holding, redacting, transcript
+from . import exporting, holding, redacting, timeline, transcript
 from .changelist import SessionChangeList
 from .columns import COLUMNS, SessionColumns
 from .deletion import Deletion
@@ -113,6 +113,7 @@ class SessionAdmin(SessionColumns, Deletion):
             *transcript.transcript_urls(self),
             *exporting.export_urls(self),
             *redacting.redact_urls(self),
+            *timeline.timeline_urls(self),
         ]
         return [*ours, *super().get_urls()]
 

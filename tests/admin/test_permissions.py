@@ -25,6 +25,7 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    Snapshot,
 )
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.redaction import Find, redact
@@ -33,9 +34,10 @@ from django_agent_sessions.store import SessionStore
 pytestmark = pytest.mark.django_db
 
 VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
+ADD = "add_session"
 READ, REDACT, ORIGINAL, EXPORT = "read_transcript", "redact", "view_original", "export"
 AUDIT, USAGE = "view_auditevent", "view_usagerollup"
-OURS = (VIEW, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE)
+OURS = (VIEW, ADD, CHANGE, DELETE, READ, REDACT, ORIGINAL, EXPORT, AUDIT, USAGE)
 
 SECRETS = {
     "plantedtitle": "title",
@@ -127,6 +129,24 @@ def sealed(there: Conversation, text: str) -> str:
 
 def hold(there: Conversation) -> None:
     Session.objects.filter(pk=there.session.pk).update(legal_hold=True)
+
+
+def of_agent(there: Conversation) -> list[Any]:
+    return [there.session.pk, there.agent.pk]
+
+
+def of_branch(there: Conversation) -> list[Any]:
+    return [there.session.pk, there.agent.pk, 1]
+
+
+def of_snapshot(there: Conversation) -> list[Any]:
+    return [there.session.pk, Snapshot.objects.get().pk]
+
+
+def go_back(there: Conversation) -> None:
+    """Leaves a branch behind, and a snapshot of it."""
+    store = SessionStore()
+    store.rewind(store.read_agent(store.get("matrix"), there.agent.agent_id), 1)
 
 
 LIST = "session_changelist"
@@ -313,6 +333,72 @@ ASKS = [
         answers=(302,),
         refusals=BACK,
         prepare=hold,
+    ),
+    # Time.
+    Ask("session_branches", needs(VIEW), url=of_session, prepare=go_back),
+    Ask("session_snapshots", needs(VIEW), url=of_session, prepare=go_back),
+    Ask(
+        "session_compare",
+        needs(VIEW),
+        url=of_session,
+        query={"left": "0", "right": "1"},
+        shows=("plantedresult",),
+        recorded=("read",),
+        prepare=go_back,
+    ),
+    Ask("session_fork", needs(VIEW, CHANGE, READ, ADD), url=of_message(1)),
+    Ask(
+        "session_fork",
+        needs(VIEW, CHANGE, READ, ADD),
+        url=of_message(1),
+        post={"seen": "1"},
+        recorded=("forked",),
+        answers=(302,),
+    ),
+    Ask("session_rewind", needs(VIEW, CHANGE), url=of_message(1)),
+    Ask(
+        "session_rewind",
+        needs(VIEW, CHANGE),
+        url=of_message(1),
+        post={"seen": "1 4"},
+        recorded=("rewound",),
+        of_readers_only=False,
+        answers=(302,),
+    ),
+    Ask("session_branch_restore", needs(VIEW, CHANGE), url=of_branch, prepare=go_back),
+    Ask(
+        "session_branch_restore",
+        needs(VIEW, CHANGE),
+        url=of_branch,
+        post={"seen": "2 4"},
+        recorded=("restored",),
+        of_readers_only=False,
+        answers=(302,),
+        prepare=go_back,
+    ),
+    Ask("session_branch_delete", needs(VIEW, CHANGE, DELETE), url=of_branch, prepare=go_back),
+    Ask(
+        "session_branch_delete",
+        needs(VIEW, CHANGE, DELETE),
+        url=of_branch,
+        post={"seen": "branch-1 4 1"},
+        recorded=("branch_deleted",),
+        of_readers_only=False,
+        answers=(302,),
+        prepare=go_back,
+    ),
+    Ask("session_snapshot_take", NOBODY, url=of_agent, refusals=(404, 405)),
+    Ask("session_snapshot_take", needs(VIEW, CHANGE), url=of_agent, post={}, answers=(302,)),
+    Ask("session_snapshot_restore", needs(VIEW, CHANGE), url=of_snapshot, prepare=go_back),
+    Ask(
+        "session_snapshot_restore",
+        needs(VIEW, CHANGE),
+        url=of_snapshot,
+        post={"seen": "1 4 4 2"},
+        recorded=("restored",),
+        of_readers_only=False,
+        answers=(302,),
+        prepare=go_back,
     ),
     # Deletion.
     Ask("session_delete", needs(VIEW, DELETE), url=of_session),

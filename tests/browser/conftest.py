@@ -25,6 +25,7 @@ __all__ = ["chat_site", "enter"]
 HERE = Path(__file__).parent
 EVERYTHING = (
     "view_session",
+    "add_session",
     "change_session",
     "delete_session",
     "read_transcript",

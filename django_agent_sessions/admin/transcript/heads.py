@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Cast, Greatest, Lower, StrIndex, Substr
+from django.db.models.functions import Cast, Coalesce, Greatest, Lower, StrIndex, Substr
 from django.db.models.lookups import GreaterThan, LessThanOrEqual
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -271,6 +271,7 @@ class Hit:
     message: UUID
     created_at: datetime
     role: str
+    branch: int
     excerpt: str
 
 
@@ -288,8 +289,12 @@ def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
     place = StrIndex(Lower("text"), Lower(Value(query)))
     start = Greatest(place - _BEFORE, 1)
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
-    found = rows.order_by("id").annotate(excerpt=Substr("text", start, _EXCERPT))
-    return [Hit(*each) for each in found.values_list("id", "created_at", "role", "excerpt")]
+    columns = {"excerpt": Substr("text", start, _EXCERPT), "first": Coalesce("source", "id")}
+    named = rows.order_by("id").annotate(**columns)
+    found = list(named.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
+    main = {first for first, _key, _when, _role, branch, _excerpt in found if branch == MAIN_BRANCH}
+    # A side branch repeats how the main one begins.
+    return [Hit(*each) for first, *each in found if each[3] == MAIN_BRANCH or first not in main]
 
 
 @dataclass(frozen=True, slots=True)

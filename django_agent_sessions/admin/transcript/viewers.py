@@ -15,7 +15,7 @@ from django_agent_sessions.admin.permissions import Allowed, may, require
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.windows import Row
 
-_KEPT = ("agent", "plain", "_changelist_filters")
+_KEPT = ("agent", "branch", "plain", "_changelist_filters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,15 @@ class Viewer:
     redacts: bool
     sees_originals: bool
     exports: bool
+    changes: bool
+    """Whether the conversation may be brought back in time, and its branches changed."""
+
+    forks: bool
+    """Whether a copy may be made of what was said."""
+
+    drops: bool
+    """Whether branches may be deleted."""
+
     audit_url: str
     """The session's audit events; empty for who may not see them."""
 
@@ -80,7 +89,7 @@ class Viewer:
     @property
     def anywhere(self) -> str:
         """The same, for a message of any agent, or for ``agent=``."""
-        return self._begun(agent=None)
+        return self._begun(agent=None, branch=None)
 
     @property
     def kept(self) -> str:
@@ -140,7 +149,7 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
     except ValueError:
         raise Http404 from None
-    reads = may(request, Allowed.READ)
+    reads, changes = may(request, Allowed.READ), may(request, Allowed.CHANGE)
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
     session = rows.defer("metadata", *(() if reads else ("title",))).filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
@@ -154,6 +163,9 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
         redacts=reads and may(request, Allowed.REDACT),
         sees_originals=reads and may(request, Allowed.VIEW_ORIGINAL),
         exports=reads and may(request, Allowed.EXPORT),
+        changes=changes,
+        forks=reads and changes and may(request, Allowed.ADD),
+        drops=changes and may(request, Allowed.DELETE),
         audit_url=_audit_url(model_admin, request, key),
     )
 

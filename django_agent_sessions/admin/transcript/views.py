@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
@@ -22,7 +22,7 @@ from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.windows import Scope, Window
 
-from . import heads, steps, timepicture
+from . import heads, kin, steps, timepicture
 from . import parts as transcript_parts
 from .pieces import Turn, Voice
 from .turns import Reading
@@ -89,7 +89,8 @@ def transcript_view(
         Http404: There is no such session, or the user may not see it.
     """
     viewer = view(model_admin, request, object_id)
-    return _page(model_admin, viewer, extra_context or {})
+    elsewhere = _on_its_branch(viewer)
+    return elsewhere or _page(model_admin, viewer, extra_context or {})
 
 
 def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
@@ -156,6 +157,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "metadata": heads.metadata(viewer),
         "flags": heads.flags(session, timezone.now()),
         "steps": steps.steps(model_admin, viewer),
+        "kin": kin.kin(model_admin, viewer),
+        "branch": kin.shown_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer),
         "picture": timepicture.picture(points, voices, viewer.here),
         "turns": turns,
@@ -171,13 +174,35 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
 
 
 def _scope(viewer: Viewer) -> Scope:
-    given = viewer.request.GET.get("agent")
+    given, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
     if not given:
-        return Scope(viewer.session)
+        # Without an agent there is no telling whose branch it would be.
+        if branch:
+            raise Http404
+        return Scope(viewer.session, main=True)
     key = _key(given)
     if key is None or not heads.has_agent(viewer, key):
         raise Http404
-    return Scope(viewer.session, SessionAgent(pk=key))
+    agent = SessionAgent(pk=key)
+    if not branch:
+        return Scope(viewer.session, agent)
+    return Scope(viewer.session, agent, branch=kin.branch_number(viewer, key, branch))
+
+
+def _on_its_branch(viewer: Viewer) -> HttpResponse | None:
+    """Leads to the branch of the message that a link is about, if that is no main one.
+
+    Hits, audit events and redactions know of a message only its key.
+    """
+    at = _key(viewer.request.GET.get("at"))
+    if at is None or viewer.request.GET.get("branch"):
+        return None
+    place = kin.side_branch_of(viewer, at)
+    if place is None:
+        return None
+    agent, branch = place
+    query = viewer.query(agent=agent, branch=branch, at=at)
+    return HttpResponseRedirect(f"{viewer.page}{query}#m-{at}")
 
 
 def _window(viewer: Viewer, scope: Scope) -> Window:
