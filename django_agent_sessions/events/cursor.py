@@ -4,7 +4,8 @@ Within one agent's conversation the order of positions is the order of commits, 
 is decided by the statement that inserts the row. Primary keys are made by the writers before that,
 so that one with a smaller key may come later: "all keys after the last" would lose messages.
 A cursor therefore remembers, for each agent, the last position that was told, and which rows stood
-there and right before it, because a ``pop`` and an append put another row at the same position.
+there and right before it, because a ``pop`` and an append put another row at the same position;
+and which row is the first, because another branch may become the main one.
 
 Rows are remembered by digests. Nothing in a cursor reaches anything: it only says what is left out.
 
@@ -59,10 +60,14 @@ class Place:
     rows: tuple[tuple[int, str], ...]
     """Revision and digest of the row at that position, of the one before it, and so on."""
 
+    first: str = ""
+    """Digest of the first row of the branch."""
+
     def then(self, position: int, revision: int, key: UUID) -> Place:
         """Moves on to the next row."""
         before = self.rows[: ROWS - 1] if position == self.position + 1 else ()
-        return Place(position, ((revision, digest(key)), *before))
+        first = self.first or digest(key)
+        return Place(position, ((revision, digest(key)), *before), first)
 
     def with_revision(self, position: int, revision: int, key: UUID) -> Place:
         """Notes that a row changed, if it is one that is remembered."""
@@ -152,7 +157,7 @@ class Cursor:
             if tail is not None and digest(agent) not in self.agents
         }
         places = {
-            agent: Place(tail.position, ((tail.revision, digest(tail.id)),))
+            agent: place_at(tail)
             for agent, tail in sorted(others.items(), key=lambda item: item[1].id)
         }
         rest = fingerprint(places)
@@ -184,7 +189,11 @@ class Cursor:
             "e": self.epoch,
             "h": self.head,
             "a": {
-                key: [place.position, *[part for row in place.rows[:rows] for part in row]]
+                key: [
+                    place.position,
+                    place.first,
+                    *[part for row in place.rows[:rows] for part in row],
+                ]
                 for key, place in agents.items()
             },
             "r": [_short(key) for key in self.redactions],
@@ -232,6 +241,11 @@ class Cursor:
         )
 
 
+def place_at(tail: Tail) -> Place:
+    """Gives the place behind an agent's last message."""
+    return Place(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
+
+
 def fingerprint(places: Mapping[str, Place]) -> bytes:
     """Shortens where agents stand, in any order."""
     return functools.reduce(_xor, (_mark(*item) for item in places.items()), _NOTHING)
@@ -239,7 +253,7 @@ def fingerprint(places: Mapping[str, Place]) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _mark(agent: str, place: Place) -> bytes:
-    said = f"{agent} {place.position} {place.rows[0]}"
+    said = f"{agent} {place.position} {place.rows[0]} {place.first}"
     return hashlib.blake2b(said.encode(), digest_size=6).digest()
 
 
@@ -295,9 +309,9 @@ def _pass(value: Any) -> Pass:
 
 
 def _place(value: Any) -> Place:
-    position, *parts = value
+    position, first, *parts = value
     revisions, digests = parts[::2], parts[1::2]
     if not 0 < len(digests) == len(revisions) <= ROWS:
         raise ValueError
     rows = zip(map(_figure, revisions), map(_digest, digests), strict=True)
-    return Place(_figure(position), tuple(rows))
+    return Place(_figure(position), tuple(rows), _digest(first))

@@ -14,7 +14,7 @@ from django_agent_sessions import bridge, windows
 from django_agent_sessions.models import Session
 from django_agent_sessions.windows import Row
 
-from .cursor import AGENTS, REDACTIONS, ROWS, Cursor, Pass, Place, digest, digest_of_head
+from .cursor import AGENTS, REDACTIONS, ROWS, Cursor, Pass, Place, digest, digest_of_head, place_at
 from .ends import TOGETHER, End, end, ends, messages
 from .pages import Change, Event, MessageEvent, Page, Reason, RemovedEvent, ResetEvent, SessionEvent
 from .states import State, states
@@ -81,19 +81,16 @@ def now(session: Session) -> Cursor | None:
         return None
     tails = [(agent, tail) for agent, tail in state.tails.items() if tail is not None]
     tails.sort(key=lambda item: item[1].id)
-    places = {
-        digest(agent): Place(tail.position, ((tail.revision, digest(tail.id)),))
-        for agent, tail in tails
-    }
+    places = {digest(agent): place_at(tail) for agent, tail in tails}
     # Of those that go into a cursor's text, a few rows more.
     last = {
         agent: (max(0, tail.position + 1 - ROWS), tail.position) for agent, tail in tails[-AGENTS:]
     }
     for agent, rows in ends(last).items():
-        place: Place | None = None
+        place = Place(-1, (), places[digest(agent)].first)
         for position, revision, key in rows:
-            place = (place or Place(-1, ())).then(position, revision, key)
-        if place is not None:
+            place = place.then(position, revision, key)
+        if place.rows:
             places[digest(agent)] = place
     return replace(cursor, agents=places)
 
@@ -246,8 +243,8 @@ class _Reading:
         tail, place = self._state.tails[agent], self._cursor.agents.get(digest(agent))
         if tail is None or place is None:
             return tail is not None or place is not None
-        told = (place.position, *place.rows[0])
-        return told != (tail.position, tail.revision, digest(tail.id))
+        told = (place.first, place.position, *place.rows[0])
+        return told != (digest(tail.first), tail.position, tail.revision, digest(tail.id))
 
     def _end(self, agent: UUID, rows: End) -> Iterator[_Step]:
         place, tail = self._place(agent), self._state.tails[agent]
@@ -255,8 +252,9 @@ class _Reading:
         base = place.position
         if place.rows:
             row = there.get(base)
-            if row is None or row[1] != place.rows[0][1]:
-                base = self._intact(place, there)
+            same = tail is None or digest(tail.first) == place.first
+            if not same or row is None or row[1] != place.rows[0][1]:
+                base = self._intact(place, there) if same else -1
                 yield _Step(agent, UUID(int=0), base + 1, None)
                 if base < 0:
                     rows = end(self._session, agent, 0, self._count)
@@ -300,8 +298,8 @@ class _Reading:
         agent, place = digest(step.agent), self._place(step.agent)
         if step.change is None:
             index = place.position - step.position + 1
-            kept = Place(step.position - 1, place.rows[index:]) if step.position else None
-            self._cursor = self._cursor.with_agent(agent, kept)
+            kept = replace(place, position=step.position - 1, rows=place.rows[index:])
+            self._cursor = self._cursor.with_agent(agent, kept if step.position else None)
             return RemovedEvent(self._cursor, step.agent, step.position)
         row = rows[step.id]
         if step.change is Change.NEW:

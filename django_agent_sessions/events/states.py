@@ -27,11 +27,16 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last message of an agent."""
+    """The last message of an agent, and the first.
+
+    The first tells whether it is still the same branch that is the main one: each branch has a
+    first message of its own, and messages leave a branch only with all that come after them.
+    """
 
     id: UUID
     position: int
     revision: int
+    first: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +64,18 @@ def states(using: str, sessions: Collection[UUID]) -> dict[UUID, State]:
     found: dict[UUID, State] = {}
     for first in range(0, len(keys), _AT_ONCE):
         for row in _rows(using, keys[first : first + _AT_ONCE]):
-            key, epoch, owner, title, archived, expires, held, agent, last, place, revision = row
+            key, epoch, owner, title, archived, expires, held, agent, *ends = row
             if key not in found:
                 found[key] = State(epoch, owner, Head(title, archived, expires, held))
             if agent is not None:
-                tail = None if last is None else Tail(last, place, revision)
-                found[key].tails[agent] = tail
+                found[key].tails[agent] = None if ends[0] is None else Tail(*ends)
     return found
 
 
 def _rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
     # Each looks at one entry of the index of positions.
-    last = SessionMessage.objects.using(using).filter(agent=OuterRef("agents"), branch=MAIN_BRANCH)
-    last = last.order_by("-message_id")
+    main = SessionMessage.objects.using(using).filter(agent=OuterRef("agents"), branch=MAIN_BRANCH)
+    last, first = main.order_by("-message_id"), main.order_by("message_id")
     return (
         Session.objects.using(using)
         .filter(pk__in=keys)
@@ -88,5 +92,6 @@ def _rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
             Subquery(last.values("pk")[:1]),
             Subquery(last.values("message_id")[:1]),
             Subquery(last.values("revision")[:1]),
+            Subquery(first.values("pk")[:1]),
         )
     )

@@ -91,7 +91,7 @@ class Follower:
 def stored(talk: Speaking) -> dict[tuple[UUID, int], tuple[UUID, int, str]]:
     found = {}
     for agent in SessionAgent.objects.filter(session=talk.id):
-        for row in agent.messages.all():
+        for row in agent.messages.filter(branch=0):
             content = row.redact_message or row.message
             shown = (row.pk, row.revision, content["content"][0]["text"])
             found[agent.pk, row.message_id] = shown
@@ -146,6 +146,61 @@ def test_what_took_the_place_of_a_popped_message_is_told(talk):
     talk.pop()
     assert follower.follow() == [("removed", "1")]
     assert follower.follow() == []
+
+
+def test_what_a_rewind_sets_aside_is_told_as_removed(talk):
+    for text in "abcd":
+        talk.say(text)
+    follower = Follower(talk)
+    talk.store.rewind(talk.agents["a"], 1)
+    assert follower.follow() == [("removed", "2")]
+    talk.say("other")
+    assert follower.follow() == [("new", "other")]
+    assert follower.screen == {key: row for key, row in stored(talk).items() if key[1] == 2}
+
+
+def test_who_missed_a_rewind_and_a_switch_back_hears_of_the_copies(talk):
+    for text in "abcdef":
+        talk.say(text)
+    follower = Follower(talk, "start")
+    follower.follow()
+    agent = talk.agents["a"]
+    side = talk.store.rewind(agent, 1)
+    talk.store.switch_branch(agent, side.number)
+    # The last four rows are the ones of before; those that the branches share are copies.
+    told = follower.follow()
+    assert told == [("removed", "0"), *(("new", text) for text in "abcdef")]
+    assert follower.screen == stored(talk)
+    talk.redact(0)
+    assert follower.follow() == [("redacted", "***")]
+    assert follower.screen == stored(talk)
+
+
+def test_what_is_said_or_redacted_on_a_side_branch_is_not_told(talk):
+    for text in "abc":
+        talk.say(text)
+    follower = Follower(talk)
+    agent = talk.agents["a"]
+    made = talk.store.create_branch(agent, upto=2)
+    talk.store.append(agent.on_branch(made.number), payload("aside"))
+    talk.store.redact_message(agent.on_branch(made.number), 2, payload("***"))
+    assert follower.follow() == []
+    assert follower.screen == {}
+
+
+def test_another_branch_that_becomes_the_main_one_is_told_whole(talk):
+    for text in "abc":
+        talk.say(text)
+    follower = Follower(talk, "start")
+    follower.follow()
+    agent = talk.agents["a"]
+    made = talk.store.create_branch(agent, upto=2)
+    talk.store.append(agent.on_branch(made.number), payload("x"))
+    left = talk.store.switch_branch(agent, made.number)
+    assert [text for _, text in follower.follow()] == ["0", "a", "b", "x"]
+    talk.store.switch_branch(agent, left.number)
+    follower.follow()
+    assert follower.screen == stored(talk)
 
 
 def test_an_emptied_conversation_is_told_as_removed_and_begins_anew(talk):
@@ -348,6 +403,8 @@ STEPS = st.lists(
         st.tuples(st.just("grow"), st.sampled_from("ab")),
         st.tuples(st.just("redact"), st.sampled_from("ab")),
         st.tuples(st.just("clear"), st.sampled_from("ab")),
+        st.tuples(st.just("rewind"), st.sampled_from("ab")),
+        st.tuples(st.just("switch"), st.sampled_from("ab")),
         st.tuples(st.just("read"), st.integers(0, 4)),
         st.tuples(st.just("follow"), st.integers(1, 5)),
     ),
@@ -378,15 +435,26 @@ def follow_steps(steps: list[tuple[str, Any]], start: str) -> None:
             talk.say(str(number), how)
         elif what == "clear":
             store.clear(talk.agents[how])
+        elif what in ("rewind", "switch"):
+            go_back(talk, what, how, number)
         else:
             change(talk, what, how, number)
     follower.follow(count=2)
     assert follower.screen == stored(talk)
 
 
+def go_back(talk: Speaking, what: str, agent: str, number: int) -> None:
+    """Rewinds a conversation to somewhere, or goes on from one of its branches."""
+    branches = talk.store.branches(talk.agents[agent])
+    if what == "rewind":
+        talk.store.rewind(talk.agents[agent], number % (branches[0].length + 1) - 1)
+    elif sides := branches[1:]:
+        talk.store.switch_branch(talk.agents[agent], sides[number % len(sides)].number)
+
+
 def change(talk: Speaking, what: str, agent: str, number: int) -> None:
     """Pops, grows or redacts the last message; redacts the first one now and then."""
-    messages = SessionAgent.objects.get(pk=talk.agents[agent].id).messages
+    messages = SessionAgent.objects.get(pk=talk.agents[agent].id).messages.filter(branch=0)
     positions = list(messages.order_by("message_id").values_list("message_id", "redacted_at"))
     if not positions:
         return
@@ -473,7 +541,7 @@ def test_the_id_of_an_event_is_bounded_however_many_agents_there_are(crowd):
     follower.follow()
     assert len(follower.last) <= cursors.LONGEST == 4096
     assert follower.screen == stored(crowd)
-    many_digits = Place(2**31 - 1, tuple((2**31 - 1, f"{row:08}") for row in range(4)))
+    many_digits = Place(2**31 - 1, tuple((2**31 - 1, f"{row:08}") for row in range(4)), "87654321")
     longest = Cursor(
         session=cursors.digest(crowd.id),
         epoch=2**31 - 1,
