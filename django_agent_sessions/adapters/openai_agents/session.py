@@ -23,10 +23,11 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
 
+from .exclusive import TakesTurns, Turns
 from .memory import Memory
 from .rewording import item_at, redacted
 
@@ -35,7 +36,7 @@ R = TypeVar("R")
 _Context = RunContextWrapper[Any]
 
 
-class DjangoSession:
+class DjangoSession(TakesTurns):
     """A conversation in the project's database, for ``Runner.run(…, session=…)``.
 
     It is a ``Session`` of the SDK. Making one does no database work, so it may be made anywhere;
@@ -54,6 +55,10 @@ class DjangoSession:
         using: The alias of the database.
         create: Whether the first item makes the session. Where it is made elsewhere, such as for
             a chat, False keeps an agent from making it anew after it was deleted.
+        exclusive: Whether only one run uses the session at a time, in whatever process. It is then
+            used within a block, ``async with session:``, or ``with session:`` around
+            ``Runner.run_sync``, which waits for its turn and makes the session.
+        wait: How many seconds the block waits; ``LEASE_WAIT_SECONDS``, if not given.
 
     Attributes:
         session_id: The name of the session.
@@ -78,6 +83,8 @@ class DjangoSession:
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
         create: bool = True,
+        exclusive: bool = False,
+        wait: float | None = None,
     ) -> None:
         self.session_id = validate_id(session_id)
         self.session_settings = coerce_session_settings(
@@ -89,6 +96,7 @@ class DjangoSession:
         self._metadata = metadata
         self._using = using
         self._create = create
+        self._turns = Turns(self.session_id, wait) if exclusive else None
         # Where the items of which session and owner are, as far as this object knows.
         self._known: tuple[str, Any, AgentRecord] | None = None
         self._memory = Memory()
@@ -201,19 +209,30 @@ class DjangoSession:
 
     async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
         """Does all of an operation in one trip to the database's thread."""
+        if self._turns is not None:
+            self._turns.check()
+        store = await self._find_store(wrapper)
+        do: Callable[[], R] = partial(work, store)
+        return await bridge.run_async(
+            do if self._turns is None else self._turns.guarded(do), using=store.using
+        )
+
+    async def _find_store(self, wrapper: _Context | None) -> SessionStore:
         owner = self._owner
         if callable(owner):
             owner = owner(wrapper)
             if isawaitable(owner):
                 owner = await owner
-            if owner is None:
-                # Whoever names owners does not mean everybody.
-                raise ConfigurationError(
-                    f"the owner callable of session {self.session_id!r} returned None"
-                    + ("; it was called without a run's context" if wrapper is None else "")
-                )
-        store = self._store_class(owner=owner, namespace=self._namespace, using=self._using)
-        return await bridge.run_async(partial(work, store), using=store.using)
+        return self._store(owner, wrapper)
+
+    def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
+        if owner is None and self._owner is not None:
+            # Whoever names owners does not mean everybody.
+            raise ConfigurationError(
+                f"the owner callable of session {self.session_id!r} returned None"
+                + ("; it was called without a run's context" if wrapper is None else "")
+            )
+        return self._store_class(owner=owner, namespace=self._namespace, using=self._using)
 
     # --- what runs in the database's thread --------------------------------------------------
 
@@ -268,13 +287,15 @@ class DjangoSession:
                 return
         for item in items:
             payloads.dumps(item)  # Refused before a session is made for it.
-        if self._create:
-            session = store.open(self.session_id, title=self._title, metadata=self._metadata)
-        else:
-            session = store.get(self.session_id)
+        session = self._open(store)
         agent = store.open_agent(session, dialect=transcripts.OPENAI)
         self._remember(store, agent, session.redaction_epoch)
         append_to(agent)
+
+    def _open(self, store: SessionStore) -> SessionRecord:
+        if self._create:
+            return store.open(self.session_id, title=self._title, metadata=self._metadata)
+        return store.get(self.session_id)
 
     def _append_to(
         self,

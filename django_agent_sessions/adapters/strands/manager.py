@@ -34,6 +34,7 @@ from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.store import SessionStore
 
 from .conversation import Conversation
+from .exclusive import Turns
 from .restoring import restore
 from .work import SessionWork, seeds
 
@@ -68,6 +69,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
             nothing.
+        exclusive: Whether only one run of the session goes on at a time, in whatever process. A
+            run then begins with what the one before it left, and raises ``SessionBusyError`` if
+            it had to wait too long, or lost the session meanwhile.
+        wait: How many seconds an exclusive run waits for its turn; ``LEASE_WAIT_SECONDS``, if not
+            given.
 
     Raises:
         InvalidIdError: The session id or namespace cannot be one.
@@ -84,6 +90,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
         on_conflict: Literal["append", "raise"] = "append",
+        exclusive: bool = False,
+        wait: float | None = None,
     ) -> None:
         if on_conflict not in ("append", "raise"):
             raise ConfigurationError(
@@ -97,6 +105,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             metadata=metadata,
             raises=on_conflict == "raise",
         )
+        self._turns = Turns(self._work, wait=wait) if exclusive else None
 
     @classmethod
     async def load(
@@ -109,6 +118,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
         on_conflict: Literal["append", "raise"] = "append",
+        exclusive: bool = False,
+        wait: float | None = None,
     ) -> Self:
         """Makes a manager and reads the session ahead, without blocking the event loop.
 
@@ -120,6 +131,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             metadata: As for the class.
             using: As for the class.
             on_conflict: As for the class.
+            exclusive: As for the class.
+            wait: As for the class.
 
         Returns:
             The manager. An agent that is built with it does no database work while it is built.
@@ -137,6 +150,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             metadata=metadata,
             using=using,
             on_conflict=on_conflict,
+            exclusive=exclusive,
+            wait=wait,
         )
         await manager._arun(manager._work.load_ahead)
         return manager
@@ -159,6 +174,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         registry.add_callback(MultiAgentInitializedEvent, self._on_multi_agent_initialized)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_multi_agent_ended)
+        if self._turns is not None:
+            self._turns.register_hooks(registry)
 
     # --- Strands' interface, all sync --------------------------------------------------------
 
@@ -172,7 +189,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             SessionException: Another agent of this id uses this manager.
             SessionNotFoundError: The session is somebody else's.
+            ConfigurationError: It is a bidirectional agent, and the manager exclusive.
         """
+        if self._turns is not None:
+            self._turns.refuse_endless(agent)
         known = self._work.conversations.get(agent.agent_id)
         if known is not None and known.is_held_by_another(agent):
             raise SessionException(
@@ -203,8 +223,9 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             PayloadError: It is not JSON or over a limit; it is left out of the session.
             SessionConflictError: Another process appended, and the manager was told to raise.
+            SessionBusyError: The run lost the session to another one.
         """
-        self._run(functools.partial(self._work.append, message, agent))
+        self._run(self._in_turn(agent, functools.partial(self._work.append, message, agent)))
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Writes the agent's state, if it changed since it was last written.
@@ -218,7 +239,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         """
         conversation = self._work.conversation(agent)
         if conversation.has_news(agent):
-            self._run(functools.partial(self._work.sync, conversation, agent))
+            sync = functools.partial(self._work.sync, conversation, agent)
+            self._run(self._in_turn(agent, sync))
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
@@ -259,7 +281,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             PayloadError: The state is not JSON or over a limit.
         """
         if (state := self._work.orchestrators.changed_state(source)) is not None:
-            self._run(functools.partial(self._work.write_orchestrator, source.id, state))
+            write = functools.partial(self._work.write_orchestrator, source.id, state)
+            self._run(self._in_turn(source, write))
 
     # --- Strands' events ---------------------------------------------------------------------
 
@@ -274,10 +297,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation.doubtful = bool(conversation.provisional)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
-        await self._arun(functools.partial(self._work.append, event.message, event.agent))
+        append = functools.partial(self._work.append, event.message, event.agent)
+        await self._arun(self._in_turn(event.agent, append))
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
-        await self._arun(functools.partial(self._work.update, event.message, event.agent))
+        update = functools.partial(self._work.update, event.message, event.agent)
+        await self._arun(self._in_turn(event.agent, update))
 
     async def _on_run_ended(
         self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent
@@ -285,7 +310,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         agent = event.agent
         conversation = self._work.conversation(agent)
         if conversation.has_news(agent):
-            await self._arun(functools.partial(self._work.end_run, conversation, agent))
+            end = functools.partial(self._work.end_run, conversation, agent)
+            await self._end_turn(agent, end)
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
         restored = await self._arun(self._work.orchestrators.reader(event.source))
@@ -294,13 +320,31 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
         source = event.source
         if (state := self._work.orchestrators.changed_state(source)) is not None:
-            await self._arun(functools.partial(self._work.write_orchestrator, source.id, state))
+            write = functools.partial(self._work.write_orchestrator, source.id, state)
+            await self._arun(self._in_turn(source, write))
 
     async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
         source = event.source
         state = self._work.orchestrators.changed_state(source)
         write = functools.partial(self._work.write_orchestrator, source.id, state, ended=True)
-        await self._arun(write)
+        await self._end_turn(source, write)
+
+    async def _end_turn(
+        self, source: LocalAgent | MultiAgentBase, write: Callable[[], object]
+    ) -> None:
+        try:
+            await self._arun(self._in_turn(source, write))
+        except BaseException:
+            # Strands calls no further hook, so that the one that ends a turn is not reached.
+            if self._turns is not None:
+                await self._turns.end(source)
+            raise
+
+    def _in_turn(
+        self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
+    ) -> Callable[[], R]:
+        """Makes a write one that an exclusive run does only while it holds the session."""
+        return write if self._turns is None else self._turns.guarded(source, write)
 
     def _run(self, function: Callable[[], R]) -> R:
         return bridge.run_sync(function, using=self._work.store.using)

@@ -58,6 +58,18 @@ class Orchestrators:
             return functools.partial(self._loaded.pop, source.id)
         return functools.partial(self._read_or_make, source.id, source.serialize_state())
 
+    def changed_elsewhere(self, multi_agent_id: str) -> dict[str, Any] | None:
+        """Reads a state that another process wrote since it was known; database work.
+
+        Returns:
+            The state; None if it is as it was, or gone.
+        """
+        found = self._store.read_multi_agent(self._session(), multi_agent_id)
+        if found is None or found.state == self._synced.get(multi_agent_id):
+            return None
+        state: dict[str, Any] = found.state
+        return state
+
     def load_ahead(self) -> None:
         """Reads all states; database work."""
         self._loaded = {

@@ -1,0 +1,217 @@
+"""Sessions that one run at a time uses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from agents import RunConfig, Runner
+from django.db import connections, transaction
+
+from django_agent_sessions import leases
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionBusyError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.models import RunLease
+
+from .team import assistant, requests, stored, texts, user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+QUIET = RunConfig(tracing_disabled=True)
+
+
+def exclusive(wait: float = 0.2, **options) -> DjangoSession:
+    return DjangoSession("s", exclusive=True, wait=wait, **options)
+
+
+async def say(text: str, session: DjangoSession, **options):
+    agent = assistant(**options)
+    async with session:
+        await Runner.run(agent, text, session=session, run_config=QUIET)
+    return agent
+
+
+def is_free(store) -> bool:
+    found = []
+
+    def attempt():
+        try:
+            leases.acquire(store.get("s").id, wait=0).release()
+            found.append(True)
+        except SessionBusyError:
+            found.append(False)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    thread.join(20)
+    return found[0]
+
+
+def test_the_block_holds_the_session_and_makes_it(store):
+    async def main():
+        async with exclusive() as session:
+            free = await asyncio.to_thread(is_free, store)
+            await session.add_items([user("Hello")])
+            return free, await session.get_items()
+
+    free, items = asyncio.run(main())
+
+    assert not free
+    assert texts(items) == ["Hello"]
+    assert is_free(store)
+
+
+def test_runs_of_several_tasks_take_turns_also_with_one_object():
+    async def main():
+        shared = exclusive(wait=10)
+        sessions = [shared, shared, exclusive(wait=10)]
+        runs = (say(str(number), one, delay=0.03) for number, one in enumerate(sessions))
+        return await asyncio.gather(*runs)
+
+    agents = asyncio.run(main())
+
+    found = texts(stored())
+    assert len(found) == 6
+    for prompt, answer in zip(found[::2], found[1::2], strict=True):
+        assert answer == f"You said: {prompt}"
+    assert sorted(len(requests(agent)[0]) for agent in agents) == [1, 3, 5]
+
+
+def test_who_waited_too_long_is_told():
+    async def main():
+        first = asyncio.create_task(say("First", exclusive(), delay=1))
+        await asyncio.sleep(0.3)
+        with pytest.raises(SessionBusyError, match="is busy"):
+            await say("Second", exclusive(wait=0.1))
+        await first
+
+    asyncio.run(main())
+    assert texts(stored()) == ["First", "You said: First"]
+
+
+def test_around_run_sync_the_block_is_sync(thread_loop):
+    session = exclusive(owner=lambda wrapper: None, wait=0)
+    with pytest.raises(ConfigurationError, match="returned None"), session:
+        pass
+    session = exclusive()
+    for text in ("First", "Second"):
+        with session:
+            Runner.run_sync(assistant(), text, session=session, run_config=QUIET)
+    assert len(stored()) == 4
+
+
+def test_a_streamed_run_is_within_the_block():
+    async def main():
+        async with exclusive() as session:
+            result = Runner.run_streamed(assistant(), "Hello", session=session, run_config=QUIET)
+            async for _ in result.stream_events():
+                pass
+
+    asyncio.run(main())
+    assert texts(stored()) == ["Hello", "You said: Hello"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda session: session.get_items(),
+        lambda session: session.add_items([user("Hello")]),
+        lambda session: session.pop_item(),
+        lambda session: session.clear_session(),
+        lambda session: session.redact_item(0, "x"),
+    ],
+)
+def test_outside_of_the_block_it_says_how_to_use_it(use):
+    with pytest.raises(ConfigurationError, match="async with session"):
+        asyncio.run(use(exclusive()))
+
+
+def test_a_session_that_is_not_exclusive_has_no_block():
+    async def main():
+        async with DjangoSession("s"):
+            pass
+
+    with pytest.raises(ConfigurationError, match="exclusive=True"):
+        asyncio.run(main())
+
+
+def test_a_block_within_a_block_is_the_same_turn(store):
+    async def main():
+        async with exclusive(wait=0) as session:
+            async with session:
+                await session.add_items([user("Inner")])
+            assert not await asyncio.to_thread(is_free, store)
+            await session.add_items([user("Outer")])
+
+    asyncio.run(main())
+    assert texts(stored()) == ["Inner", "Outer"]
+    assert is_free(store)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
+def test_a_block_that_fails_frees_the_session(store, error):
+    async def main():
+        async with exclusive():
+            raise error
+
+    with pytest.raises(error):
+        asyncio.run(main())
+    assert is_free(store)
+
+
+def test_a_run_that_lost_its_session_writes_nothing(settings):
+    settings.AGENT_SESSIONS = {"LEASE_SECONDS": 0.3}
+
+    async def main():
+        async with exclusive() as session:
+            await session.add_items([user("Mine")])
+            await asyncio.to_thread(take_away)
+            await asyncio.sleep(0.4)
+            with pytest.raises(SessionBusyError, match="no longer this run's"):
+                await session.add_items([user("Lost")])
+
+    def take_away():
+        RunLease.objects.update(token="01890000-0000-7000-8000-000000000000")
+        connections.close_all()
+
+    asyncio.run(main())
+    assert texts(stored()) == ["Mine"]
+
+
+def test_what_may_not_be_made_or_seen_is_not_held(ada, bob):
+    async def enter(session):
+        async with session:
+            pass
+
+    with pytest.raises(SessionNotFoundError):
+        asyncio.run(enter(exclusive(create=False)))
+    asyncio.run(enter(exclusive(owner=ada)))
+    with pytest.raises(SessionNotFoundError):
+        asyncio.run(enter(exclusive(owner=bob)))
+
+
+def test_an_owner_may_be_found_by_async_code_in_an_async_block_only(ada):
+    async def find(wrapper):
+        return ada.pk
+
+    asyncio.run(say("Hello", exclusive(owner=find)))
+    with pytest.raises(ConfigurationError, match="async with"), exclusive(owner=find):
+        pass
+    with exclusive(owner=lambda wrapper: ada.pk):
+        pass
+
+
+def test_a_transaction_is_refused():
+    with (
+        pytest.raises(ConfigurationError, match="non_atomic_requests"),
+        transaction.atomic(),
+        exclusive(),
+    ):
+        pass
