@@ -13,7 +13,11 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import transcripts
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.exceptions import (
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -182,6 +186,7 @@ class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
         Raises:
             SessionNotFoundError: The session is somebody else's.
             SessionConflictError: Others were faster each time.
+            StaleSessionError: As the plan says.
             InvalidIdError: An id cannot be one.
             PayloadError: Something is not JSON or over a limit; nothing was written.
         """
@@ -195,6 +200,8 @@ class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
                     erases = overwrite_leftovers(self.using) if saving.updated else None
                     with erases or contextlib.nullcontext():
                         return self._save(head, snapshot_id, saving)
+            except StaleSessionError:
+                raise
             except SessionConflictError:
                 # A manager that writes message by message takes no lock.
                 return None

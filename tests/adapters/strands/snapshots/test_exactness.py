@@ -179,8 +179,21 @@ graphs = st.builds(
 )
 values = st.one_of(snapshots, snapshots, graphs, st.binary(max_size=20))
 prefixes = st.sampled_from(
-    ["", "s", "session", "session/", "session/s", "session/s/", "session/s/scopes/agent/", "tenant"]
-    + ["session/s/scopes/agent/default/snapshots/immutable_history/", "context/s/", "ü", "/a", "zz"]
+    [
+        "",
+        "s",
+        "session",
+        "session/",
+        "session/s",
+        "session/s/",
+        "session/s/scopes/agent/",
+        "session/s/scopes/agent/default/snapshots/immutable_history/",
+        "tenant",
+        "context/s/",
+        "ü",
+        "/a",
+        "zz",
+    ]
 )
 steps = st.one_of(
     st.tuples(st.just("write"), st.sampled_from(KEYS), values),

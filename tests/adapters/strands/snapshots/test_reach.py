@@ -1,0 +1,197 @@
+"""Whose keys they are, how many statements they take, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from strands.types.exceptions import StorageError
+
+from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
+from django_agent_sessions.exceptions import LegalHoldError
+from django_agent_sessions.holds import hold
+from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
+from tests.adapters.strands.agents import build as build_with_log
+
+from .making import LATEST, build, immutable, message, run, saved
+
+pytestmark = pytest.mark.django_db
+
+STASH = "context/s/scopes/agent/default/call_0"
+
+
+def test_strangers_read_nothing_and_cannot_write(ada, bob):
+    mine, theirs = DjangoStorage(owner=ada), DjangoStorage(owner=bob.pk)
+    for key in (LATEST, STASH, "memory/facts"):
+        run(mine.write(key, saved(message("a"))))
+
+    for key in (LATEST, STASH, "memory/facts"):
+        assert run(theirs.read(key)) is None
+        run(theirs.delete(key))
+        assert run(mine.read(key)) is not None
+    assert run(theirs.list()) == []
+    assert run(theirs.search("user")) == []
+    for key in (LATEST, STASH):
+        with pytest.raises(StorageError, match="there is no session 's'"):
+            run(theirs.write(key, saved(message("b"))))
+    run(theirs.write("memory/facts", b"theirs"))
+    assert run(theirs.read("memory/facts")) == b"theirs"
+    assert Session.objects.get().owner == ada
+
+
+def test_without_an_owner_every_session_is_reached_and_nobodys_objects(ada):
+    mine, anybody = DjangoStorage(owner=ada), DjangoStorage()
+    data = saved(message("a"))
+    for key in (LATEST, STASH, "memory/facts"):
+        run(mine.write(key, data))
+
+    assert run(anybody.read(LATEST)) == data
+    assert run(anybody.read(STASH)) == data
+    assert run(anybody.read("memory/facts")) is None
+    assert run(anybody.list()) == sorted([LATEST, STASH])
+    run(anybody.write(LATEST, b"no snapshot"))
+    assert run(mine.read(LATEST)) == b"no snapshot"
+
+
+def test_a_prefix_is_a_namespace():
+    storage = DjangoStorage(namespace="bots")
+    run(storage.write(LATEST, saved(message("a"))))
+    run(storage.namespace("tenant/7").write(LATEST.removeprefix("session/"), saved(message("b"))))
+
+    names = Session.objects.order_by("namespace").values_list("namespace", "session_id")
+    assert list(names) == [("bots", "s"), ("bots/tenant/7", "s")]
+    assert run(storage.list("tenant/7/s/")) == ["tenant/7/" + LATEST.removeprefix("session/")]
+
+
+def counted(work: Any) -> list[str]:
+    with CaptureQueriesContext(connection) as queries:
+        run(work)
+    return [query["sql"] for query in queries]
+
+
+def test_a_save_takes_as_many_statements_after_a_thousand_messages_as_after_ten():
+    messages = [message(f"message {number}") for number in range(1002)]
+    counts, rows, sizes = [], [], []
+    for length in (10, 1000):
+        storage = DjangoStorage(namespace=f"n{length}")
+        run(storage.write(LATEST, saved(*messages[:length])))
+        before = SessionMessage.objects.count()
+        statements = counted(storage.write(LATEST, saved(*messages[: length + 1])))
+        counts.append(len(statements))
+        rows.append(SessionMessage.objects.count() - before)
+        sizes.append(sum(map(len, statements)))
+        reading = counted(DjangoStorage(namespace=f"n{length}").read(LATEST))
+        assert len(reading) <= 6
+
+    assert counts[0] == counts[1] <= 18
+    assert rows == [1, 1]
+    assert abs(sizes[0] - sizes[1]) < 100
+
+
+def test_a_sliding_window_takes_no_more():
+    messages = [message(f"message {number}") for number in range(300)]
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(*messages[:200])))
+
+    slid = counted(storage.write(LATEST, saved(*messages[100:201])))
+    again = counted(storage.write(LATEST, saved(*messages[101:202])))
+
+    assert not any("redact_message" in sql and "SELECT" in sql[:7] for sql in slid + again)
+    assert Snapshot.objects.get().messages == [[101, 202]]
+
+
+def test_ten_thousand_keys_are_listed_in_order():
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("a"))))
+    row = Snapshot.objects.get()
+    Snapshot.objects.bulk_create(
+        Snapshot(
+            session=row.session,
+            agent=row.agent,
+            snapshot_id=immutable(number)[-41:-5],
+            messages=row.messages,
+            length=1,
+            document=row.document,
+        )
+        for number in range(10_000)
+    )
+    prefix = LATEST.removesuffix("snapshot_latest.json") + "immutable_history/"
+
+    with CaptureQueriesContext(connection) as queries:
+        found = run(storage.list(prefix))
+
+    assert found == [immutable(number) for number in range(10_000)]
+    assert len(queries) <= 2
+    assert run(storage.read(immutable(9_999))) == run(storage.read(LATEST))
+
+
+def test_ten_thousand_objects_are_listed_in_order():
+    storage = DjangoStorage()
+    run(storage.write("memory/b", b"1"))
+    StoredObject.objects.bulk_create(
+        StoredObject(key=f"memory/a/{number:05}", digest=str(number)) for number in range(10_000)
+    )
+
+    assert run(storage.list("memory/a")) == [f"memory/a/{number:05}" for number in range(10_000)]
+    assert run(storage.list("memory/b")) == ["memory/b"]
+
+
+def test_a_held_session_loses_nothing():
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("a"))))
+    run(storage.write(STASH, b"large"))
+    hold(Session.objects.get().pk, reason="court")
+
+    for key in (LATEST, STASH):
+        with pytest.raises(StorageError, match="legal hold") as caught:
+            run(storage.delete(key))
+        assert isinstance(caught.value.__cause__, LegalHoldError)
+        assert run(storage.read(key)) is not None
+
+
+def test_a_session_that_a_message_log_wrote_too_stays_when_its_snapshots_go():
+    build_with_log("a", session_manager=DjangoSessionManager("s"))("1")
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("b"))))
+
+    run(storage.delete(LATEST))
+
+    assert Session.objects.get().session_id == "s"
+    assert run(storage.list()) == []
+
+
+def test_an_agent_of_another_sdk_is_refused(store):
+    store.open_agent(store.open("s"), "default")
+
+    with pytest.raises(StorageError, match="not of Strands"):
+        run(DjangoStorage().write(LATEST, saved(message("a"))))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_joins_the_transaction_of_whoever_waits():
+    agent = build("a", "b", "c")
+    agent("1")
+
+    def fail() -> None:
+        with transaction.atomic():
+            agent("2")
+            assert SessionMessage.objects.count() == 4
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert SessionMessage.objects.count() == 2
+    agent("3")
+
+    assert json.loads(run(DjangoStorage().read(LATEST)))["data"]["messages"] == agent.messages
+    assert SessionMessage.objects.count() == 6
+
+
+def test_errors_hold_no_content():
+    with pytest.raises(StorageError) as caught:
+        run(DjangoStorage().write("k" * 701, b"plantedsecret"))
+
+    assert "plantedsecret" not in repr(caught.value) + repr(caught.value.__cause__)

@@ -1,0 +1,175 @@
+"""A redaction reaches every snapshot, and nothing that was read before brings it back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db.models import F
+from strands.agent.conversation_manager import SlidingWindowConversationManager
+from strands.types.exceptions import StorageError
+
+from django_agent_sessions.adapters.strands import DjangoStorage
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+    StoredObject,
+)
+from django_agent_sessions.redaction import Find, redact
+
+from .making import LATEST, build, manager_of, message, run, saved
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SECRET = "plantedsecret 0815"
+
+
+def everything() -> str:
+    models = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Snapshot, StoredObject)
+    return json.dumps([list(m.objects.values()) for m in models], default=repr)
+
+
+def redact_it() -> None:
+    redact(Session.objects.get().pk, Find(SECRET), reason="asked for", actor="test")
+
+
+def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
+    def windowed(**options: Any) -> Any:
+        manager = SlidingWindowConversationManager(window_size=200)
+        return build(choose=lambda messages: "I see.", conversation_manager=manager, **options)
+
+    agent = windowed(snapshot_trigger=lambda **more: True)
+    agent(f"My code is {SECRET}")
+    for number in range(49):
+        agent(f"prompt {number}")
+    ids = run(manager_of(agent).list_snapshot_ids(agent))
+    assert len(ids) == 50
+
+    redact_it()
+
+    assert SECRET not in everything()
+    storage = DjangoStorage()
+    for count, name in enumerate(ids, 1):
+        again = windowed(storage=storage)
+        assert run(manager_of(again).restore_snapshot(again, snapshot_id=name))
+        assert len(again.messages) == 2 * count
+        assert SECRET not in json.dumps(again.messages)
+        if count % 10 == 0:
+            again("Go on")
+            assert again.messages[-1]["content"] == [{"text": "I see."}]
+    for key in run(storage.list()):
+        assert SECRET.encode() not in run(storage.read(key))
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_an_agent_that_still_knows_it_does_not_bring_it_back(tracked):
+    storage = DjangoStorage()
+    first = message(f"My code is {SECRET}", tracked=tracked)
+    a, b = message("a", "assistant", tracked), message("b", tracked=tracked)
+    state = {"note": f"it is {SECRET}"}
+    run(storage.write(LATEST, saved(first, a, state=state)))
+
+    redact_it()
+    repeats = message(f"You said {SECRET}", "assistant", tracked)
+    run(storage.write(LATEST, saved(first, a, b, state={**state, "n": 1})))
+    run(storage.write(LATEST, saved(first, a, b, repeats, state={**state, "n": 2})))
+    run(storage.write(LATEST, saved(first, a, b, repeats, message("c"), state={**state, "n": 3})))
+
+    assert SECRET not in everything()
+    again = run(DjangoStorage().read(LATEST))
+    assert again is not None
+    document = json.loads(again)
+    assert SECRET.encode() not in again
+    assert document["data"]["state"]["n"] == 3
+    assert len(document["data"]["messages"]) == 5
+    assert SessionMessage.objects.count() == 5
+
+
+def test_a_summary_that_repeats_it_does_not_bring_it_back():
+    storage = DjangoStorage()
+    first, a = message(f"My code is {SECRET}"), message("a", "assistant")
+    summary = message(f"The code is {SECRET}")
+    run(storage.write(LATEST, saved(first, a)))
+    run(storage.write(LATEST, saved(summary, a)))
+
+    redact_it()
+    run(storage.write(LATEST, saved(summary, a, message("b"))))
+
+    assert SECRET not in everything()
+
+
+def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that():
+    storage = DjangoStorage()
+    stale = build("a", f"You said {SECRET}", "c", storage=storage)
+    stale.state.set("note", SECRET)
+    stale(f"My code is {SECRET}")
+
+    redact_it()
+    build("b", storage=storage)("Hello")
+    stale("What was it?")
+
+    assert SECRET not in everything()
+
+
+def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
+    run(DjangoStorage().write(LATEST, saved(message(SECRET))))
+    redact_it()
+
+    with pytest.raises(StorageError, match="restore the agent again"):
+        run(DjangoStorage().write(LATEST, saved(message(SECRET), message("b"))))
+
+    assert SECRET not in everything()
+
+
+def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
+    storage = DjangoStorage()
+    messages: list[Any] = [message(f"{SECRET} {n}") for n in range(3)]
+    run(storage.write(LATEST, saved(*messages)))
+    redact_it()
+    shorter = {**messages[1], "content": [{"text": f"{SECRET}…"}]}
+
+    run(storage.write(LATEST, saved(messages[0], shorter, messages[2])))
+
+    assert Snapshot.objects.get().messages == [[0, 3]]
+    assert SECRET not in everything()
+
+
+def test_a_moved_epoch_without_a_redaction_changes_nothing():
+    storage = DjangoStorage()
+    a, b = message("a"), message("b")
+    run(storage.write(LATEST, saved(a, state={"n": 1})))
+    Session.objects.update(redaction_epoch=F("redaction_epoch") + 1)
+
+    data = saved(a, b, state={"n": 2})
+    run(storage.write(LATEST, data))
+
+    assert run(DjangoStorage().read(LATEST)) == data
+
+
+def test_an_orchestrator_that_still_knows_it_does_not_bring_it_back():
+    storage = DjangoStorage()
+    key = "session/s/scopes/multiAgent/graph/snapshots/snapshot_latest.json"
+
+    def graph(**state: Any) -> bytes:
+        document = {
+            "scope": "multiAgent",
+            "schema_version": "1.0",
+            "created_at": "2026-01-01T00:00:00Z",
+            "data": {"orchestrator_id": "graph", "state": {"type": "graph", **state}},
+            "app_data": {},
+        }
+        return json.dumps(document).encode()
+
+    run(storage.write(key, graph(task=f"find {SECRET}", status="executing")))
+    redact_it()
+    run(storage.write(key, graph(task=f"find {SECRET}", status="completed")))
+
+    assert SECRET not in everything()
+    state = json.loads(run(DjangoStorage().read(key)) or b"")["data"]["state"]
+    assert state["status"] == "completed"
+    with pytest.raises(StorageError, match="restore it again"):
+        run(DjangoStorage().write(key, graph(task=SECRET)))
