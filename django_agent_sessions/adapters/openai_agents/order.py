@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
 
 
 class Queue:
@@ -16,23 +14,36 @@ class Queue:
         self._lock = threading.Lock()
         self._last: Future[None] | None = None
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits for those that came before.
+    def turn(self) -> Turn:
+        """Takes a place behind those that came before.
 
-        The place is taken before anything is waited for.
+        Returns:
+            What waits for them, and then lets the next one pass: ``async with queue.turn():``.
         """
         done: Future[None] = Future()
         with self._lock:
             before, self._last = self._last, done
+        return Turn(before, done)
+
+
+# Not a generator: the SDK leaves loops behind in which no new one may be begun.
+class Turn:
+    """A place in a queue."""
+
+    def __init__(self, before: Future[None] | None, done: Future[None]) -> None:
+        self._before = before
+        self._done = done
+
+    async def __aenter__(self) -> None:
+        if self._before is None:
+            return
         try:
-            if before is not None:
-                # Shielded, because a cancelled wait would cancel what it waits for.
-                await asyncio.shield(asyncio.wrap_future(before))
-            yield
-        finally:
+            # Shielded, because a cancelled wait would cancel what it waits for.
+            await asyncio.shield(asyncio.wrap_future(self._before))
+        except BaseException:
             # Whoever gives up its place lets nobody pass those before it.
-            if before is None or before.done():
-                done.set_result(None)
-            else:
-                before.add_done_callback(lambda _: done.set_result(None))
+            self._before.add_done_callback(lambda _: self._done.set_result(None))
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        self._done.set_result(None)
