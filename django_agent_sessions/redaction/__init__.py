@@ -17,6 +17,7 @@ redact_agent_session`` all come here or, for a whole message whose new text they
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -29,12 +30,14 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.base import write
 from django_agent_sessions.store.redacting import lock_session
 from django_agent_sessions.store.vendors import overwrite_leftovers
 
+from .plan import Plan
 from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
-from .work import ChangedMeanwhileError, Plan, Work
+from .work import ChangedMeanwhileError, redact_all
 
 __all__ = [
     "Block",
@@ -47,6 +50,7 @@ __all__ = [
     "Span",
     "WholeMessage",
     "aredact",
+    "descendants_of",
     "redact",
 ]
 
@@ -57,6 +61,7 @@ def redact(
     reason: str,
     actor: Any = None,
     dry_run: bool = False,
+    descendants: bool = False,
     using: str | None = None,
 ) -> Redaction:
     """Redacts in a session: all of it in one transaction, or nothing.
@@ -67,17 +72,20 @@ def redact(
         reason: Why; it is audited with the actor, and what is redacted is masked in it.
         actor: Who redacts: a user, or text for a program.
         dry_run: Only find out what would be redacted.
+        descendants: Redact in all that was forked from the session, too, and from that: what is
+            named everywhere, and the copies of the messages that scopes name.
         using: The alias of the database.
 
     Returns:
-        What was found. Without a hit nothing is written, and nothing audited: once more is no
-        different from once.
+        What was found; in forks, session by session. Without a hit nothing is written, and nothing
+        audited: once more is no different from once.
 
     Raises:
         SessionNotFoundError: There is no such session, or a scope's message is not in it.
         ReasonRequiredError: The reason is blank, and this is no dry run.
         RedactionScopeError: A scope names a place that is not there, or nothing to look for.
-        LegalHoldError: The session is held, and something is found that keeps no original.
+        LegalHoldError: The session or a fork is held, and something is found there that keeps no
+            original; nothing was written.
     """
     if not scopes:
         raise RedactionScopeError("there is nothing to redact: give at least one scope")
@@ -86,22 +94,50 @@ def redact(
     alias = bridge.database(using)
     plan = Plan(scopes)
 
-    def run(row: Session | None) -> Redaction:
+    def run(row: Session | None, forks: Sequence[Session]) -> Redaction:
         if row is None:
             raise SessionNotFoundError(f"there is no session {session}")
-        return Work(alias, row, plan).run(reason, actor, dry_run=dry_run)
+        return redact_all(alias, row, forks, plan, reason=reason, actor=actor, dry_run=dry_run)
 
     def work(unsure: bool) -> Redaction | None:
         if dry_run:
             # Agents go on meanwhile: what is found is no promise.
-            return run(Session.objects.using(alias).filter(pk=session).first())
+            rows = Session.objects.using(alias)
+            keys = descendants_of(session, using=alias) if descendants else []
+            forks = list(rows.filter(pk__in=keys).order_by("pk"))
+            return run(rows.filter(pk=session).first(), forks)
         try:
             with overwrite_leftovers(alias), transaction.atomic(alias):
-                return run(lock_session(alias, session))
+                row = lock_session(alias, session)
+                return run(row, _locked_forks(alias, session) if descendants else [])
         except ChangedMeanwhileError:
             return None
 
     return write(alias, work, what=f"redacting in session {session}")
+
+
+def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
+    """Finds what ``descendants`` of :func:`redact` would reach.
+
+    Args:
+        session: Primary key of the session.
+        using: The alias of the database.
+
+    Returns:
+        Primary keys of its forks, of their forks and so on, whoever owns them.
+    """
+    return SessionStore(using=using).descendants(session)
+
+
+def _locked_forks(using: str, session: UUID) -> list[Session]:
+    """Locks all forks of a locked session, each after what it was forked from."""
+    locked: dict[UUID, Session | None] = {}
+    # Until it was locked, each could be forked. Keys are made in time, so that whoever else locks
+    # some of them does so in the same order.
+    while more := [key for key in descendants_of(session, using=using) if key not in locked]:
+        for key in sorted(more):
+            locked[key] = lock_session(using, key)
+    return [row for row in locked.values() if row is not None]
 
 
 async def aredact(
@@ -110,10 +146,19 @@ async def aredact(
     reason: str,
     actor: Any = None,
     dry_run: bool = False,
+    descendants: bool = False,
     using: str | None = None,
 ) -> Redaction:
     """Does what :func:`redact` does."""
     return await bridge.run_async(
-        lambda: redact(session, *scopes, reason=reason, actor=actor, dry_run=dry_run, using=using),
+        lambda: redact(
+            session,
+            *scopes,
+            reason=reason,
+            actor=actor,
+            dry_run=dry_run,
+            descendants=descendants,
+            using=using,
+        ),
         using=bridge.database(using),
     )

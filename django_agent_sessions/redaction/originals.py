@@ -18,6 +18,7 @@ from django_agent_sessions import audit, bridge, conf
 from django_agent_sessions.blobs import note_uses
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store.base import write
+from django_agent_sessions.store.overrides import Spot, drop_forms
 from django_agent_sessions.store.redacting import lock_session
 from django_agent_sessions.store.vendors import overwrite_leftovers
 from django_agent_sessions.windows import same_as_redacted
@@ -122,13 +123,16 @@ def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
             # It was put under hold, or deleted, a moment ago.
             return 0
         old = _originals(using, before).filter(session=session).order_by()
-        keys = list(old.values_list("pk", flat=True)[:_MESSAGES])
+        found = list(old.values_list("pk", "agent", "branch", "message_id")[:_MESSAGES])
+        keys = [key for key, *_ in found]
         if keys:
             # Nobody who goes on with the conversation read this column, so no epoch moves.
             SessionMessage.objects.using(using).filter(pk__in=keys).update(
                 message=F("redact_message")
             )
             note_uses(using, session, keys)
+            # What a hold kept of them in snapshots.
+            drop_forms(using, session, {Spot(*where) for _, *where in found})
             audit.record(
                 AuditEvent.Action.ORIGINALS_PURGED,
                 session=session,

@@ -92,6 +92,7 @@ _STRUCTURE = frozenset(
         "message", "messages", "result", "node_results", "summary", "summary_message",
         "reasoningContent", "reasoningText", "image", "document", "source", "bytes", "tool_calls",
         "function", "current_task", "context", "image_url", "file_data", "action",
+        "data", "state", "stash", "app_data", "system_prompt", "conversation_manager_state",
     }
 )  # fmt: skip
 
@@ -106,9 +107,11 @@ class Place:
     """Where something is, without what it is.
 
     Attributes:
-        kind: ``"message"``, ``"agent"``, ``"orchestrator"`` or ``"session"``.
+        kind: ``"message"``, ``"agent"``, ``"orchestrator"``, ``"session"``, ``"snapshot"``,
+            ``"object"`` (stored by an SDK's storage) or ``"branch"``.
         key: Primary key of that row.
-        name: What people call the row: the position of a message, the id of an agent.
+        name: What people call the row: the position of a message, the id of an agent, the key
+            of an object.
         column: The column.
         path: Where in the column's payload.
     """
@@ -152,6 +155,8 @@ class Redaction:
         states: How many other rows changed.
         epoch: The session's redaction epoch after it.
         dry_run: Whether nothing was written.
+        session: Primary key of the session.
+        forks: The same for each fork of the session, if these were asked for.
     """
 
     hits: list[Hit]
@@ -160,3 +165,10 @@ class Redaction:
     states: int
     epoch: int
     dry_run: bool
+    session: UUID | None = None
+    forks: list[Redaction] = field(default_factory=list)
+
+    @property
+    def sessions(self) -> list[Redaction]:
+        """What was found in the session, and in each fork in which something was."""
+        return [self, *(fork for fork in self.forks if fork.hits or fork.kept or fork.states)]

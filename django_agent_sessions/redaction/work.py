@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import blobs, detectors, masking
+from django_agent_sessions import blobs, masking
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     RedactionScopeError,
     SessionNotFoundError,
 )
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.masking import Finder, Path
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.masking import Finder
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.references import BlobRef, references
 from django_agent_sessions.store.redacting import (
     keeps_original,
@@ -30,160 +28,154 @@ from django_agent_sessions.store.redacting import (
 from django_agent_sessions.store.rows import Row
 from django_agent_sessions.store.vendors import check_statement_size, check_values_size
 
-from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
-
-M = TypeVar("M", bound=Model)
+from .copies import Family, families_of, members_of
+from .findings import Change, Findings, below, place_of
+from .objects import look_at_objects, write_object
+from .plan import Cut, Plan, Spans, finder, tried
+from .scopes import Detect, Find, Hit, Place, Redaction, WholeMessage
+from .snapshots import look_at_forms, look_at_snapshots
+from .states import look_at_states
 
 _CHUNK = 200
-_TITLE_LENGTH = 255
 
 
 class ChangedMeanwhileError(Exception):
     """A writer without an epoch changed a message between its reading and its redaction."""
 
 
-class Plan:
-    """The scopes, in order of what they reach."""
+def redact_all(
+    using: str,
+    session: Session,
+    forks: Sequence[Session],
+    plan: Plan,
+    *,
+    reason: str,
+    actor: Any,
+    dry_run: bool,
+) -> Redaction:
+    """Redacts in a session and its forks: finds all of it before anything is written.
 
-    def __init__(self, scopes: Sequence[Scope]) -> None:
-        self.everywhere: list[Finder] = []
-        # What detectors take for a card in an id or a state's own bookkeeping is chance.
-        self.named: list[Finder] = []
-        self.by_message: dict[UUID, list[Scope]] = {}
-        # As they were typed, which may not be how they were found.
-        self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
-        for scope in scopes:
-            if isinstance(scope, Find | Detect) and scope.message is None:
-                finder = _finder(scope)
-                self.everywhere.append(finder)
-                if isinstance(scope, Find):
-                    self.named.append(finder)
-            elif scope.message is not None:
-                self.by_message.setdefault(scope.message, []).append(scope)
+    Args:
+        using: The alias of the database.
+        session: The session; locked, unless this is a dry run.
+        forks: Its forks, alike.
+        plan: The scopes.
+        reason: Why.
+        actor: Who redacts.
+        dry_run: Only find out.
 
+    Returns:
+        What was found in the session, and with it what was found in each fork.
 
-def _finder(scope: Find | Detect) -> Finder:
-    if isinstance(scope, Detect):
-        known = detectors.load(scope.names) if scope.names else detectors.available()
-        return masking.Detecting(known)
-    finder = _named(scope)
-    if finder is None:
-        what = "the pattern is not valid" if scope.pattern else "there is nothing to look for"
-        raise RedactionScopeError(what)
-    return finder
-
-
-def _named(scope: Find) -> Finder | None:
-    try:
-        return masking.Pattern(scope.text) if scope.pattern else masking.Literal(scope.text)
-    except (ValueError, re.error, OverflowError, RecursionError):
-        # The message of the second holds the pattern: not even as context it may go along. The
-        # others are of patterns that repeat something too often, or nest too deep.
-        return None
-
-
-@dataclass
-class _Change:
-    """A row to update."""
-
-    row: Model
-    columns: dict[str, Any]
-    message: Row | None = None
+    Raises:
+        SessionNotFoundError: A scope's message is not in the session.
+        RedactionScopeError: A scope names a place that is not there.
+        LegalHoldError: One is held, and something is found there that keeps no original.
+        ChangedMeanwhileError: Look again.
+    """
+    families = families_of(using, session.pk, plan)
+    first = Work(using, session, plan, families, dry_run=dry_run)
+    works = [first, *(Work(using, fork, plan, families, dry_run=dry_run) for fork in forks)]
+    first.look(named=set(plan.by_message))
+    for work in works[1:]:
+        work.look()
+    if not dry_run:
+        for work in works:
+            work.refuse_if_held()
+        secrets = plan.named_texts.union(*(work.secrets for work in works))
+        with ExitStack() as attempts:
+            for work in works:
+                details = {} if work is first else {"forked_from": str(session.pk)}
+                attempts.enter_context(work.uploading())
+                work.write(reason, actor, secrets, details)
+    found, *others = [work.result() for work in works]
+    found.forks.extend(others)
+    return found
 
 
 class Work:
-    """One redaction in one session, whose row is locked."""
+    """One redaction in one session, whose row is locked.
 
-    def __init__(self, using: str, session: Session, plan: Plan) -> None:
+    Args:
+        using: The alias of the database.
+        session: The session.
+        plan: The scopes.
+        families: The messages that the scopes name, and all that are copies of the same ones.
+        dry_run: Whether nothing is to be written.
+    """
+
+    def __init__(
+        self,
+        using: str,
+        session: Session,
+        plan: Plan,
+        families: Mapping[UUID, Family],
+        *,
+        dry_run: bool,
+    ) -> None:
         self._using = using
         self._session = session
         self._plan = plan
+        self._families = families
+        self._dry_run = dry_run
         self._keep = keeps_original(session)
-        self._hits: list[Hit] = []
-        self._kept: list[Place] = []
-        self._secrets: set[str] = set()
-        self._changes: list[_Change] = []
+        self._found = Findings(plan)
+        self._epoch = session.redaction_epoch
         # Binaries in which nothing of what is looked for everywhere is.
         self._without_hits: set[BlobRef] = set()
 
-    def run(self, reason: str, actor: Any, *, dry_run: bool) -> Redaction:
-        """Finds, and writes what was found."""
-        dialects: dict[UUID, str] = {}
-        if self._plan.everywhere:
-            self._look_at_session()
-            for agent in self._owned(SessionAgent.objects.all(), locked=not dry_run):
-                dialects[agent.pk] = agent.dialect
-                self._look_at_agent(agent)
-            for row in self._owned(SessionMultiAgent.objects.all(), locked=not dry_run):
-                self._look_at_orchestrator(row)
-        self._look_at_messages(dialects)
-        messages = sum(change.message is not None for change in self._changes)
-        states = len(self._changes) - messages
-        epoch = self._session.redaction_epoch
-        if self._changes and not dry_run:
-            self._refuse_if_held()
-            epoch = self._write(reason, actor, {"messages": messages, "states": states})
-        return Redaction(self._hits, self._kept, messages, states, epoch, dry_run)
+    @property
+    def secrets(self) -> set[str]:
+        """What must not be in the reason."""
+        return self._found.secrets
 
-    def _owned(self, rows: QuerySet[M], *, locked: bool) -> QuerySet[M]:
-        rows = rows.using(self._using).filter(session=self._session).order_by("pk")
-        # A state that somebody writes without an epoch must not come in between.
-        return rows.select_for_update() if locked else rows
+    def result(self) -> Redaction:
+        """Tells what was found."""
+        found = self._found
+        return Redaction(
+            found.hits,
+            found.kept,
+            found.messages,
+            len(found.changes) - found.messages,
+            self._epoch,
+            self._dry_run,
+            self._session.pk,
+        )
 
     # --- looking -----------------------------------------------------------------------------
 
-    def _look_at_session(self) -> None:
-        session = self._session
-        columns: dict[str, Any] = {}
-        for name in ("title", "metadata", "origin"):
-            value = getattr(session, name)
-            changed = self._mask(value, self._place("session", session, "", name), free=True)
-            if changed is not value:
-                columns[name] = changed[:_TITLE_LENGTH] if name == "title" else changed
-        self._change(session, columns)
-        for name in ("session_id", "external_id", "namespace"):
-            self._keep_id(getattr(session, name), self._place("session", session, "", name))
+    def look(self, named: set[UUID] | None = None) -> None:
+        """Looks for all that is to be redacted.
 
-    def _look_at_agent(self, agent: SessionAgent) -> None:
-        columns: dict[str, Any] = {}
-        for name in ("state", "conversation_manager_state", "internal_state"):
-            value = getattr(agent, name)
-            place = self._place("agent", agent, agent.agent_id, name)
-            changed = self._mask(value, place, free=name == "state")
-            if changed is not value:
-                columns[name] = changed
-        self._change(agent, columns)
-        self._keep_id(agent.agent_id, self._place("agent", agent, agent.agent_id, "agent_id"))
+        Args:
+            named: Messages that must be there.
 
-    def _look_at_orchestrator(self, row: SessionMultiAgent) -> None:
-        place = self._place("orchestrator", row, row.multi_agent_id, "state")
-        state = row.state
-        if isinstance(state, dict) and "id" in state:
-            # The program's name for its orchestrator, by which it is found.
-            own = state["id"]
-            if isinstance(own, str):
-                self._keep_id(own, _at_path(place, ("id",)))
-            rest = {key: value for key, value in state.items() if key != "id"}
-            changed = self._mask(rest, place)
-            changed = state if changed is rest else {"id": own, **changed}
+        Raises:
+            SessionNotFoundError: One is not.
+            RedactionScopeError: A scope names a place that is not there.
+        """
+        dialects: dict[UUID, str] = {}
+        if self._plan.everywhere:
+            dialects = look_at_states(
+                self._using, self._session, self._found, locked=not self._dry_run
+            )
+        self._look_at_messages(dialects, named or set())
+        if self._plan.everywhere:
+            look_at_snapshots(self._using, self._session, self._found)
+            look_at_objects(self._using, self._session, self._found)
         else:
-            changed = self._mask(state, place)
-        if changed is not state:
-            self._change(row, {"state": changed})
-        named = self._place("orchestrator", row, row.multi_agent_id, "multi_agent_id")
-        self._keep_id(row.multi_agent_id, named)
+            look_at_forms(self._using, self._session, self._found)
 
-    def _look_at_messages(self, dialects: dict[UUID, str]) -> None:
-        wanted = None if self._plan.everywhere else set(self._plan.by_message)
-        missing = set(self._plan.by_message)
-        for row in self._messages(wanted):
+    def _look_at_messages(self, dialects: dict[UUID, str], missing: set[UUID]) -> None:
+        members = members_of(self._using, self._session.pk, self._families)
+        for row in self._messages(None if self._plan.everywhere else set(members)):
             missing.discard(row.pk)
             if row.agent_id not in dialects:
                 # Of single messages the agents' states, which may be large, are not read; and
                 # looking locks nothing: an agent may have been made since.
                 dialects |= self._dialects()
             if row.agent_id in dialects:
-                self._look_at_message(row, dialects[row.agent_id])
+                self._look_at_message(row, dialects[row.agent_id], members.get(row.pk))
         if missing:
             raise SessionNotFoundError(f"session {self._session.pk} has no message {min(missing)}")
 
@@ -194,6 +186,8 @@ class Work:
     def _messages(self, wanted: set[UUID] | None) -> Iterator[SessionMessage]:
         # By key and in parts: a conversation may be larger than the memory, and a pooler in
         # transaction mode has no cursors.
+        if wanted is not None and not wanted:
+            return
         rows = SessionMessage.objects.using(self._using).filter(session=self._session)
         rows = rows.order_by("id") if wanted is None else rows.filter(pk__in=wanted).order_by("id")
         last: UUID | None = None
@@ -204,29 +198,30 @@ class Work:
                 return
             last = part[-1].pk
 
-    def _look_at_message(self, row: SessionMessage, dialect: str) -> None:
-        scopes = self._plan.by_message.get(row.pk, ())
-        message, redact_message = self._with_binaries(row, scopes)
+    def _look_at_message(self, row: SessionMessage, dialect: str, family: Family | None) -> None:
+        message, redact_message = self._with_binaries(row, family)
         current = message if redact_message is None else redact_message
-        place = self._place("message", row, str(row.message_id), "message")
-        changed = self._redacted(current, place, dialect, scopes)
+        place = place_of("message", row, str(row.message_id), "message")
+        changed = self._redacted(current, place, dialect, row.pk, family)
         hidden = redact_message is not None and message != redact_message
         if changed is current and hidden and not self._keep:
             # An original from when originals were kept.
-            place = self._place("message", row, str(row.message_id), "original")
-            if not self._is_in_original(message, place, scopes):
+            place = place_of("message", row, str(row.message_id), "original")
+            if not self._is_in_original(message, place, family):
                 return
         elif changed is current:
             return
-        self._changes.append(_Change(row, {}, message=Row(dialect, changed, limited=False)))
+        follows = family is not None and row.pk not in family.named
+        made = Row(dialect, changed, limited=False)
+        self._found.changes.append(Change(row, {}, message=made, follows=follows))
 
-    def _with_binaries(self, row: SessionMessage, scopes: Sequence[Scope]) -> list[Any]:
+    def _with_binaries(self, row: SessionMessage, family: Family | None) -> list[Any]:
         """Puts those binaries into a message in which something is found.
 
         Each is read once, however often it was said, and kept only with a message that changes.
         """
         both = [row.message, row.redact_message]
-        looking: list[Finder] = [_finder(s) for s in scopes if isinstance(s, Find | Detect)]
+        looking = _finders(family)
         finders = [*self._plan.everywhere, *looking]
         if not finders:
             return both
@@ -245,108 +240,111 @@ class Work:
             return both
         return blobs.found_in(self._using, self._session.pk, both)
 
-    def _is_in_original(self, original: Any, place: Place, scopes: Sequence[Scope]) -> bool:
+    def _is_in_original(self, original: Any, place: Place, family: Family | None) -> bool:
+        scopes = family.scopes if family is not None else ()
         if any(isinstance(scope, WholeMessage) for scope in scopes):
-            self._hits.append(Hit(place, "", "", masking.mask()))
+            self._found.hits.append(Hit(place, "", "", masking.mask()))
             return True
-        found = [_finder(scope) for scope in scopes if isinstance(scope, Find | Detect)]
-        finders = [*self._plan.everywhere, *found]
-        return self._mask(original, place, finders=finders) is not original
+        finders = [*self._plan.everywhere, *_finders(family)]
+        return self._found.mask(original, place, finders=finders) is not original
 
-    def _redacted(self, payload: Any, place: Place, dialect: str, scopes: Sequence[Scope]) -> Any:
+    def _redacted(
+        self, payload: Any, place: Place, dialect: str, key: UUID, family: Family | None
+    ) -> Any:
         changed = payload
-        for scope in _in_order(scopes):
-            changed = self._apply(scope, changed, place, dialect)
-        return self._mask(changed, place)
+        for step in family.steps(key, payload) if family is not None else ():
+            changed = self._apply(step, changed, place, dialect)
+        return self._found.mask(changed, place)
 
-    def _apply(self, scope: Find | Detect | _Cut, payload: Any, place: Place, dialect: str) -> Any:
-        if isinstance(scope, Find | Detect):
-            return self._mask(payload, place, finders=[_finder(scope)])
+    def _apply(
+        self, step: Find | Detect | Cut | list[Finder], payload: Any, place: Place, dialect: str
+    ) -> Any:
+        if isinstance(step, list):
+            return self._found.mask(payload, place, finders=step)
+        if isinstance(step, Find | Detect):
+            return self._found.mask(payload, place, finders=[finder(step)])
         if isinstance(payload, CorruptPayload):
             # It stays what no SDK is given.
             changed: Any = CorruptPayload(masking.mask())
         else:
-            changed = _tried(scope, payload, dialect)
+            changed = tried(step, payload, dialect)
             if changed is None:
                 raise RedactionScopeError(f"message {place.key} has nothing at this path")
         if changed == payload:
             return payload
-        path = () if isinstance(scope, WholeMessage) else scope.path
-        self._secrets.update(masking.removed(payload, changed))
-        parts = len(scope.parts) if isinstance(scope, _Spans) else 1
-        self._hits += [Hit(_at_path(place, path), "", "", masking.mask())] * parts
+        path = () if isinstance(step, WholeMessage) else step.path
+        self._found.secrets.update(masking.removed(payload, changed))
+        parts = len(step.parts) if isinstance(step, Spans) else 1
+        self._found.hits += [Hit(below(place, path), "", "", masking.mask())] * parts
         return changed
-
-    def _mask(
-        self,
-        value: Any,
-        place: Place,
-        *,
-        free: bool = False,
-        finders: Sequence[Finder] | None = None,
-    ) -> Any:
-        finders = self._plan.everywhere if finders is None else finders
-        if not finders:
-            return value
-        corrupt = isinstance(value, CorruptPayload)
-        kept: list[Path] = []
-        content = value.text if isinstance(value, CorruptPayload) else value
-        changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
-        self._kept += [_at_path(place, path) for path in kept]
-        for hit in hits:
-            self._secrets.add(hit.found)
-            self._hits.append(Hit(_at_path(place, hit.path), hit.kind, hit.before, hit.after))
-        if not hits:
-            return value
-        return CorruptPayload(changed) if corrupt else changed
-
-    def _keep_id(self, value: str | None, place: Place) -> None:
-        if value and masking.places(value, self._plan.named):
-            self._kept.append(place)
-
-    def _place(self, kind: str, row: Model, name: str, column: str) -> Place:
-        return Place(kind, row.pk, name, column)
-
-    def _change(self, row: Model, columns: dict[str, Any]) -> None:
-        if columns:
-            self._changes.append(_Change(row, columns))
 
     # --- writing -----------------------------------------------------------------------------
 
-    def _refuse_if_held(self) -> None:
-        if self._session.legal_hold and any(c.message is None for c in self._changes):
+    def refuse_if_held(self) -> None:
+        """Refuses what a legal hold forbids.
+
+        Raises:
+            LegalHoldError: The session is held, and something is found that keeps no original.
+        """
+        if self._session.legal_hold and any(c.message is None for c in self._found.changes):
             raise LegalHoldError(
                 f"session {self._session.session_id!r} is under legal hold, and what is to be "
-                "redacted stands in a state, title or metadata, which keep no original: release "
-                "it first",
+                "redacted stands in a state, snapshot, stored object, title or metadata, which "
+                "keep no original: release it first",
                 [self._session],
             )
 
-    def _write(self, reason: str, actor: Any, figures: dict[str, int]) -> int:
-        messages = [change.message for change in self._changes if change.message is not None]
+    @contextmanager
+    def uploading(self) -> Iterator[None]:
+        """Uploads the binaries of redacted messages, and deletes them again if a block fails."""
+        messages = [c.message for c in self._found.changes if c.message is not None]
         uploads = blobs.Uploads(self._using, self._session.pk, messages, known=True)
         uploads.prepare()
         try:
             # Nobody takes a binary away: the session is locked.
             uploads.store()
-            return self._write_rows(reason, actor, figures)
+            yield
         except BaseException:
             uploads.discard()
             raise
 
-    def _write_rows(self, reason: str, actor: Any, figures: dict[str, int]) -> int:
+    def write(self, reason: str, actor: Any, secrets: set[str], details: Mapping[str, Any]) -> None:
+        """Writes what was found, if anything was.
+
+        Args:
+            reason: Why.
+            actor: Who redacts.
+            secrets: What must not be in the reason.
+            details: What else the audit event tells.
+
+        Raises:
+            ChangedMeanwhileError: A row is not as it was read.
+        """
+        found = self._found
+        if not found.changes:
+            return
         now = timezone.now()
-        targets = {change.row.pk for change in self._changes}
+        targets = {change.row.pk for change in found.changes if not change.follows}
         event = record_redaction(
             self._session,
             target=targets.pop() if len(targets) == 1 else None,
             actor=actor,
             reason=reason,
-            secrets=self._secrets | self._plan.named_texts,
-            details={**figures, "hits": len(self._hits), "kinds": self._kinds()},
+            secrets=secrets,
+            details={
+                "messages": found.messages,
+                "states": len(found.changes) - found.messages,
+                "hits": len(found.hits),
+                "kinds": found.kinds(),
+                **details,
+            },
             using=self._using,
         )
-        for change in self._changes:
+        for change in found.changes:
+            if change.contents is not None:
+                if not write_object(self._using, change):
+                    raise ChangedMeanwhileError
+                continue
             columns = change.columns
             if change.message is None:
                 check_values_size(self._using, *columns.values())
@@ -359,53 +357,11 @@ class Work:
                 rows = rows.filter(revision=change.row.revision)
             if not rows.update(**columns):
                 raise ChangedMeanwhileError
-        changed = [change.row.pk for change in self._changes if change.message is not None]
+        changed = [change.row.pk for change in found.changes if change.message is not None]
         blobs.note_uses(self._using, self._session.pk, changed)
-        return move_epoch(self._using, self._session, now)
-
-    def _kinds(self) -> dict[str, int]:
-        kinds: dict[str, int] = {}
-        for hit in self._hits:
-            kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
-        return kinds
+        self._epoch = move_epoch(self._using, self._session, now)
 
 
-@dataclass(frozen=True)
-class _Spans:
-    """All spans of one text: cut out one by one, the first would move the others."""
-
-    path: Path
-    parts: tuple[tuple[int, int], ...]
-
-
-_Cut: TypeAlias = WholeMessage | Block | _Spans
-
-
-def _in_order(scopes: Sequence[Scope]) -> list[Find | Detect | _Cut]:
-    """Puts what names places by number before what changes the numbers."""
-    by_path: dict[Path, list[tuple[int, int]]] = {}
-    for scope in scopes:
-        if isinstance(scope, Span):
-            by_path.setdefault(scope.path, []).append((scope.start, scope.end))
-    spans = [_Spans(path, tuple(dict.fromkeys(parts))) for path, parts in by_path.items()]
-    return [*spans, *(scope for scope in scopes if not isinstance(scope, Span))]
-
-
-def _tried(scope: _Cut, payload: Any, dialect: str) -> Any:
-    try:
-        return _cut(scope, payload, dialect)
-    except LookupError:
-        # Its message holds the key that is not there: not even as context it may go along.
-        return None
-
-
-def _cut(scope: _Cut, payload: Any, dialect: str) -> Any:
-    if isinstance(scope, WholeMessage):
-        return masking.blank(dialect, payload)
-    if isinstance(scope, Block):
-        return masking.blank_block(dialect, payload, scope.path)
-    return masking.blank_spans(payload, scope.path, *scope.parts)
-
-
-def _at_path(place: Place, path: Path) -> Place:
-    return Place(place.kind, place.key, place.name, place.column, path)
+def _finders(family: Family | None) -> list[Finder]:
+    scopes = family.scopes if family is not None else ()
+    return [finder(scope) for scope in scopes if isinstance(scope, Find | Detect)]

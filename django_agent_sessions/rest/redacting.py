@@ -16,7 +16,7 @@ from django_agent_sessions.redaction import Hit, Place, Redaction, redact
 
 from .serializers.redaction import RedactionRequest, RedactionSerializer
 
-_STATES = ("agent", "orchestrator")
+_STATES = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
 
 

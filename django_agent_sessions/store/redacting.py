@@ -8,17 +8,18 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions import audit, conf, notifying
 from django_agent_sessions.blobs import Uploads, note_uses
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.records import AgentRecord
 
 from .base import write
+from .overrides import Spot, drop_forms
 from .reading import MessageReader
 from .rows import Row
 from .vendors import check_statement_size, overwrite_leftovers
@@ -39,8 +40,9 @@ class RedactionStore(MessageReader):
     ) -> int:
         """Overwrites a message by its redacted version; the original is gone for good.
 
-        On SQLite the free pages and the write-ahead log are overwritten too. The original stays
-        where ``REDACTION_KEEP_ORIGINAL`` or a legal hold says so, but nobody restores or lists it.
+        So are its copies on other branches, and what snapshots have of it in another form. On
+        SQLite the free pages and the write-ahead log are overwritten too. The original stays where
+        ``REDACTION_KEEP_ORIGINAL`` or a legal hold says so, but nobody restores or lists it.
 
         Args:
             agent: The agent whose conversation it is.
@@ -69,23 +71,28 @@ class RedactionStore(MessageReader):
                 found = self._messages(agent).filter(message_id=message_id)
                 if key is not None:
                     found = found.filter(pk=key)
-                target = found.values_list("pk", flat=True).first()
-                if session is None or target is None:
+                first = found.values_list("pk", "source").first()
+                if session is None or first is None:
                     raise SessionNotFoundError(f"{what}: there is no such message")
+                target, source = first
+                spots = self._copies(agent, source or target)
                 event = record_redaction(
                     session,
                     target=target,
                     actor=actor,
                     reason=reason,
-                    details={"messages": 1},
+                    details={"messages": len(spots)},
                     using=self.using,
                 )
                 if not uploads.store():
                     transaction.set_rollback(True, self.using)
                     return None
                 columns = redacted_columns(row, event, keep=keeps_original(session))
-                found.filter(pk=target).update(**columns)
-                note_uses(self.using, agent.session, [target])
+                rows = SessionMessage.objects.using(self.using)
+                rows.filter(pk__in=spots).update(**columns)
+                note_uses(self.using, agent.session, spots.keys())
+                if not session.legal_hold:
+                    drop_forms(self.using, agent.session, spots.values())
                 return move_epoch(self.using, session, row.created_at)
 
         return write(self.using, redact, what=what)
@@ -104,6 +111,13 @@ class RedactionStore(MessageReader):
         return await self._arun(
             self.redact_message, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
+
+    def _copies(self, agent: AgentRecord, first: UUID) -> dict[UUID, Spot]:
+        """Finds all of an agent's messages that are the same one on some branch."""
+        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
+        rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
+        found = rows.values_list("pk", "branch", "message_id")
+        return {key: Spot(agent.id, branch, position) for key, branch, position in found}
 
 
 def lock_session(using: str, session: UUID) -> Session | None:

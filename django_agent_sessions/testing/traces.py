@@ -27,9 +27,15 @@ def columns_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
                 cursor.execute(
                     f"SELECT {quote(column)} FROM {quote(table)}"  # noqa: S608 - our own names
                 )
-                if any(text in str(value) for (value,) in cursor.fetchall()):
+                if any(text in _shown(value) for (value,) in cursor.fetchall()):
                     found.append(f"{table}.{column}")
     return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("latin-1")
+    return str(value)
 
 
 def files_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:

@@ -156,7 +156,9 @@ class MessageRedactionRequest(RedactionRequest):
 class PlaceSerializer(serializers.Serializer[Place]):
     """Where something is."""
 
-    kind = serializers.ChoiceField(choices=["message", "agent", "orchestrator", "session"])
+    kind = serializers.ChoiceField(
+        choices=["message", "agent", "orchestrator", "session", "snapshot", "object", "branch"]
+    )
     id = serializers.UUIDField(source="key")
     name = serializers.CharField()
     column = serializers.CharField()
@@ -179,7 +181,7 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
     more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
     kept = PlaceSerializer(many=True, help_text="Ids in which it is, which cannot be changed.")
     messages = serializers.IntegerField(help_text="How many messages change.")
-    states = serializers.IntegerField(help_text="How many states, titles and metadata change.")
+    states = serializers.IntegerField(help_text="How many states, snapshots, titles and metadata change.")
     redactions = serializers.IntegerField(help_text="The session's count after it.")
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""A message and its copies: on other branches of its session, and in forks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from django_agent_sessions import masking
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.masking import Finder, Path
+from django_agent_sessions.models import SessionMessage
+
+from .plan import Cut, Plan, in_order, tried
+from .scopes import Detect, Find, Scope, WholeMessage
+
+_NOTHING = object()
+
+
+@dataclass
+class Family:
+    """All that are copies of one message, and that message.
+
+    Attributes:
+        scopes: What is to be redacted in each.
+        named: Those that the scopes name, with what these said before.
+        removed: What is taken out of the named ones; to be looked for where a copy differs.
+    """
+
+    scopes: list[Scope] = field(default_factory=list)
+    named: dict[UUID, Any] = field(default_factory=dict, repr=False)
+    removed: set[str] = field(default_factory=set, repr=False)
+
+    def steps(self, key: UUID, payload: Any) -> list[Find | Detect | Cut | list[Finder]]:
+        """Says how to redact one of the family.
+
+        Args:
+            key: Primary key of the message.
+            payload: What it says.
+
+        Returns:
+            Scopes, in order; or what to look for, where a copy is not what a scope speaks of.
+        """
+        found: list[Find | Detect | Cut | list[Finder]] = []
+        for scope in in_order(self.scopes):
+            if (
+                key in self.named
+                or isinstance(scope, Find | Detect | WholeMessage)
+                or isinstance(payload, CorruptPayload)
+                or self._is_same(payload, scope.path)
+            ):
+                found.append(scope)
+            else:
+                # Even what is short: it is looked for in this one message only.
+                found.append([masking.Literal(secret) for secret in sorted(self.removed)])
+        return found
+
+    def _is_same(self, payload: Any, path: Path) -> bool:
+        there = _at(payload, path)
+        return there is not _NOTHING and any(
+            there == _at(named, path) for named in self.named.values()
+        )
+
+
+def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
+    """Reads which messages the scopes name, and of what these are copies.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        plan: The scopes.
+
+    Returns:
+        The families, by the key of the first of each.
+    """
+    found: dict[UUID, Family] = {}
+    if not plan.by_message:
+        return found
+    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=plan.by_message)
+    columns = ("pk", "source", "agent__dialect", "message", "redact_message")
+    for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
+        family = found.setdefault(source or key, Family())
+        shown = message if redacted is None else redacted
+        scopes = plan.by_message[key]
+        family.scopes += scopes
+        family.named[key] = shown
+        family.removed |= _removed(shown, dialect, scopes)
+    return found
+
+
+def members_of(using: str, session: UUID, families: Mapping[UUID, Family]) -> dict[UUID, Family]:
+    """Finds the messages of a session that belong to families.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        families: The families, by the key of the first of each.
+
+    Returns:
+        The family of each, by its key.
+    """
+    if not families:
+        return {}
+    rows = SessionMessage.objects.using(using).filter(
+        Q(pk__in=families) | Q(source__in=families), session=session
+    )
+    return {
+        key: families[source or key]
+        for key, source in rows.order_by().values_list("pk", "source")
+        if (source or key) in families
+    }
+
+
+def _removed(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
+    if isinstance(payload, CorruptPayload):
+        return set()
+    removed: set[str] = set()
+    for scope in in_order(scopes):
+        if not isinstance(scope, Find | Detect | WholeMessage):
+            changed = tried(scope, payload, dialect)
+            if changed is not None:
+                removed |= masking.removed(payload, changed)
+    return removed
+
+
+def _at(payload: Any, path: Path) -> Any:
+    for key in path:
+        try:
+            payload = payload[key]
+        except (LookupError, TypeError):
+            return _NOTHING
+    return payload

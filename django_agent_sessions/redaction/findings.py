@@ -1,0 +1,113 @@
+"""What a redaction found in one session, and what it is about to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db.models import Model
+
+from django_agent_sessions import masking
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.masking import Finder, Path
+from django_agent_sessions.store.rows import Row
+
+from .plan import Plan
+from .scopes import Hit, Place
+
+
+@dataclass
+class Change:
+    """A row to update.
+
+    Attributes:
+        row: The row as it is.
+        columns: What to write.
+        message: Of a message, what is left of it.
+        contents: Of a stored object, its bytes.
+        follows: Whether it changes only because another row does.
+    """
+
+    row: Model
+    columns: dict[str, Any]
+    message: Row | None = None
+    contents: bytes | None = None
+    follows: bool = False
+
+
+class Findings:
+    """Collects what is found."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.hits: list[Hit] = []
+        self.kept: list[Place] = []
+        self.secrets: set[str] = set()
+        self.changes: list[Change] = []
+
+    def mask(
+        self,
+        value: Any,
+        place: Place,
+        *,
+        free: bool = False,
+        finders: Sequence[Finder] | None = None,
+    ) -> Any:
+        """Masks what is looked for everywhere, or by these finders.
+
+        Args:
+            value: What a column holds, or a part of it.
+            place: Where that is.
+            free: Whether all of it is content.
+            finders: What to look for.
+
+        Returns:
+            The value with masks; the same object if nothing was found.
+        """
+        finders = self._plan.everywhere if finders is None else finders
+        if not finders:
+            return value
+        corrupt = isinstance(value, CorruptPayload)
+        kept: list[Path] = []
+        content = value.text if isinstance(value, CorruptPayload) else value
+        changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
+        self.kept += [below(place, path) for path in kept]
+        for hit in hits:
+            self.secrets.add(hit.found)
+            self.hits.append(Hit(below(place, hit.path), hit.kind, hit.before, hit.after))
+        if not hits:
+            return value
+        return CorruptPayload(changed) if corrupt else changed
+
+    def keep_id(self, value: str | None, place: Place) -> None:
+        """Notes that something that was named stands in an id."""
+        if value and masking.places(value, self._plan.named):
+            self.kept.append(place)
+
+    def change(self, row: Model, columns: dict[str, Any], *, follows: bool = False) -> None:
+        """Notes what to write, if it is anything."""
+        if columns:
+            self.changes.append(Change(row, columns, follows=follows))
+
+    @property
+    def messages(self) -> int:
+        """How many messages change."""
+        return sum(change.message is not None for change in self.changes)
+
+    def kinds(self) -> dict[str, int]:
+        """Counts what was found by its kind."""
+        kinds: dict[str, int] = {}
+        for hit in self.hits:
+            kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
+        return kinds
+
+
+def place_of(kind: str, row: Model, name: str, column: str) -> Place:
+    """Tells where a column is."""
+    return Place(kind, row.pk, name, column)
+
+
+def below(place: Place, path: Path) -> Place:
+    """Tells where something is within a place."""
+    return replace(place, path=(*place.path, *path))
