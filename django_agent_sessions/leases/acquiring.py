@@ -17,9 +17,9 @@ from .lease import Lease
 from .renewing import clock
 from .rows import Busy
 
-_FIRST_PAUSE = 0.1
-_SHORTEST_PAUSE = 0.02
-_AGEING = 2.0
+_FIRST_PAUSE = 0.2
+_SHORTEST_PAUSE = 0.05
+_AGEING = 5.0
 _POLITENESS = 0.06
 
 # What the run holds in which this call is, if it is in one. Weak, because a context may outlive it.
