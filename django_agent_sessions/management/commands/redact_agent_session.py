@@ -59,6 +59,11 @@ class Command(BaseCommand):
             "--dry-run", action="store_true", help="Only list what would be redacted."
         )
         parser.add_argument(
+            "--descendants",
+            action="store_true",
+            help="Redact in all that was forked from the session, too, whoever owns it.",
+        )
+        parser.add_argument(
             "--show",
             action="store_true",
             help="Print what stands at the places, before and after; that is recorded as reading.",
@@ -80,19 +85,24 @@ class Command(BaseCommand):
                 reason=options["reason"],
                 actor=options["actor"],
                 dry_run=options["dry_run"],
+                descendants=options["descendants"],
                 using=alias,
             )
         except AgentSessionsError as error:
             raise CommandError(str(error)) from error
-        if options["show"] and result.hits:
-            audit.record(
-                AuditEvent.Action.READ,
-                session=session,
-                actor=options["actor"],
-                details={"page": "redact_agent_session", "hits": len(result.hits)},
-                using=alias,
-            )
-        self._print(result, show=options["show"])
+        for found in result.sessions:
+            if options["show"] and found.hits:
+                audit.record(
+                    AuditEvent.Action.READ,
+                    session=found.session,
+                    actor=options["actor"],
+                    details={"page": "redact_agent_session", "hits": len(found.hits)},
+                    using=alias,
+                )
+        for found in result.sessions:
+            if found is not result:
+                self.stdout.write(f"fork {found.session}:")
+            self._print(found, show=options["show"])
 
     def _print(self, result: Redaction, *, show: bool) -> None:
         for hit in result.hits:
@@ -101,7 +111,7 @@ class Command(BaseCommand):
                 self._print_content(hit)
         for place in result.kept:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
-        if not result.hits:
+        if not result.hits and not result.states:
             self.stdout.write("nothing was found; nothing changed")
             return
         done = "would be redacted" if result.dry_run else "redacted"
