@@ -191,7 +191,7 @@ def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
 
     def done() -> _Answer:
         made = changes.switch(viewer, record, number)
-        text = _("%(branch)s was restored. What was the main branch is now %(other)s.")
+        text = _("Branch %(branch)s was restored. What was the main branch is now %(other)s.")
         names = {"branch": branch.name, "other": made.name}
         return text % names, f"{viewer.page}?agent={agent}"
 
@@ -206,7 +206,7 @@ def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
 
     def done() -> _Answer:
         changes.delete(viewer, record, number)
-        text = _("%(branch)s was deleted.") % {"branch": branch.name}
+        text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
         return text, f"{viewer.base}branches/?agent={agent}"
 
     return _asked(model_admin, viewer, questions.delete_question(viewer, record, branch), done)
