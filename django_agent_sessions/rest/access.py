@@ -34,7 +34,14 @@ class SessionAccess:
     """
 
     owner_may: ClassVar[Collection[Allowed]] = frozenset(
-        {Allowed.READ, Allowed.CHANGE, Allowed.DELETE, Allowed.REDACT, Allowed.EXPORT}
+        {
+            Allowed.READ,
+            Allowed.ADD,
+            Allowed.CHANGE,
+            Allowed.DELETE,
+            Allowed.REDACT,
+            Allowed.EXPORT,
+        }
     )
     """What owners may do with their own sessions without having the permission."""
 

@@ -34,6 +34,7 @@ DOCUMENT: dict[str, Any] = {
         {"name": "Sessions", "description": "Conversations: find, make, change, export, delete."},
         {"name": "Messages", "description": "What was said, in parts that are alike for all SDKs."},
         {"name": "Agents", "description": "Who took part: agents and their orchestrators."},
+        {"name": "Branches", "description": "Go back in time, and to what was left behind."},
         {"name": "Redaction", "description": "Take something out for good, with a reason."},
     ],
 }

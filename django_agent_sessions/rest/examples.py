@@ -46,3 +46,29 @@ REDACT_MESSAGE = [
 
 ORIGINAL = [_asked("Why", {"reason": "Complaint 17, asked for by legal"})]
 """Why somebody sees an original."""
+
+FORK = [
+    _asked("The whole conversation", {}),
+    _asked(
+        "Try something else from a message on",
+        {
+            "at": "01998f3c-0000-7000-8000-000000000000",
+            "title": "What if we had gone to Porto?",
+            "external_id": "thread-4712",
+        },
+    ),
+]
+"""Forks of a session."""
+
+REWIND = [
+    _asked("To a message that was seen", {"to": "01998f3c-0000-7000-8000-000000000000"}),
+    _asked("To the third message", {"to": 2, "name": "Lisbon"}),
+    _asked("To before the first", {"to": -1}),
+]
+"""Rewinds of an agent."""
+
+CREATE_BRANCH = [
+    _asked("Like the main branch", {"name": "Porto"}),
+    _asked("Like another, up to its third message", {"source": 1, "at": 2, "name": "Porto"}),
+]
+"""Branches that are made."""

@@ -270,7 +270,7 @@ class MessagePagination(KeyPagination):
 
     max_limit = 200
     places = (AFTER, BEFORE, AROUND)
-    parameters = (ORDER, QUERY, AGENT, RAW)
+    parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
 
     def read(self, request: Any, scope: Scope, view: Any = None) -> Window:
         """Reads a page's messages, without their payloads.

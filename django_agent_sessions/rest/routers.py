@@ -10,13 +10,19 @@ from rest_framework.routers import SimpleRouter
 from .events import SessionEventsView
 from .viewsets import (
     AgentViewSet,
+    BranchMessageViewSet,
+    BranchViewSet,
     ConversationViewSet,
     MessageViewSet,
     MultiAgentViewSet,
+    RewindViewSet,
     SessionViewSet,
+    SnapshotViewSet,
 )
 
 _OF_SESSION = "sessions/<str:session>"
+# By its primary key: behind an id that is any text, nothing else could be told from it.
+_OF_AGENT = "agents/<str:agent_key>"
 
 
 class AnyTextConverter:
@@ -53,6 +59,10 @@ class SessionRouter(SimpleRouter):
     multi_agents: ClassVar[type[Any]] = MultiAgentViewSet
     conversations: ClassVar[type[Any]] = ConversationViewSet
     messages: ClassVar[type[Any]] = MessageViewSet
+    rewinds: ClassVar[type[Any]] = RewindViewSet
+    branches: ClassVar[type[Any]] = BranchViewSet
+    branch_messages: ClassVar[type[Any]] = BranchMessageViewSet
+    snapshots: ClassVar[type[Any]] = SnapshotViewSet
     events: ClassVar[type[Any]] = SessionEventsView
 
     def __init__(self, trailing_slash: bool = True) -> None:
@@ -62,6 +72,14 @@ class SessionRouter(SimpleRouter):
         self.register(f"{_OF_SESSION}/multi-agents", self.multi_agents, basename="multi-agent")
         self.register(f"{_OF_SESSION}/messages", self.conversations, basename="conversation")
         self.register("messages", self.messages, basename="message")
+        self.register("agents", self.rewinds, basename="rewind")
+        self.register(f"{_OF_AGENT}/branches", self.branches, basename="branch")
+        self.register(
+            f"{_OF_AGENT}/branches/<str:number>/messages",
+            self.branch_messages,
+            basename="branch-message",
+        )
+        self.register(f"{_OF_AGENT}/snapshots", self.snapshots, basename="snapshot")
 
     def get_urls(self) -> list[Any]:
         """Adds the stream of events, whose view is no viewset."""

@@ -63,6 +63,14 @@ MESSAGE_ID = OpenApiParameter(
 )
 """The message in a path."""
 
+AGENT_KEY = OpenApiParameter(
+    "agent_key",
+    {"type": "string", "format": "uuid"},
+    "path",
+    description="The agent's primary key: `id` in the list of agents, not `agent_id`.",
+)
+"""The agent in a path that is about its branches."""
+
 SCOPED = [
     OpenApiParameter(
         SCOPE,

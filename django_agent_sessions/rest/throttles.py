@@ -15,7 +15,8 @@ class SessionThrottle(SimpleRateThrottle):
 
     The scopes: ``agent-sessions`` for all requests, and beside it ``agent-sessions-search`` for
     those with ``q``, ``agent-sessions-redact``, ``agent-sessions-export``,
-    ``agent-sessions-events`` and ``agent-sessions-chat``.
+    ``agent-sessions-branch`` for what changes branches and forks, ``agent-sessions-events`` and
+    ``agent-sessions-chat``.
 
     Args:
         scope: The scope.

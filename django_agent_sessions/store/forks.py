@@ -45,6 +45,7 @@ class ForkStore(BranchStore):
         at: UUID | None = None,
         session_id: str | None = None,
         title: str | None = None,
+        external_id: str | None = None,
     ) -> SessionRecord:
         """Makes a session with a copy of another's history, which both then go on from.
 
@@ -59,19 +60,22 @@ class ForkStore(BranchStore):
                 as they were said before it. None copies all.
             session_id: Name of the new session; its primary key, if not given.
             title: Its title; that of the other session, if not given.
+            external_id: The id that a client chose for it, unique among the owner's sessions.
 
         Returns:
             The new session, of the same owner.
 
         Raises:
             SessionNotFoundError: The session or the message does not exist (any more).
-            SessionConflictError: There is a session of this name.
-            InvalidIdError: The name cannot be one.
+            SessionConflictError: There is a session of this name, or of this external id.
+            InvalidIdError: The name or the external id cannot be one.
             BlobError: A large binary could not be copied; there is no new session.
         """
         what = f"forking session {session.session_id!r}"
         key = new_id()
         name = str(key) if session_id is None else validate_id(session_id)
+        if external_id is not None:
+            validate_id(external_id, "external_id")
 
         def fork(unsure: bool) -> SessionRecord:
             with transaction.atomic(self.using):
@@ -82,7 +86,10 @@ class ForkStore(BranchStore):
                     return session_record(made)
                 if self._all().named(found.namespace, name).exists():
                     raise SessionConflictError(f"session {name!r} exists already")
-                return session_record(self._fork(found, key, name, title, at, what))
+                taken = self._all().filter(owner=found.owner_id, external_id=external_id)
+                if external_id is not None and taken.exists():
+                    raise SessionConflictError(f"{what}: its external id is another session's")
+                return session_record(self._fork(found, key, name, title, at, external_id, what))
 
         made = write(self.using, fork, what=what)
         notifying.written(self.using, key)
@@ -95,9 +102,12 @@ class ForkStore(BranchStore):
         at: UUID | None = None,
         session_id: str | None = None,
         title: str | None = None,
+        external_id: str | None = None,
     ) -> SessionRecord:
         """Does what :meth:`fork` does."""
-        return await self._arun(self.fork, session, at=at, session_id=session_id, title=title)
+        return await self._arun(
+            self.fork, session, at=at, session_id=session_id, title=title, external_id=external_id
+        )
 
     @repeatable
     def descendants(self, session: UUID) -> list[UUID]:
@@ -132,6 +142,7 @@ class ForkStore(BranchStore):
         name: str,
         title: str | None,
         at: UUID | None,
+        external_id: str | None,
         what: str,
     ) -> Session:
         messages = SessionMessage.objects.using(self.using).filter(session=found)
@@ -139,8 +150,9 @@ class ForkStore(BranchStore):
         if at is not None and last is None:
             raise SessionNotFoundError(f"{what}: it has no message {at}")
         now = timezone.now()
-        made = Session(
+        made = Session(  # type: ignore[misc] # the external id is the one id that may be missing
             id=key,
+            external_id=external_id,
             namespace=found.namespace,
             session_id=name,
             session_type=found.session_type,

@@ -12,10 +12,12 @@ from rest_framework.test import APIClient
 
 from django_agent_sessions.models import (
     AuditEvent,
+    Branch,
     Session,
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    Snapshot,
 )
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.redaction import WholeMessage, redact
@@ -52,11 +54,16 @@ class Planted:
     agent: SessionAgent
     graph: SessionMultiAgent
     messages: list[SessionMessage]
+    snapshot: Snapshot
+    branch: int = 1
 
     def url(self, route: str, message: int = 0) -> str:
         """Fills a route in; the original is that of message 3."""
         filled = route.replace("<str:session>", str(self.session.pk))
         filled = filled.replace("<agent_sessions_text:agent>", self.agent.agent_id)
+        filled = filled.replace("<str:agent_key>", str(self.agent.pk))
+        filled = filled.replace("<str:number>", str(self.branch))
+        filled = filled.replace("<str:snapshot>", str(self.snapshot.pk))
         filled = filled.replace("<agent_sessions_text:multi_agent>", self.graph.multi_agent_id)
         return f"/api/{filled.replace('<str:message>', str(self.messages[message].pk))}"
 
@@ -83,13 +90,16 @@ def plant(owner: Any, name: str = "planted") -> Planted:
         ],
     )
     store.create_multi_agent(record, "graph", {"node": "plantednode"}, kind="graph")
-    messages = list(SessionMessage.objects.filter(session=record.id).order_by("message_id"))
-    redact(record.id, WholeMessage(messages[3].pk), reason="a ticket", actor=owner)
+    rows = SessionMessage.objects.filter(session=record.id).order_by("message_id")
+    redact(record.id, WholeMessage(rows[3].pk), reason="a ticket", actor=owner)
+    store.take_snapshot(agent)
+    store.create_branch(agent, name="aside")
     return Planted(
         Session.objects.get(pk=record.id),
         SessionAgent.objects.get(session=record.id),
         SessionMultiAgent.objects.get(session=record.id),
-        list(SessionMessage.objects.filter(session=record.id).order_by("message_id")),
+        list(rows.filter(branch=0)),
+        Snapshot.objects.get(session=record.id),
     )
 
 
@@ -117,7 +127,10 @@ def seen_in(text: str) -> set[str]:
 
 def rows() -> dict[str, Any]:
     """Everything that is stored, but the audit trail."""
-    tables: tuple[Any, ...] = (Session, SessionAgent, SessionMessage, SessionMultiAgent)
+    tables: tuple[Any, ...] = (
+        *(Session, SessionAgent, SessionMessage, SessionMultiAgent),
+        *(Branch, Snapshot),
+    )
     return {table.__name__: list(table.objects.order_by("pk").values()) for table in tables}
 
 

@@ -36,7 +36,8 @@ from .planted import (
 
 pytestmark = pytest.mark.django_db
 
-READ, CHANGE, DELETE, REDACT = Allowed.READ, Allowed.CHANGE, Allowed.DELETE, Allowed.REDACT
+READ, ADD, CHANGE, DELETE = Allowed.READ, Allowed.ADD, Allowed.CHANGE, Allowed.DELETE
+REDACT = Allowed.REDACT
 EXPORT, ORIGINAL, STATE = Allowed.EXPORT, Allowed.VIEW_ORIGINAL, Allowed.VIEW_STATE
 EVERY = frozenset(Allowed)
 NONE: frozenset[Allowed] = frozenset()
@@ -92,6 +93,9 @@ def needs(*allowed: Allowed) -> frozenset[Allowed]:
 
 
 SESSION, MESSAGE = "sessions/<str:session>/", "messages/<str:message>/"
+AGENT = "agents/<str:agent_key>/"
+BRANCHES, SNAPSHOTS = f"{AGENT}branches/", f"{AGENT}snapshots/"
+BRANCH = f"{BRANCHES}<str:number>/"
 READING = ("read",)
 ASKS = [
     Ask("schema/", "get", of_everybody=True, scoped=False),
@@ -166,6 +170,60 @@ ASKS = [
         needs=needs(REDACT),
         recorded=("read", "redacted"),
         of_owners=("redacted",),
+        writes=True,
+    ),
+    # Going back in time.
+    Ask(
+        f"{SESSION}fork/",
+        "post",
+        201,
+        body={},
+        needs=needs(ADD, CHANGE),
+        shows=("plantedtitle", "plantedmetadata", "plantedtext"),
+        recorded=("forked",),
+        of_owners=("forked",),
+        writes=True,
+    ),
+    Ask(
+        f"{AGENT}rewind/",
+        "post",
+        body={"to": 0},
+        needs=needs(CHANGE),
+        recorded=("rewound",),
+        of_owners=("rewound",),
+        writes=True,
+    ),
+    Ask(BRANCHES, "get", recorded=READING),
+    Ask(BRANCHES, "post", 201, body={}, needs=needs(CHANGE), recorded=READING, writes=True),
+    Ask(f"{BRANCHES}compare/", "get", query=(("right", "1"),), recorded=READING),
+    Ask(BRANCH, "get", recorded=READING),
+    Ask(
+        BRANCH,
+        "delete",
+        204,
+        needs=needs(CHANGE, DELETE),
+        recorded=("branch_deleted",),
+        of_owners=("branch_deleted",),
+        writes=True,
+    ),
+    Ask(
+        f"{BRANCH}switch/",
+        "post",
+        needs=needs(CHANGE),
+        recorded=("restored",),
+        of_owners=("restored",),
+        writes=True,
+    ),
+    Ask(f"{BRANCH}messages/", "get", shows=SAID, recorded=READING),
+    Ask(f"{BRANCH}messages/", "get", query=(("raw", "true"),), shows=SAID, recorded=READING),
+    Ask(SNAPSHOTS, "get", recorded=READING),
+    Ask(SNAPSHOTS, "post", 201, needs=needs(CHANGE), recorded=READING, writes=True),
+    Ask(
+        f"{SNAPSHOTS}<str:snapshot>/restore/",
+        "post",
+        needs=needs(CHANGE),
+        recorded=("restored",),
+        of_owners=("restored",),
         writes=True,
     ),
     # Agents and orchestrators.

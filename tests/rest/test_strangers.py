@@ -37,6 +37,9 @@ pytestmark = pytest.mark.django_db
 BODIES: dict[str, Any] = {
     "sessions/<str:session>/": {"title": "Mine"},
     "sessions/<str:session>/redact/": {"find": "planted", "reason": "a ticket"},
+    "sessions/<str:session>/fork/": {"title": "Mine"},
+    "agents/<str:agent_key>/rewind/": {"to": 0},
+    "agents/<str:agent_key>/branches/": {"name": "mine"},
     "messages/<str:message>/redact/": {"reason": "a ticket"},
     "messages/<str:message>/original/": {"reason": "a court asks"},
 }
@@ -60,7 +63,7 @@ def beside(key: UUID) -> str:
 
 def missing(planted: Planted, text: str) -> str:
     """Replaces the keys of what is there by some that are not."""
-    for row in (planted.session, *planted.messages):
+    for row in (planted.session, planted.agent, planted.snapshot, *planted.messages):
         text = text.replace(str(row.pk), beside(row.pk))
     return text
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Substr
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.masking import MASK_PATTERN
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.base import write
 from django_agent_sessions.store.redacting import lock_session
@@ -30,8 +30,8 @@ def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
     Returns:
         The first messages in which people or models said something, as the client sends them.
     """
-    rows = SessionMessage.objects.using(using).filter(session=session).order_by("id")
-    said = rows.filter(role__in=("user", "assistant")).exclude(text="")
+    rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
+    said = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
     found = said.values_list("role", Substr("text", 1, _CHARACTERS))[:_MESSAGES]
     return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in found]
 

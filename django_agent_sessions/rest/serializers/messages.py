@@ -96,7 +96,10 @@ class MessageSerializer(serializers.Serializer[Row]):
     id = serializers.UUIDField()
     session = serializers.UUIDField()
     agent = serializers.CharField(help_text="The id of the agent.")
-    position = serializers.IntegerField(help_text="In the conversation of the agent, from 0.")
+    branch = serializers.IntegerField(
+        help_text="Of the agent's conversation; 0 is the main branch."
+    )
+    position = serializers.IntegerField(help_text="On that branch, from 0.")
     role = serializers.CharField(help_text="user, assistant, system, tool, or empty.")
     revision = serializers.IntegerField(help_text="How often it changed.")
     run_id = serializers.UUIDField(
@@ -137,6 +140,7 @@ def represent(row: Row, reading: Reading) -> dict[str, Any]:
         "id": str(row.id),
         "session": str(reading.session),
         "agent": displayable(agent),
+        "branch": row.branch,
         "position": row.message_id,
         "role": displayable(row.role),
         "revision": row.revision,

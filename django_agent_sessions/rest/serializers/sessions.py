@@ -72,6 +72,15 @@ class SaidSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(help_text="At most 500 characters.")
 
 
+class ForkedFromSerializer(serializers.Serializer[Any]):
+    """What a session was forked from."""
+
+    session = serializers.UUIDField(help_text="The id of the other session.")
+    message = serializers.UUIDField(
+        allow_null=True, help_text="The last message that was copied; null if all were."
+    )
+
+
 class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
     """An agent of a session; its state is often internal, and not shown unless it is allowed."""
 
@@ -138,6 +147,12 @@ class SessionSerializer(SessionRowSerializer):
     agents = AgentSerializer(many=True, read_only=True)
     first_text = SaidSerializer(read_only=True, allow_null=True)
     last_text = SaidSerializer(read_only=True, allow_null=True)
+    forked_from = ForkedFromSerializer(
+        source="fork",
+        read_only=True,
+        allow_null=True,
+        help_text="Null also if you do not reach that session.",
+    )
 
     class Meta(SessionRowSerializer.Meta):
         fields = [
@@ -146,6 +161,7 @@ class SessionSerializer(SessionRowSerializer):
             "agents",
             "first_text",
             "last_text",
+            "forked_from",
         ]
         read_only_fields = fields
 
@@ -155,11 +171,18 @@ class SessionSerializer(SessionRowSerializer):
         return found
 
 
-class _TitleField(TextField):
+class TitleField(TextField):
+    """The title of a session in a request."""
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(allow_blank=True, max_length=255, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
+        """Reads a title.
+
+        Raises:
+            ValidationError: It is none.
+        """
         if isinstance(data, str) and displayable(data) != data:
             raise serializers.ValidationError("The text holds characters that cannot be shown.")
         return str(super().to_internal_value(data))
@@ -177,7 +200,7 @@ class SessionCreateSerializer(StrictSerializer):
         max_length=MAX_ID_LENGTH,
         help_text="An id of your own. If you have a session of this id, that one is answered.",
     )
-    title = _TitleField(required=False)
+    title = TitleField(required=False)
     metadata = _MetadataField(required=False)
 
     def validate_external_id(self, value: str) -> str:
@@ -191,7 +214,7 @@ class SessionCreateSerializer(StrictSerializer):
 class SessionChangeSerializer(StrictSerializer):
     """What may be changed of a session."""
 
-    title = _TitleField(required=False)
+    title = TitleField(required=False)
     metadata = _MetadataField(required=False, help_text="It replaces all that was there.")
     archived = FlagField(required=False)
     expires_at = MomentField(required=False, allow_null=True)

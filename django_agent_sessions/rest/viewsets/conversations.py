@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -22,8 +23,41 @@ from django_agent_sessions.search import MAX_QUERY, find_messages
 from django_agent_sessions.windows import Scope
 
 
+class MessageList(SessionAPI):
+    """What lists messages; mixed into viewsets."""
+
+    def page_of(
+        self, row: Session, scope_of: Callable[[Reading], Scope], **details: Any
+    ) -> Response:
+        """Answers with a page of messages.
+
+        Args:
+            row: The session.
+            scope_of: Tells which of its messages, from what is known of its agents.
+            **details: What else is recorded of the reading.
+
+        Returns:
+            The page.
+        """
+        view: Any = self
+        reading = Reading.of(
+            row, self.using, media_url=media_url(self), raw=flag_of(self.request, RAW)
+        )
+        scope = scope_of(reading)
+        window = view.paginator.read(self.request, scope, view=self)
+        if window.rows:
+            windows.fill(scope, window.rows)
+        if window.rows:
+            details |= {"first": str(window.rows[0].id), "last": str(window.rows[-1].id)}
+        self.record_reading(row, view="messages", messages=len(window.rows), **details)
+        context = {**view.get_serializer_context(), "reading": reading}
+        data = view.get_serializer_class()(window.rows, many=True, context=context).data
+        response: Response = view.paginator.get_paginated_response(data)
+        return response
+
+
 @described(parameters=[*SCOPED, ID], tags=["Messages"])
-class ConversationViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
+class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
     """The messages of a session, of all its agents in the order of time, or of one."""
 
     queryset = SessionMessage.objects.none()
@@ -55,18 +89,7 @@ class ConversationViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     def list(self, request: Any, session: str) -> Response:
         """Lists messages, in neutral parts, in either direction or around one of them."""
         row = self.session(session, Allowed.READ)
-        reading = Reading.of(row, self.using, media_url=media_url(self), raw=flag_of(request, RAW))
-        paginator: Any = self.paginator
-        scope = self._scope(row, reading)
-        window = paginator.read(request, scope, view=self)
-        if window.rows:
-            windows.fill(scope, window.rows)
-        self._record(row, window.rows)
-        shape: Any = self.get_serializer_class()
-        context = {**self.get_serializer_context(), "reading": reading}
-        data = shape(window.rows, many=True, context=context).data
-        response: Response = paginator.get_paginated_response(data)
-        return response
+        return self.page_of(row, lambda reading: self._scope(row, reading))
 
     def _scope(self, row: Session, reading: Reading) -> Scope:
         name, query = self._agent(), query_of(self.request)
@@ -82,9 +105,3 @@ class ConversationViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     def _agent(self) -> str | None:
         name: str | None = self.request.query_params.get(AGENT)
         return name
-
-    def _record(self, row: Session, rows: Any) -> None:
-        ends: dict[str, Any] = {}
-        if rows:
-            ends = {"first": str(rows[0].id), "last": str(rows[-1].id)}
-        self.record_reading(row, view="messages", messages=len(rows), **ends)

@@ -20,12 +20,17 @@ from rest_framework.response import Response
 from django_agent_sessions import audit, serving
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.interchange import export_markdown, export_sessions
-from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    AuditEvent,
+    Session,
+    SessionAgent,
+    SessionMessage,
+)
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.rest.access import uuid_of
-from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.etags import require_match, tagged
 from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
 from django_agent_sessions.rest.filters import SessionFilter
@@ -62,13 +67,15 @@ from django_agent_sessions.search import MAX_QUERY, find_sessions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.transcripts import displayable
 
+from .forking import Forking
+
 _MARKDOWN, _JSONL = "markdown", "jsonl"
 _LOOKED_AT = 20
 _BEGINNING = 500
 
 
 @described(parameters=SCOPED, tags=["Sessions"])
-class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
+class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     """Sessions of the user; with ``scope=all`` and a permission, those of everybody."""
 
     queryset = Session.objects.none()
@@ -147,14 +154,9 @@ class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
         _ = self.reaches_everybody  # So that a wrong `scope` is an error here, too.
         given = SessionCreateSerializer(data=request.data)
         given.is_valid(raise_exception=True)
-        record, made = self._made(dict(given.validated_data))
-        row = self._row(self.own_sessions(), record.id)
-        code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
-        response: Response = tagged(request, self.representation(row), status=code)
-        place = f"{request.path.rstrip('/')}/{record.id}"
-        slash = "/" if request.path.endswith("/") else ""
-        response["Location"] = request.build_absolute_uri(f"{place}{slash}")
-        return response
+        found, made = self._made(dict(given.validated_data))
+        row = self.row_of(self.own_sessions(), found.id)
+        return self.placed(row, made, request.path.rstrip("/"))
 
     @described(
         operation_id="sessions_retrieve",
@@ -166,7 +168,7 @@ class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
 
         The ``ETag`` of the answer is for ``If-Match`` when the session is changed.
         """
-        row = self._row(self.reachable_sessions(), session)
+        row = self.row_of(self.reachable_sessions(), session)
         self.record_reading(row, view="session")
         return tagged(request, self.representation(row))
 
@@ -193,11 +195,11 @@ class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
                 # Locked, so that what was compared is what is changed.
                 Session.objects.using(self.using).select_for_update().filter(pk=row.pk).first()
                 require_match(
-                    request, self.representation(self._row(self.reachable_sessions(), session))
+                    request, self.representation(self.row_of(self.reachable_sessions(), session))
                 )
             self._store(row).update(row.pk, **given.validated_data)
             self.record_reading(row, view="change")
-        return tagged(request, self.representation(self._row(self.reachable_sessions(), session)))
+        return tagged(request, self.representation(self.row_of(self.reachable_sessions(), session)))
 
     @described(
         operation_id="sessions_delete",
@@ -302,15 +304,29 @@ class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
 
     def representation(self, row: Session) -> dict[str, Any]:
         """Represents a session by itself."""
-        messages = SessionMessage.objects.using(self.using).filter(session=row)
-        row.first_text = _said(messages.order_by("id"))  # type: ignore[attr-defined]
-        row.last_text = _said(messages.order_by("-id"))  # type: ignore[attr-defined]
+        messages = SessionMessage.objects.using(self.using).filter(session=row, branch=MAIN_BRANCH)
+        shown: Any = row
+        shown.first_text = _said(messages.order_by("id"))
+        shown.last_text = _said(messages.order_by("-id"))
+        shown.fork = self.origin_of(row)
         # Not the manager: rows that were prefetched would not be read anew.
         shape: Any = self.get_serializer_class()
         found: dict[str, Any] = shape(row, context=self.get_serializer_context()).data
         return {**found, "agents": list(found["agents"])}
 
-    def _row(self, sessions: SessionQuerySet, key: object) -> Session:
+    def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
+        """Reads a session to be represented.
+
+        Args:
+            sessions: Where to look.
+            key: Its primary key, or anything.
+
+        Returns:
+            The session, with its agents.
+
+        Raises:
+            Http404: There is none, or the user may not read it.
+        """
         # From the same database, and without the states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
@@ -342,6 +358,23 @@ class SessionViewSet(SessionAPI, viewsets.GenericViewSet[Session]):
         if not self.allows(row, Allowed.READ, *([Allowed.CHANGE] if given else [])):
             raise Http404
         return (store.update(record.id, **given) if given else record), False
+
+    def placed(self, row: Session, made: bool, place: str) -> Response:
+        """Answers with a session that was made or found, and where it is.
+
+        Args:
+            row: The session, with its agents.
+            made: Whether it was made.
+            place: The path of the list of sessions, without a slash at its end.
+
+        Returns:
+            The answer.
+        """
+        code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
+        response: Response = tagged(self.request, self.representation(row), status=code)
+        slash = "/" if self.request.path.endswith("/") else ""
+        response["Location"] = self.request.build_absolute_uri(f"{place}/{row.pk}{slash}")
+        return response
 
     def _record_listing(self, rows: Sequence[Session], *, searched: bool) -> None:
         """Records that titles of others are about to be shown."""

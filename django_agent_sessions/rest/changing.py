@@ -1,0 +1,99 @@
+"""Changes of a conversation's branches: each alone in its session, and recorded with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import transaction
+from django.http import Http404
+
+from django_agent_sessions import audit
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.store.base import write
+from django_agent_sessions.store.redacting import lock_session
+
+T = TypeVar("T")
+
+
+def alone(using: str, session: Session, work: Callable[[Session], T], what: str) -> T:
+    """Does something while every other writer of a session waits, and again if that failed.
+
+    Args:
+        using: The alias of the database.
+        session: The session.
+        work: What is done, in a transaction, with the session's row as it is then.
+        what: What it is called in errors.
+
+    Returns:
+        What the work returns.
+
+    Raises:
+        SessionNotFoundError: The session was deleted.
+        SessionConflictError: The connection was lost, and nobody knows whether it was done.
+    """
+    what = f"{what} in session {session.pk}"
+
+    def attempt(unsure: bool) -> tuple[T]:
+        if unsure:
+            raise SessionConflictError(f"{what}: perhaps it was done; read again what is there")
+        with transaction.atomic(using):
+            found = lock_session(using, session.pk)
+            if found is None or found.owner_id != session.owner_id:
+                raise SessionNotFoundError(f"{what}: it was deleted, or given to somebody else")
+            return (work(found),)
+
+    return write(using, attempt, what=what)[0]
+
+
+def record(
+    view: Any, action: AuditEvent.Action, session: Session, target: UUID | None, **details: Any
+) -> None:
+    """Records a change, in its transaction.
+
+    Args:
+        view: The view, whose user makes it.
+        action: What it is.
+        session: The session.
+        target: What it is about.
+        **details: Figures and ids, never content.
+    """
+    audit.record(
+        action,
+        session=session.pk,
+        target=target,
+        actor=view.request.user,
+        details={"via": "api", **details},
+        using=view.using,
+    )
+
+
+def place_of(using: str, agent: UUID, place: UUID | int, branch: int | None) -> tuple[int, int]:
+    """Finds a message of an agent.
+
+    Args:
+        using: The alias of the database.
+        agent: Primary key of the agent.
+        place: The message's id or position; -1 is before the first.
+        branch: The branch that it is on; None for any.
+
+    Returns:
+        The number of the branch, and the position.
+
+    Raises:
+        Http404: There is no such message on that branch.
+    """
+    rows = SessionMessage.objects.using(using).filter(agent=agent)
+    if branch is not None:
+        rows = rows.filter(branch=branch)
+    if isinstance(place, int):
+        number = branch or 0
+        if place >= 0 and not rows.filter(branch=number, message_id=place).exists():
+            raise Http404
+        return number, place
+    found = rows.filter(pk=place).values_list("branch", "message_id").first()
+    if found is None:
+        raise Http404
+    return found

@@ -1,0 +1,162 @@
+"""Branches, snapshots and forks in requests and answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from django_agent_sessions.exceptions import InvalidIdError
+from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
+from django_agent_sessions.models import Branch, Snapshot
+from django_agent_sessions.store.branching import MAIN_NAME
+
+from .fields import MomentField, NumberField, ShownField, StrictSerializer, TextField
+from .sessions import TitleField
+
+MOST = 2**31 - 1
+"""The largest position and number that there can be."""
+
+_PLACE = {
+    "oneOf": [
+        {"type": "string", "format": "uuid"},
+        {"type": "integer", "minimum": -1, "maximum": MOST},
+    ]
+}
+
+
+@extend_schema_field(_PLACE)
+class PlaceField(serializers.Field[UUID | int, Any, Any, Any]):
+    """A message by its id, or by its position; -1 is before the first."""
+
+    def to_internal_value(self, data: Any) -> UUID | int:
+        """Reads it.
+
+        Raises:
+            ValidationError: It is neither.
+        """
+        if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MOST:
+            return data
+        try:
+            return UUID(data)
+        except (ValueError, TypeError, AttributeError):
+            hint = "Give the id of a message, or a position from -1."
+            raise serializers.ValidationError(hint) from None
+
+
+class _NameField(TextField):
+    """The name of a branch; as it is given, because names are compared to the letter."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            required=False,
+            max_length=MAX_ID_LENGTH,
+            trim_whitespace=False,
+            help_text="By default `branch-<number>`.",
+            **kwargs,
+        )
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            return validate_id(super().to_internal_value(data), "name")
+        except InvalidIdError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class BranchSerializer(serializers.Serializer[Any]):
+    """A branch of an agent's conversation."""
+
+    number = serializers.IntegerField(help_text="0 is the main branch.")
+    name = ShownField(help_text=f"The main one is `{MAIN_NAME}`.")
+    kind = serializers.ChoiceField(
+        choices=["", *Branch.Kind.values], help_text="How it came to be; empty for the main one."
+    )
+    parent = serializers.IntegerField(help_text="The number of the branch that it left.")
+    start = serializers.IntegerField(help_text="How many messages both had in common then.")
+    length = serializers.IntegerField(help_text="How many messages it has, those included.")
+    created_at = MomentField(allow_null=True, help_text="Null for the main one.")
+
+
+class SetAsideSerializer(serializers.Serializer[Any]):
+    """What was left behind."""
+
+    branch = BranchSerializer(
+        allow_null=True, help_text="The side branch that has it; null if there was nothing."
+    )
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    """Two branches beside each other."""
+
+    common = serializers.IntegerField(help_text="With how many same messages both begin.")
+    left = serializers.IntegerField(help_text="How many messages the first one has.")
+    right = serializers.IntegerField(help_text="How many the other one has.")
+
+
+class RewindSerializer(StrictSerializer):
+    """Where to go back to."""
+
+    to = PlaceField(help_text="The last message that stays. By its id it is the one you saw.")
+    name = _NameField()
+
+
+class BranchCreateSerializer(StrictSerializer):
+    """What a branch begins with."""
+
+    name = _NameField()
+    source = NumberField(  # type: ignore[assignment] # a field, and no property
+        required=False,
+        min_value=0,
+        max_value=MOST,
+        help_text="The number of the branch that it begins like; that of `at`, or the main one.",
+    )
+    at = PlaceField(required=False, help_text="The last message to begin with. By default all.")
+
+
+class ForkSerializer(StrictSerializer):
+    """What a fork begins with, and what it is called."""
+
+    at = serializers.UUIDField(
+        required=False,
+        allow_null=True,
+        help_text="The id of the last message to copy. By default all are.",
+    )
+    title = TitleField(required=False, help_text="By default the session's own.")
+    external_id = TextField(
+        required=False,
+        max_length=MAX_ID_LENGTH,
+        help_text="An id of your own. If this fork was made with it already, that one is answered.",
+    )
+
+    def validate_external_id(self, value: str) -> str:
+        """Refuses what cannot be an id."""
+        try:
+            return validate_id(value, "external_id")
+        except InvalidIdError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class SnapshotSerializer(serializers.ModelSerializer[Snapshot]):
+    """An agent at one moment, without what it kept."""
+
+    snapshot_id = ShownField(read_only=True, help_text="What the SDK calls it.")
+    branch = serializers.IntegerField(read_only=True, help_text="The branch of its messages.")
+    length = serializers.IntegerField(
+        read_only=True, help_text="The position behind its last message."
+    )
+    created_at = MomentField(read_only=True)
+    updated_at = MomentField(read_only=True)
+
+    class Meta:
+        model = Snapshot
+        fields: ClassVar[list[str]] = [
+            "id",
+            "snapshot_id",
+            "branch",
+            "length",
+            "created_at",
+            "updated_at",
+        ]
+        read_only_fields = fields

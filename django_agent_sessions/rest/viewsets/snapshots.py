@@ -1,0 +1,109 @@
+"""Snapshots of an agent: its state at one moment, and which messages it had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.response import Response
+
+from django_agent_sessions.models import AuditEvent, Session, Snapshot
+from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.records import AgentRecord, SnapshotRecord
+from django_agent_sessions.rest.access import uuid_of
+from django_agent_sessions.rest.agents import OfAgent
+from django_agent_sessions.rest.branch_pages import SnapshotPagination
+from django_agent_sessions.rest.changing import alone, record
+from django_agent_sessions.rest.schema import AGENT_KEY, SCOPED, answer, described, problems
+from django_agent_sessions.rest.serializers.branches import SnapshotSerializer
+from django_agent_sessions.store.moments import LATEST
+
+from .branches import CHANGES
+
+_SNAPSHOT = OpenApiParameter(
+    "snapshot", {"type": "string", "format": "uuid"}, "path", description="The snapshot's id."
+)
+
+
+@described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
+class SnapshotViewSet(OfAgent):
+    """The snapshots of an agent. What the agent kept is not shown: it is to go back to."""
+
+    queryset = Snapshot.objects.none()
+    serializer_class = SnapshotSerializer
+    pagination_class = SnapshotPagination
+    lookup_url_kwarg = "snapshot"
+
+    @described(
+        operation_id="snapshots_list",
+        responses={200: answer(SnapshotSerializer(many=True), "A page."), **problems(400, 404)},
+    )
+    def list(self, request: Any, agent_key: str) -> Response:
+        """Lists the snapshots, the newest first."""
+        row, agent = self.find_agent(agent_key, Allowed.READ)
+        paginator: Any = self.paginator
+        page = paginator.read(request, self._rows(agent), view=self)
+        self.record_reading(row, agent.id, view="snapshots", snapshots=len(page))
+        shape: Any = self.get_serializer_class()
+        context = self.get_serializer_context()
+        response: Response = paginator.get_paginated_response(
+            shape(page, many=True, context=context).data
+        )
+        return response
+
+    @described(
+        operation_id="snapshots_create",
+        request=None,
+        responses={201: answer(SnapshotSerializer, "The snapshot."), **problems(404, 409)},
+    )
+    def create(self, request: Any, agent_key: str) -> Response:
+        """Keeps the agent as it is now, to go back to; no message is copied."""
+        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+
+        def take(session: Session) -> SnapshotRecord:
+            made = self.store().take_snapshot(agent)
+            self.record_reading(row, agent.id, view="snapshot", snapshot=str(made.id))
+            return made
+
+        made = alone(self.using, row, take, "taking a snapshot")
+        return self._shown(made, status.HTTP_201_CREATED)
+
+    @described(
+        operation_id="snapshots_restore",
+        parameters=[_SNAPSHOT],
+        request=None,
+        responses={
+            200: answer(SnapshotSerializer, "The snapshot, as it is now."),
+            **problems(404, 409),
+        },
+    )
+    @action(detail=True, methods=["post"], throttle_scope=CHANGES, pagination_class=None)
+    def restore(self, request: Any, agent_key: str, snapshot: str) -> Response:
+        """Brings the agent back to a snapshot: its conversation, and its state as of then.
+
+        What was said since is kept as a side branch, and the agent as it was as another snapshot.
+        """
+        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+        key = uuid_of(snapshot)
+
+        def restore(session: Session) -> SnapshotRecord:
+            if not self._rows(agent).filter(pk=key).exists():
+                raise Http404
+            found = self.store().restore_snapshot(agent, key)
+            record(self, AuditEvent.Action.RESTORED, row, key, messages=found.length)
+            return found
+
+        return self._shown(alone(self.using, row, restore, "restoring a snapshot"))
+
+    def _rows(self, agent: AgentRecord) -> QuerySet[Snapshot]:
+        rows = Snapshot.objects.using(self.using).filter(agent=agent.id)
+        # What the agent kept may be large. The latest one is the agent itself.
+        return rows.exclude(snapshot_id=LATEST).defer("document", "messages")
+
+    def _shown(self, found: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
+        shape: Any = self.get_serializer_class()
+        return Response(shape(found, context=self.get_serializer_context()).data, status=code)
