@@ -21,7 +21,7 @@ from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
 
 from . import bridge, conf
 from .exceptions import ConfigurationError
-from .models import Session, SessionMessage
+from .models import MAIN_BRANCH, Session, SessionMessage
 from .querysets import SessionQuerySet
 from .transcripts import displayable
 
@@ -52,7 +52,8 @@ class SearchResult:
         truncated: More match. A query that says more finds what is missing.
         limited: Only the newest titles or messages were looked at, and there are older ones.
         messages: The newest message that was found in a session, by the session's primary key;
-            only for sessions that were found by a message.
+            only for sessions that were found by a message. One on a side branch only if none was
+            found on a main one.
     """
 
     sessions: frozenset[UUID]
@@ -114,7 +115,9 @@ def find_messages(
 ) -> list[UUID]:
     """Finds messages of one session whose text has the query in it, in upper or lower case.
 
-    It looks at the session's newest ``AGENT_SESSIONS["SEARCH_CANDIDATES"]`` messages.
+    It looks at the session's newest ``AGENT_SESSIONS["SEARCH_CANDIDATES"]`` messages, those on
+    side branches too. Of a message and its copies there it finds one, that on the main branch if
+    there is one.
 
     Args:
         session: Primary key of the session.
@@ -130,7 +133,13 @@ def find_messages(
         return []
     messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
     recent, _limited = _newest(messages.order_by("-id"))
-    return [*recent.filter(text__icontains=query).values_list("pk", flat=True)[:limit]][::-1]
+    found = recent.filter(text__icontains=query).values_list("pk", "source", "branch")
+    chosen: dict[UUID, tuple[UUID, int]] = {}
+    for key, source, branch in found[:limit]:
+        first = source or key
+        if first not in chosen or (branch == MAIN_BRANCH and chosen[first][1] != MAIN_BRANCH):
+            chosen[first] = (key, branch)
+    return sorted(key for key, _ in chosen.values())
 
 
 def configuration(using: str | None = None) -> str | None:
@@ -225,7 +234,8 @@ def _search_messages(query: str, sessions: SessionQuerySet, found: _Found) -> No
     found.truncated = found.truncated or many
     found.limited = found.limited or (limited and not named)
     # Keys are made in time: the greatest is the newest.
-    newest = dict(sorted(pairs, key=lambda pair: pair[1].int))
+    pairs.sort(key=lambda pair: (pair[2] == MAIN_BRANCH, pair[1].int))
+    newest = {session: message for session, message, _ in pairs}
     keys = _keys(sessions.filter(pk__in=newest).order_by(), limit=len(newest))
     found.keys.update(keys)
     found.messages = {key: newest[key] for key in keys}
@@ -273,6 +283,6 @@ def _keys(sessions: QuerySet[Session], limit: int = MATCHES) -> list[UUID]:
     return [*sessions.values_list("pk", flat=True)[: limit + 1]]
 
 
-def _places(messages: QuerySet[SessionMessage]) -> list[tuple[UUID, UUID]]:
-    """Reads the keys of messages, each behind that of its session, and one more than asked for."""
-    return [*messages.values_list("session_id", "pk")[: MATCHES + 1]]
+def _places(messages: QuerySet[SessionMessage]) -> list[tuple[UUID, UUID, int]]:
+    """Reads the sessions, keys and branches of messages, of one more than asked for."""
+    return [*messages.values_list("session_id", "pk", "branch")[: MATCHES + 1]]

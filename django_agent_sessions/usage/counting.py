@@ -171,7 +171,8 @@ class _Session(NamedTuple):
 
 def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
     rows = SessionMessage.objects.using(alias).filter(**_range(after, end)).order_by("id")
-    values = rows.values_list(
+    # A copy, on another branch or in a fork, was neither said nor paid for again.
+    values = rows.filter(source__isnull=True).values_list(
         "id",
         "created_at",
         "agent__agent_id",

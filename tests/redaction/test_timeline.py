@@ -24,6 +24,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
     StoredPart,
+    UsageRollup,
 )
 from django_agent_sessions.redaction import (
     Block,
@@ -36,6 +37,8 @@ from django_agent_sessions.redaction import (
     redact,
 )
 from django_agent_sessions.redaction.originals import purge_originals
+from django_agent_sessions.search import find_messages, find_sessions
+from django_agent_sessions.usage import roll_up
 
 from .planting import SECRET
 from .timelines import (
@@ -526,3 +529,34 @@ def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
     assert found_in_database(SECRET) == []
     after = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches(agent)]
     assert after == before
+
+
+# --- what else reads copies -----------------------------------------------------------------------
+
+
+def test_a_search_finds_a_message_once_and_on_the_main_branch(store):
+    session = store.open("s")
+    agent = store.open_agent(session, dialect="strands")
+    store.append_many(agent, [user(text) for text in ("needle", "needle two", "needle three")])
+    store.rewind(agent, 1)
+    main = [spot(agent, 0, position).pk for position in (0, 1)]
+
+    assert find_messages(session.id, "needle") == [*main, spot(agent, 1, 2).pk]
+    found = find_sessions("needle", sessions=Session.objects.all(), content=True)
+    assert found.messages == {session.id: main[-1]}
+
+
+def test_copies_are_not_counted_as_usage(store):
+    session = store.open("s")
+    agent = store.open_agent(session, dialect="strands")
+    usage = {"metadata": {"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12}}}
+    store.append_many(agent, [user("a"), {**user("b"), "role": "assistant", **usage}, user("c")])
+    store.rewind(agent, 1)
+    store.create_branch(agent)
+    store.fork(session)
+
+    counted = roll_up(until=timezone.now() + timedelta(minutes=1))
+
+    assert counted.messages == 3
+    day = UsageRollup.objects.get(dimension=UsageRollup.Dimension.DAY)
+    assert (day.messages, day.input_tokens, day.output_tokens) == (3, 5, 7)
