@@ -312,7 +312,8 @@ def _is_current(known: Known, head: Head) -> bool:
 
 def _position(there: list[Any], index: int) -> int | None:
     (item,) = references.part(there, index, index + 1)
-    return item[0] if isinstance(item, list) else item.get("position")
+    position: int | None = item[0] if isinstance(item, list) else item.get("position")
+    return position
 
 
 def _raw_by_position(known: Known | None, wanted: dict[int, Any]) -> dict[int, bytes]:

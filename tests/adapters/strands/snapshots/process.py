@@ -5,6 +5,7 @@ It prints one line of JSON, or ends by SIGKILL.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import sys
@@ -22,7 +23,7 @@ from django_agent_sessions.adapters.strands import DjangoStorage  # noqa: E402
 from tests.adapters.strands.process import NODES, kill, node, outcome  # noqa: E402
 from tests.adapters.strands.scripted import call  # noqa: E402
 
-from .making import build  # noqa: E402
+from .making import LATEST, build, immutable, message, saved  # noqa: E402
 
 
 def orchestrator(kind: str, session_id: str) -> Any:
@@ -75,6 +76,29 @@ def answer(messages: Any) -> str:
     if messages[-1]["content"][0]["text"] == "3":
         kill()
     return "answer"
+
+
+def replica(name: str) -> dict[str, int]:
+    """Goes on from what it restored, as if it were alone."""
+    storage = DjangoStorage()
+    messages = json.loads(asyncio.run(storage.read(LATEST)) or b"")["data"]["messages"]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for turn in range(4):
+        messages.append(message(f"{name} {turn}"))
+        asyncio.run(storage.write(LATEST, saved(*messages)))
+    return {"acknowledged": turn + 1}
+
+
+def checkpoints(number: int) -> None:
+    """Writes immutable snapshots of an agent that others write too."""
+    storage = DjangoStorage()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    messages = []
+    for turn in range(3):
+        messages.append(message(f"{number} {turn}"))
+        asyncio.run(storage.write(immutable(10 * number + turn), saved(*messages)))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def test_what_a_guardrail_took_back_is_nowhere(save):
 
     assert stored() == ["a", "[redacted]"]
     assert references() == [[0, 2]]
-    assert b"secret" not in run(DjangoStorage().read(immutable(1)))
+    assert b"secret" not in (run(DjangoStorage().read(immutable(1))) or b"")
 
 
 def test_a_last_answer_that_changed_leaves_immutable_snapshots_alone(save):

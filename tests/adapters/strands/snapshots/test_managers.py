@@ -228,7 +228,8 @@ def test_an_orchestrator_goes_on_where_its_process_was_killed(kind):
 def outcome(kind: str, session_id: str) -> dict[str, Any]:
     printed, errors = process("orchestrate", kind, session_id).communicate()
     assert printed, errors
-    return json.loads(printed)
+    found: dict[str, Any] = json.loads(printed)
+    return found
 
 
 def test_a_killed_process_and_an_uninterrupted_one_know_the_same():
