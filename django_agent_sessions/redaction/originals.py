@@ -123,8 +123,8 @@ def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
             # It was put under hold, or deleted, a moment ago.
             return 0
         old = _originals(using, before).filter(session=session).order_by()
-        found = list(old.values_list("pk", "agent", "branch", "message_id")[:_MESSAGES])
-        keys = [key for key, *_ in found]
+        found = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGES])
+        keys = [key for key, _, _, _ in found]
         if keys:
             # Nobody who goes on with the conversation read this column, so no epoch moves.
             SessionMessage.objects.using(using).filter(pk__in=keys).update(
@@ -132,7 +132,8 @@ def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
             )
             note_uses(using, session, keys)
             # What a hold kept of them in snapshots.
-            drop_forms(using, session, {Spot(*where) for _, *where in found})
+            spots = {Spot(agent, branch, position) for _, agent, branch, position in found}
+            drop_forms(using, session, spots)
             audit.record(
                 AuditEvent.Action.ORIGINALS_PURGED,
                 session=session,

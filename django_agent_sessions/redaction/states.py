@@ -55,6 +55,7 @@ def _look_at_session(session: Session, findings: Findings) -> None:
     columns: dict[str, Any] = {}
     for name in ("title", "metadata", "origin"):
         value, place = getattr(session, name), place_of("session", session, "", name)
+        changed: Any
         if name == "origin" and session.forked_from and isinstance(value, dict):
             changed = _without_line(value, place, findings)
         else:

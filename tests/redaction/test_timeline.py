@@ -237,7 +237,7 @@ def test_a_dry_run_writes_nothing_and_lists_the_same(store):
 # --- one message ----------------------------------------------------------------------------------
 
 
-SCOPES = {
+SCOPES: dict[str, Any] = {
     "whole": WholeMessage,
     "block": lambda key: Block(key, ("content", 0)),
     "span": lambda key: Span(key, ("content", 0, "text"), 0, len(SECRET)),

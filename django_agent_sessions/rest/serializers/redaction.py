@@ -181,7 +181,9 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
     more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
     kept = PlaceSerializer(many=True, help_text="Ids in which it is, which cannot be changed.")
     messages = serializers.IntegerField(help_text="How many messages change.")
-    states = serializers.IntegerField(help_text="How many states, snapshots, titles and metadata change.")
+    states = serializers.IntegerField(
+        help_text="How many states, snapshots, titles and metadata change."
+    )
     redactions = serializers.IntegerField(help_text="The session's count after it.")
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:
