@@ -100,7 +100,7 @@ def test_after_a_kill_the_next_run_begins_within_the_expiry(sdk, store):
     assert said()[-2:] == answered("next")
 
 
-def test_a_process_that_stood_still_too_long_writes_nothing_any_more(sdk):
+def test_a_process_that_stood_still_too_long_writes_nothing_any_more(sdk, store):
     with holder(sdk, 0.6) as process:
         os.kill(process.pid, signal.SIGSTOP)
         asyncio.run(MAKERS[sdk]("shared", nothing)("next"))
@@ -111,7 +111,7 @@ def test_a_process_that_stood_still_too_long_writes_nothing_any_more(sdk):
     assert told == "SessionBusyError"
     assert said() == before
     assert before[-2:] == answered("next")
-    with leases.acquire(SessionMessage.objects.first().session_id, wait=0):
+    with leases.acquire(store.get("shared").id, wait=0):
         pass
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import django
@@ -26,7 +26,7 @@ from django.conf import settings  # noqa: E402 - needs the apps
 from django_agent_sessions.exceptions import SessionBusyError  # noqa: E402
 
 WAIT = 60
-Run = Callable[[str], Awaitable[int]]
+Run = Callable[[str], Coroutine[Any, Any, int]]
 """Takes a prompt, and tells how many messages the model was given."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 from django.db import connections, transaction
@@ -161,7 +162,7 @@ def test_a_run_that_is_cancelled_frees_the_session(store):
 
 def test_a_stream_that_nobody_reads_to_its_end_frees_the_session(store):
     async def main():
-        stream = exclusive().stream_async("Hello")
+        stream: Any = exclusive().stream_async("Hello")
         async for event in stream:
             if "data" in event:
                 break
