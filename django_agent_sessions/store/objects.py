@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -153,8 +152,7 @@ class ObjectStore(StorePart):
             rows = rows.filter(owner=owner)
         if prefix:
             rows = rows.filter(key__gte=prefix, key__lte=prefix + _BEHIND_ALL)
-        found: Sequence[str] = rows.order_by().values_list("key", flat=True)
-        return list(found)
+        return list(rows.order_by().values_list("key", flat=True))
 
     def drop_if_empty(self, session: UUID) -> bool:
         """Deletes a session of which a storage has let go: no snapshot and no object is left.

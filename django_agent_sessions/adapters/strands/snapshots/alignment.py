@@ -31,7 +31,8 @@ class Shared(NamedTuple):
 class Changed(NamedTuple):
     """A known message in another form."""
 
-    index: int
+    place: int
+    """Which of the known ones."""
     message: Any
 
 
@@ -191,9 +192,9 @@ class Aligner:
             return there[at] if at < len(there) else None
         place = known.start + known.offsets[first]
         while (place := known.data.find(raw, place, known.stop)) >= 0:
-            index = known.at(place - known.start)
-            if index is not None:
-                return index
+            found = known.at(place - known.start)
+            if found is not None:
+                return found
             place += 1
         return None
 

@@ -139,7 +139,7 @@ class AgentSave:
         redacted: set[int] = set()
         changed = [piece for piece in pieces if isinstance(piece, Changed)]
         if changed:
-            found = [_position(known.messages, piece.index) for piece in changed]
+            found = [_position(known.messages, piece.place) for piece in changed]
             positions = [position for position in found if position is not None]
             redacted = self._store.redacted_positions(head.agent, positions)
             if redacted:
@@ -161,7 +161,7 @@ class AgentSave:
             first, stop = (
                 (piece.first, piece.stop)
                 if isinstance(piece, Shared)
-                else (piece.index, piece.index + 1)
+                else (piece.place, piece.place + 1)
             )
             index = first
             for span in references.part(rows.references, first, stop):
@@ -229,7 +229,7 @@ class AgentSave:
         found: list[Any],
         updated: list[tuple[int, Any]],
     ) -> None:
-        (item,) = references.part(there, piece.index, piece.index + 1)
+        (item,) = references.part(there, piece.place, piece.place + 1)
         if not isinstance(item, list):
             found.append({**item, "message": piece.message})
             return

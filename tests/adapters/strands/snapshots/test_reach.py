@@ -186,9 +186,8 @@ def test_it_joins_the_transaction_of_whoever_waits():
     assert SessionMessage.objects.count() == 2
     agent("3")
 
-    assert (
-        json.loads(run(DjangoStorage().read(LATEST)) or b"")["data"]["messages"] == agent.messages
-    )
+    data = run(DjangoStorage().read(LATEST)) or b""
+    assert json.loads(data)["data"]["messages"] == agent.messages
     assert SessionMessage.objects.count() == 6
 
 
