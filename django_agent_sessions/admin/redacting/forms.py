@@ -11,6 +11,7 @@ from uuid import UUID
 from django import forms
 from django.http import Http404
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 
 from django_agent_sessions import detectors
 from django_agent_sessions.admin.transcript.viewers import Viewer
@@ -116,7 +117,9 @@ class ScopeForm(forms.Form):
         ],
     )
 
-    def __init__(self, target: Target | None, data: Any = None) -> None:
+    forks = forms.BooleanField(required=False)
+
+    def __init__(self, target: Target | None, data: Any = None, *, forks: int = 0) -> None:
         self.target = target
         pointed = [(MESSAGE, _("All that this message says"))] if target else []
         if target and target.path:
@@ -130,6 +133,11 @@ class ScopeForm(forms.Form):
         self._field("detectors").choices = list(detectors.labels().items())
         if target is None:
             del self.fields["where"]
+        if forks:
+            label = ngettext("Also in %(count)d fork", "Also in %(count)d forks", forks)
+            self.fields["forks"].label = label % {"count": forks}
+        else:
+            del self.fields["forks"]
 
     def _field(self, name: str) -> forms.ChoiceField:
         field = self.fields[name]
@@ -155,6 +163,11 @@ class ScopeForm(forms.Form):
     def everywhere(self) -> bool:
         """Whether it looks in the whole session."""
         return self.searches and (self.target is None or self.cleaned_data["where"] == SESSION)
+
+    @property
+    def descendants(self) -> bool:
+        """Whether it redacts in what was forked from the session, too."""
+        return bool(self.cleaned_data.get("forks"))
 
     def scope(self) -> Scope:
         """Gives the valid form as a scope of a redaction."""

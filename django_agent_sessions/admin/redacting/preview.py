@@ -63,8 +63,17 @@ class Group:
     name: str
     role: str = ""
     position: str = ""
+    branch: int = 0
     message: UUID | None = None
     excerpts: list[Excerpt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlaces:
+    """How much of a fork would be redacted. What stands there is on the fork's own page."""
+
+    key: UUID
+    places: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +94,18 @@ class Preview:
     seal: str
     """What the confirmation must find again."""
 
+    forks: list[ForkPlaces] = field(default_factory=list)
+    """Forks in which something was found, if these were asked for."""
+
+    @property
+    def here(self) -> int:
+        """Places in the session itself."""
+        return self.total - sum(fork.places for fork in self.forks)
+
     @property
     def more(self) -> int:
-        """Places that are not shown."""
-        return self.total - self.shown
+        """Places of the session that are not shown."""
+        return self.here - self.shown
 
 
 def preview(viewer: Viewer, result: Redaction) -> Preview:
@@ -107,7 +124,7 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
         rows[hit.place.kind].add(hit.place.key)
     columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
     return Preview(
-        total=len(result.hits),
+        total=places(result),
         shown=len(shown),
         groups=_groups(viewer, shown),
         messages=result.messages,
@@ -118,7 +135,17 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
               for place in result.kept],
         states=result.states,
         seal=seal(result),
+        forks=[
+            ForkPlaces(fork.session, len(fork.hits))
+            for fork in result.forks
+            if fork.hits and fork.session
+        ],
     )  # fmt: skip
+
+
+def places(result: Redaction) -> int:
+    """Counts the places in a session and, if they were asked for, its forks."""
+    return sum(len(one.hits) for one in (result, *result.forks))
 
 
 def seal(result: Redaction) -> str:
@@ -131,7 +158,9 @@ def seal(result: Redaction) -> str:
         The same for the same places; an agent that goes on elsewhere makes no difference.
     """
     found = sorted(
-        (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind) for hit in result.hits
+        (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
+        for one in (result, *result.forks)
+        for hit in one.hits
     )
     return salted_hmac("agent_sessions.redact", json.dumps(found), algorithm="sha256").hexdigest()
 
@@ -158,7 +187,7 @@ def _messages(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]
     )
     # Of a message that goes as a whole: how it begins.
     head = Substr("text", 1, _LONGEST + 1)
-    found = rows.annotate(head=head).values("id", "role", "message_id", "agent__agent_id", "head")
+    found = rows.annotate(head=head).values("id", "role", "branch", "agent__agent_id", "head")
     return {row["id"]: {**row} for row in found}
 
 
@@ -183,6 +212,7 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
             row.get("agent__agent_id", ""),
             role=row.get("role", ""),
             position=place.name,
+            branch=row.get("branch", 0),
             message=place.key,
         )
     if place.kind == "session":

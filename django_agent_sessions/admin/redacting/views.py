@@ -30,12 +30,12 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import conf
 from django_agent_sessions.admin.transcript.viewers import Viewer, view
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
-from django_agent_sessions.redaction import Redaction, redact
+from django_agent_sessions.redaction import Redaction, descendants_of, redact
 from django_agent_sessions.store.base import write
 from django_agent_sessions.store.redacting import keeps_original
 
 from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, target
-from .preview import preview, seal
+from .preview import places, preview, seal
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
@@ -94,11 +94,12 @@ def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     viewer = view(model_admin, request, object_id)
     if not viewer.redacts:
         raise Http404
+    forks = _forks(model_admin, viewer)
     if request.method in ("GET", "HEAD"):
-        return _page(model_admin, viewer, ScopeForm(target(viewer, request.GET)))
+        return _page(model_admin, viewer, ScopeForm(target(viewer, request.GET), forks=forks))
     if request.method != "POST":
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
-    form = ScopeForm(target(viewer, request.POST), request.POST)
+    form = ScopeForm(target(viewer, request.POST), request.POST, forks=forks)
     if not form.is_valid():
         return _page(model_admin, viewer, form)
     try:
@@ -115,7 +116,26 @@ def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
 
 
 def _found(viewer: Viewer, form: ScopeForm) -> Redaction:
-    return redact(viewer.session.pk, form.scope(), reason="", dry_run=True, using=viewer.using)
+    return redact(
+        viewer.session.pk,
+        form.scope(),
+        reason="",
+        dry_run=True,
+        descendants=form.descendants,
+        using=viewer.using,
+    )
+
+
+def _forks(model_admin: Any, viewer: Viewer) -> int:
+    """Counts the forks that a redaction could reach, too; none if the viewer may not see them all.
+
+    They are redacted all or not at all, and nobody redacts in what is hidden from them.
+    """
+    keys = descendants_of(viewer.session.pk, using=viewer.using)
+    if not keys:
+        return 0
+    rows = model_admin.get_queryset(viewer.request).using(viewer.using)
+    return len(keys) if rows.filter(pk__in=keys).count() == len(keys) else 0
 
 
 def _confirm(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
@@ -143,19 +163,19 @@ def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Reda
             form.scope(),
             reason=reason,
             actor=viewer.request.user,
+            descendants=form.descendants,
             using=viewer.using,
         )
-        if not result.hits or seal(result) != expected:
+        if not places(result) or seal(result) != expected:
             # Everything is taken back: nobody saw what this would do.
             raise _ChangedError(result)
     return result
 
 
 def _done(result: Redaction) -> str:
-    places = ngettext(
-        "%(count)d place was redacted.", "%(count)d places were redacted.", len(result.hits)
-    )
-    return places % {"count": len(result.hits)}
+    count = places(result)
+    text = ngettext("%(count)d place was redacted.", "%(count)d places were redacted.", count)
+    return text % {"count": count}
 
 
 def _back(viewer: Viewer, target: Target | None, result: Redaction) -> str:
@@ -180,7 +200,7 @@ def _show(
 ) -> HttpResponse:
     """Shows what was found. That is reading, and recorded before."""
     message = None if form.everywhere or form.target is None else form.target.message
-    viewer.record(message, page="redact", hits=len(result.hits))
+    viewer.record(message, page="redact", hits=places(result))
     found = preview(viewer, result)
     return _page(
         model_admin,
