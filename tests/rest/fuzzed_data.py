@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 
 from django_agent_sessions import holds
-from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, Snapshot
 from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
 from tests.admin.transcripts import call, result, said
@@ -34,12 +34,16 @@ def seeded(count: int) -> dict[str, list[str]]:
     mine = Session.objects.filter(owner=ada).exclude(title="")
     doomed = [SessionStore(owner=ada).create(f"doomed {number}") for number in range(5 * count)]
     messages = SessionMessage.objects.filter(session__in=mine)
+    agents = SessionAgent.objects.filter(session__in=mine)
+    snapshots = Snapshot.objects.filter(session__in=mine)
     return {
         "path.session": [str(key) for key in mine.values_list("pk", flat=True)],
         "doomed": [str(session.id) for session in doomed],
         "path.message": [str(key) for key in messages.values_list("pk", flat=True)],
         "path.agent": ["concierge", "default", "a/b ü?#%"],
         "path.multi_agent": ["graph"],
+        "path.agent_key": [str(key) for key in agents.values_list("pk", flat=True)],
+        "path.snapshot": [str(key) for key in snapshots.values_list("pk", flat=True)],
         "query.path": ['["content", 1]', '["content", 0]', "[]", '[""]', '["content", 99]'],
     }
 
@@ -73,6 +77,10 @@ def _conversation(store: SessionStore, number: int) -> None:
     ]
     for item in items:
         store.append(openai, item)
+    store.take_snapshot(strands)
+    store.append(strands, said("user", "And to Porto?"))
+    store.rewind(strands, 5)
+    store.create_branch(strands, name="<b>idea</b>", upto=3)
     store.open_agent(session, "a/b ü?#%", dialect="strands")
     store.create_multi_agent(session, "graph", kind="graph", state={"nodes": [CARD]})
     if number % 3 == 0:

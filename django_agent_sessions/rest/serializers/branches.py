@@ -46,6 +46,16 @@ class PlaceField(serializers.Field[UUID | int, Any, Any, Any]):
             raise serializers.ValidationError(hint) from None
 
 
+class _MessageField(serializers.UUIDField):
+    """The id of a message; a number is none."""
+
+    def to_internal_value(self, data: Any) -> UUID:
+        if not isinstance(data, str):
+            raise serializers.ValidationError("Give the id of a message.")
+        found: UUID = super().to_internal_value(data)
+        return found
+
+
 class _NameField(TextField):
     """The name of a branch; as it is given, because names are compared to the letter."""
 
@@ -106,7 +116,7 @@ class BranchCreateSerializer(StrictSerializer):
     """What a branch begins with."""
 
     name = _NameField()
-    source = NumberField(  # type: ignore[assignment] # a field, and no property
+    source: Any = NumberField(
         required=False,
         min_value=0,
         max_value=MOST,
@@ -118,7 +128,7 @@ class BranchCreateSerializer(StrictSerializer):
 class ForkSerializer(StrictSerializer):
     """What a fork begins with, and what it is called."""
 
-    at = serializers.UUIDField(
+    at = _MessageField(
         required=False,
         allow_null=True,
         help_text="The id of the last message to copy. By default all are.",
