@@ -39,6 +39,7 @@ from django_agent_sessions.redaction import (
 from django_agent_sessions.redaction.originals import purge_originals
 from django_agent_sessions.search import find_messages, find_sessions
 from django_agent_sessions.usage import roll_up
+from tests.test_documentation import example
 
 from .planting import SECRET
 from .timelines import (
@@ -560,3 +561,12 @@ def test_copies_are_not_counted_as_usage(store):
     assert counted.messages == 3
     day = UsageRollup.objects.get(dimension=UsageRollup.Dimension.DAY)
     assert (day.messages, day.input_tokens, day.output_tokens) == (3, 5, 7)
+
+
+def test_the_example_of_forks_reaches_them(store, ada):
+    session, _, forks = forked(store)
+
+    found = example("redaction.md", "forget_everywhere")(session, SECRET, ada)
+
+    assert set(found) == {session.id, *(fork.id for fork in forks)}
+    assert found_in_database(SECRET) == []
