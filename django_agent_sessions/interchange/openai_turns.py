@@ -49,11 +49,15 @@ def turn_costs(
     )
     for branch, turn, *columns in found.fetchall():
         figures = [0 if value is None else value for value in columns[: len(_NAMES)]]
-        numbers = [turn, *figures]
-        if branch in branches and all(
-            isinstance(value, int) and 0 <= value <= LARGEST for value in numbers
-        ):
-            yield TurnCost(*figures, *map(_json, columns[len(_NAMES) :]), turn, branches[branch])
+        details = map(_json, columns[len(_NAMES) :])
+        sound = all(isinstance(value, int) and 0 <= value <= LARGEST for value in (turn, *figures))
+        if sound and branch in branches:
+            yield TurnCost(
+                turn=turn,
+                branch=branches[branch],
+                **dict(zip(_NAMES, figures, strict=True)),
+                **dict(zip(_DETAILS, details, strict=True)),
+            )
 
 
 def _json(text: Any) -> Any:

@@ -173,7 +173,8 @@ class TurnStore(MessageStore):
         found = rows.aggregate(turns=Count("pk"), **{f"all_{name}": Sum(name) for name in names})
         if not found["turns"]:
             return None
-        return TurnCosts(*(int(found[f"all_{name}"]) for name in names), found["turns"])
+        sums = {name: int(found[f"all_{name}"]) for name in names}
+        return TurnCosts(turns=found["turns"], **sums)
 
     async def atotal_cost(
         self, agent: AgentRecord, *, branch: int | None = None
@@ -199,7 +200,7 @@ class TurnStore(MessageStore):
             self._insert_cost(agent, turn, columns)
         else:
             rows.update(**columns)
-        old = before or (0, 0)
+        old = (0, 0) if before is None else before
         spent = Usage(
             input_tokens=columns["input_tokens"] - old[0],
             output_tokens=columns["output_tokens"] - old[1],
@@ -255,7 +256,7 @@ def _columns(cost: TurnCost) -> dict[str, Any]:
     }
 
 
-def _figure(value: int) -> int:
+def _figure(value: Any) -> int:
     if not isinstance(value, int) or not -_LARGEST < value < _LARGEST:
         raise PayloadError("a number of tokens or requests cannot be one")
     return value

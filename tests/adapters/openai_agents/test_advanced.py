@@ -104,7 +104,7 @@ class TestRunner:
         assert texts(requests(last)[0])[-2:] == ["Three days.", "And then?"]
 
     def test_a_streamed_and_a_sync_run_go_on_on_the_branch(self, session, thread_loop):
-        async def branch() -> str:
+        async def branch() -> Any:
             await session.add_items([user("a"), user("b")])
             return await session.create_branch_from_content("B", "other")
 
@@ -242,7 +242,8 @@ class TestOwners:
         await session.store_run_usage(done)
 
         wrapper = RunContextWrapper(context=ada)
-        assert (await session.get_session_usage(wrapper=wrapper))["requests"] == 1
+        used: Any = await session.get_session_usage(wrapper=wrapper)
+        assert used["requests"] == 1
         name = await session.create_branch_from_turn(1, wrapper=wrapper)
         await session.add_items([user("b")], wrapper=wrapper)
         assert [each["branch_id"] for each in await session.list_branches(wrapper=wrapper)] == [
@@ -306,7 +307,7 @@ class TestSessions:
     async def test_a_branch_of_a_rewind_is_a_branch_like_others(self, session):
         await session.add_items([user("a"), user("b"), user("c")])
         store = SessionStore()
-        agent = await store.aread_agent(await store.aget("s"), "default")
+        agent = await store.aopen_agent(await store.aget("s"))
         await store.arewind(agent, 0, name="left behind")
 
         assert [each["branch_id"] for each in await session.list_branches()] == [
@@ -434,6 +435,7 @@ class TestStatements:
         asyncio.run(known.create_branch_from_turn(40, "other"))
 
         assert len(statements(known.get_items())) == 2
+        assert len(statements(known.add_items([user("c")]))) <= 6
         assert len(statements(known.list_branches())) == 3
         assert len(statements(known.get_conversation_turns())) == 2
         assert len(statements(known.get_conversation_by_turns())) == 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agents import Runner
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.models import Session
 
 from .scripted import call
@@ -24,15 +24,20 @@ pytestmark = [
 ]
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "adapters" / "openai-agents.md"
+ADVANCED = PAGE.with_name("openai-agents-advanced.md")
+
+
+def defined_on(path: Path) -> SimpleNamespace:
+    """What the examples define, each of them run after the ones above it."""
+    namespace: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
+        exec(block, namespace)  # noqa: S102 - our own page
+    return SimpleNamespace(**namespace)
 
 
 @pytest.fixture(scope="module")
 def page() -> SimpleNamespace:
-    """What the examples define, each of them run after the ones above it."""
-    namespace: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(block, namespace)  # noqa: S102 - our own page
-    return SimpleNamespace(**namespace)
+    return defined_on(PAGE)
 
 
 def test_a_chat(page, ada):
@@ -68,3 +73,17 @@ def test_a_redaction(page):
     asyncio.run(page.forget_card_number("s"))
 
     assert texts(stored()) == ["My card?", "[removed]"]
+
+
+def test_another_answer(ada):
+    request = SimpleNamespace(user=ada)
+    session = AdvancedDjangoSession("s", owner=ada)
+    asyncio.run(Runner.run(assistant("By car."), "How do I get there?", session=session))
+
+    answer = defined_on(ADVANCED).another_answer(request, assistant("By train."), "s")
+
+    assert asyncio.run(answer) == "By train."
+    assert texts(asyncio.run(session.get_items())) == ["How do I get there?", "By car."]
+    used = asyncio.run(session.get_session_usage())
+    assert used is not None
+    assert used["requests"] == 1
