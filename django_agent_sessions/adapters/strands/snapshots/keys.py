@@ -34,7 +34,7 @@ _SNAPSHOT = re.compile(
     re.DOTALL,
 )
 _STASH = re.compile(
-    r"(?:(?P<prefix>.+)/)?context/(?P<session>[^/]+)/scopes/agent/[^/]+/", re.DOTALL
+    r"(?:(?P<prefix>.+)/)?context/(?P<session>[^/]+)/scopes/agent/(?P<agent>[^/]+)/", re.DOTALL
 )
 
 normalized = _normalize_key
@@ -82,7 +82,7 @@ def parse(base: str, key: str) -> SnapshotKey | None:
     )
 
 
-def stashed(base: str, key: str) -> tuple[str, str] | None:
+def stashed(base: str, key: str) -> tuple[str, str, str] | None:
     """Reads the key of what a context manager put aside.
 
     Args:
@@ -90,7 +90,7 @@ def stashed(base: str, key: str) -> tuple[str, str] | None:
         key: As for :func:`parse`.
 
     Returns:
-        Namespace and id of the session; None if it is no such key.
+        Namespace and id of the session, and the agent; None if it is no such key.
     """
     found = _STASH.match(key)
     if found is None:
@@ -98,7 +98,7 @@ def stashed(base: str, key: str) -> tuple[str, str] | None:
     namespace = base if found["prefix"] is None else _namespace(base, found["prefix"])
     if namespace is None or not _is_id(found["session"]):
         return None
-    return namespace, found["session"]
+    return namespace, found["session"], found["agent"]
 
 
 def key_of(base: str, name: SnapshotName) -> str | None:

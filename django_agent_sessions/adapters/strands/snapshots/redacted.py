@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Container
 from dataclasses import replace
 from typing import Any
 
 from django_agent_sessions import masking
 from django_agent_sessions.adapters.strands.scrubbing import Corrections
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.records import AgentState, SessionRecord
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import Loaded
 
+from . import documents
 from .memory import Known
 
 _FREE = ("state", "stash")
@@ -75,6 +79,76 @@ def corrected(document: Any, corrections: Corrections) -> Any:
         else free.get(key, value)
         for key, value in document.items()
     }
+
+
+def raw_by_position(known: Known | None, wanted: Container[int]) -> dict[int, bytes]:
+    """Gives messages as they were when they were last read or written.
+
+    Args:
+        known: What is known of the agent.
+        wanted: Positions of messages.
+
+    Returns:
+        Their bytes, where these are known.
+    """
+    if known is None or known.text is None or known.branch != 0:
+        return {}
+    found: dict[int, bytes] = {}
+    index = 0
+    for item in known.messages:
+        if not isinstance(item, list):
+            index += 1
+            continue
+        for position in range(*item):
+            if position in wanted:
+                found[position] = known.text.raw(index)
+            index += 1
+    return found
+
+
+def catch_up(store: SessionStore, session: SessionRecord, agent_id: str, known: Known) -> None:
+    """Finds out what was redacted since an agent was last read or written.
+
+    Args:
+        store: The store of its namespace.
+        session: Its session as it is now.
+        agent_id: The agent.
+        known: What is known of it; what was redacted is added.
+    """
+    agent = store.read_agent(session, agent_id)
+    if agent is None or agent.id != known.agent:
+        return
+    contents = {row.position: row.payload for row in store.placed_payloads(agent) if row.redacted}
+    for position, raw in raw_by_position(known, contents).items():
+        before, _ = documents.message_at(raw, 0)
+        removed = masking.removed(before, contents[position])
+        known.corrections.secrets |= masking.significant(removed)
+    note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
+
+
+def scrubbed(data: bytes, secrets: Collection[str]) -> bytes:
+    """Masks texts in bytes that may be JSON or text.
+
+    Args:
+        data: The bytes.
+        secrets: The texts.
+
+    Returns:
+        The bytes, the same if nothing is in them.
+    """
+    if not secrets:
+        return data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        clean = masking.scrub(data, secrets)
+        return bytes(clean) if isinstance(clean, bytes) else str(clean).encode()
+    try:
+        value = json.loads(text)
+        clean = masking.scrub(value, secrets)
+        return data if clean == value else json.dumps(clean, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return str(masking.scrub(text, secrets)).encode()
 
 
 def _state(document: Any) -> AgentState:

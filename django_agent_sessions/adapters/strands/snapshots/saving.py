@@ -20,7 +20,7 @@ from django_agent_sessions.store.snapshots import LATEST, Head, Saving
 from . import documents, references
 from .alignment import Aligner, Changed, New, Piece, Shared, Text
 from .memory import Known
-from .redacted import corrected, note_redacted
+from .redacted import corrected, note_redacted, raw_by_position
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -37,7 +37,7 @@ class _Rows:
         self.contents = {row.position: row.payload for row in placed if row.redacted}
         self.references = references.ranges_of([row.position for row in placed])
         # Before it was redacted, a message is recognized by what it was.
-        before = _raw_by_position(known, self.contents) if self.contents else {}
+        before = raw_by_position(known, self.contents) if self.contents else {}
         self.text = Text.of(
             before.get(row.position) or documents.dumps(row.payload) for row in placed
         )
@@ -314,22 +314,6 @@ def _position(there: list[Any], index: int) -> int | None:
     (item,) = references.part(there, index, index + 1)
     position: int | None = item[0] if isinstance(item, list) else item.get("position")
     return position
-
-
-def _raw_by_position(known: Known | None, wanted: dict[int, Any]) -> dict[int, bytes]:
-    if known is None or known.text is None or known.branch != 0:
-        return {}
-    found: dict[int, bytes] = {}
-    index = 0
-    for item in known.messages:
-        if not isinstance(item, list):
-            index += 1
-            continue
-        for position in range(*item):
-            if position in wanted:
-                found[position] = known.text.raw(index)
-            index += 1
-    return found
 
 
 def _stale(head: Head) -> StaleSessionError:

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django_agent_sessions import bridge
-from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.exceptions import PayloadError, StaleSessionError
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.store import SessionStore
 
 from . import documents, keys, loading, orchestrators
 from .keys import SnapshotKey
 from .memory import Known, KnownOrchestrator, Memory
-from .redacted import carried
+from .redacted import carried, catch_up, scrubbed
 from .saving import AgentSave
 
 R = TypeVar("R")
 
 _MOST_AGENTS = 1000
 _MOST_BYTES = 64 * 1024 * 1024
+_NO = ("", "", "")
 
 
 class StorageWork:
@@ -37,6 +38,8 @@ class StorageWork:
         self._store = SessionStore(owner=owner, namespace=namespace, using=using)
         self._agents: Memory[Known] = Memory(_MOST_AGENTS, _MOST_BYTES)
         self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
+        # Redaction epochs, of what is kept verbatim.
+        self._epochs: Memory[int] = Memory(_MOST_AGENTS)
 
     async def arun(self, function: Callable[[], R]) -> R:
         """Runs one of the others, in whatever event loop."""
@@ -46,8 +49,7 @@ class StorageWork:
         """Writes what is under a key."""
         name = keys.parse(self._store.namespace, key)
         if name is None:
-            session = self._stashing(key)
-            self._store.write_object(key, data, session=session)
+            self._write_object(key, data)
             return
         try:
             if name.scope == keys.AGENT:
@@ -70,7 +72,10 @@ class StorageWork:
         if found is not None:
             return found
         session = self._of(name.namespace).find(name.session_id)
-        return None if session is None else self._store.read_object(key, session=session)
+        if session is None:
+            return None
+        self._epochs.keep(_directory(name), session.redaction_epoch)
+        return self._store.read_object(key, session=session)
 
     def delete(self, key: str) -> None:
         """Deletes what is under a key."""
@@ -79,7 +84,7 @@ class StorageWork:
         if name is None and stash is None:
             self._store.delete_object(key)
             return
-        namespace, session_id = (name.namespace, name.session_id) if name else stash or ("", "")
+        namespace, session_id = (name.namespace, name.session_id) if name else (stash or _NO)[:2]
         session = self._of(namespace).find(session_id)
         if session is None:
             return
@@ -133,6 +138,7 @@ class StorageWork:
         store = self._of(name.namespace)
         session = store.save_orchestrator(name.session_id, name.owner_id, save.plan, kind=save.kind)
         self._orchestrators.keep(directory, save.known(*session))
+        self._epochs.keep(directory, session[1])
         if known is None:
             self._drop_verbatim(key, name)
 
@@ -144,6 +150,7 @@ class StorageWork:
         directory = _directory(name)
         before = self._orchestrators.get(directory)
         self._orchestrators.keep(directory, orchestrators.carried(before, known))
+        self._epochs.keep(directory, known.epoch)
         return data
 
     # --- what is kept as it is ----------------------------------------------------------------
@@ -151,8 +158,38 @@ class StorageWork:
     def _write_verbatim(self, key: str, name: SnapshotKey, data: bytes) -> None:
         store = self._of(name.namespace)
         session = store.open(name.session_id)
+        directory = _directory(name)
+        known = self._agents.get(directory) if name.scope == keys.AGENT else None
+        if known is not None:
+            data = self._without_redacted(session, name.owner_id, known, data, store)
+        elif session.redaction_epoch not in (0, self._epochs.get(directory)):
+            raise StaleSessionError(
+                f"something was redacted in session {session.id}, and what {name.owner_id!r} has "
+                "of it is not known: restore it again"
+            )
         self._delete_snapshot(name)
         self._store.write_object(key, data, session=session)
+        self._epochs.keep(directory, session.redaction_epoch)
+
+    def _write_object(self, key: str, data: bytes) -> None:
+        stash = keys.stashed(self._store.namespace, key)
+        if stash is None:
+            self._store.write_object(key, data)
+            return
+        namespace, session_id, agent_id = stash
+        store = self._of(namespace)
+        session = store.open(session_id)
+        known = self._agents.get((namespace, session_id, keys.AGENT, agent_id))
+        if known is not None:
+            data = self._without_redacted(session, agent_id, known, data, store)
+        self._store.write_object(key, data, session=session)
+
+    def _without_redacted(
+        self, session: SessionRecord, agent_id: str, known: Known, data: bytes, store: SessionStore
+    ) -> bytes:
+        if known.session == session.id and known.epoch != session.redaction_epoch:
+            catch_up(store, session, agent_id, known)
+        return scrubbed(data, known.corrections.secrets)
 
     def _drop_verbatim(self, key: str, name: SnapshotKey) -> None:
         session = self._of(name.namespace).find(name.session_id)
@@ -168,10 +205,6 @@ class StorageWork:
             self._orchestrators.forget(directory)
         store = self._of(name.namespace)
         return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
-
-    def _stashing(self, key: str) -> SessionRecord | None:
-        stash = keys.stashed(self._store.namespace, key)
-        return None if stash is None else self._of(stash[0]).open(stash[1])
 
     def _of(self, namespace: str) -> SessionStore:
         if namespace == self._store.namespace:

@@ -138,6 +138,26 @@ def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
     assert SECRET not in everything()
 
 
+def test_what_is_stashed_or_kept_verbatim_does_not_bring_it_back():
+    storage = DjangoStorage()
+    first = message(f"My code is {SECRET}")
+    run(storage.write(LATEST, saved(first)))
+    redact_it()
+
+    run(storage.write("context/s/scopes/agent/default/a_0", json.dumps([first]).encode()))
+    run(storage.write("context/s/scopes/agent/default/b_0", f"It is {SECRET}".encode()))
+    run(storage.write(LATEST, json.dumps({"of no kind": [first]}, indent=1).encode()))
+
+    for key in run(storage.list()):
+        assert SECRET.encode() not in (run(storage.read(key)) or b"")
+    assert StoredObject.objects.count() == 3
+    with pytest.raises(StorageError, match="restore it again"):
+        run(DjangoStorage().write(LATEST, SECRET.encode()))
+    restored = DjangoStorage()
+    run(restored.read(LATEST))
+    run(restored.write(LATEST, b"anything"))
+
+
 def test_a_moved_epoch_without_a_redaction_changes_nothing():
     storage = DjangoStorage()
     a, b = message("a"), message("b")

@@ -1,0 +1,120 @@
+"""Snapshots in the store: what a plan writes, in one transaction or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from django_agent_sessions import transcripts
+from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
+from django_agent_sessions.models import Branch, SessionMessage, Snapshot
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.snapshots import Head, Saving, SnapshotPlace
+
+pytestmark = pytest.mark.django_db
+
+DOCUMENT = {"data": {"messages": None}}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"text": text}]}
+
+
+def save(store: SessionStore, snapshot_id: str = "", **what: Any) -> Head:
+    return store.save_snapshot("s", "a", snapshot_id, lambda head: Saving(DOCUMENT, **what))
+
+
+def test_a_save_makes_the_session_and_the_agent(store):
+    state = AgentState(state={"n": 1})
+
+    head = save(store, messages=[[0, 2]], appended=[said("1"), said("2")], state=state)
+
+    assert (head.end, head.revision, head.epoch) == (2, 0, 0)
+    session = store.get("s")
+    assert session.usage.messages == 2
+    agent = store.read_agent(session, "a")
+    assert agent.dialect == transcripts.STRANDS
+    assert agent.data.state == {"n": 1}
+    assert store.payloads(agent) == [said("1"), said("2")]
+    assert Snapshot.objects.get().length == 2
+
+
+def test_the_plan_is_told_what_there_is(store):
+    first = save(store, messages=[[0, 1]], appended=[said("1")])
+    found: list[Head] = []
+
+    def plan(head: Head) -> Saving:
+        found.append(head)
+        return Saving(DOCUMENT, [[0, 1]])
+
+    store.save_snapshot("s", "a", "", plan)
+
+    assert found[0].last == first.last
+    assert (found[0].revision, found[0].end) == (0, 1)
+
+
+def test_a_save_that_fails_writes_nothing(store):
+    with pytest.raises(PayloadError):
+        store.save_snapshot(
+            "s", "a", "", lambda head: Saving({"x": float("nan")}, [[0, 1]], [said("1")])
+        )
+
+    assert not SessionMessage.objects.exists()
+    assert not Snapshot.objects.exists()
+
+
+def test_what_is_set_aside_takes_the_snapshots_of_it_along(store):
+    save(store, messages=[[0, 3]], appended=[said("1"), said("2"), said("3")])
+    save(store, "x", messages=[[0, 3]])
+    save(store, "y", messages=[[0, 1]])
+
+    save(store, "z", messages=[[0, 2]], appended=[said("other")], keep=0)
+
+    (number,) = Branch.objects.values_list("number", flat=True)
+    branches = dict(Snapshot.objects.values_list("snapshot_id", "branch"))
+    assert branches == {"": number, "x": number, "y": 0, "z": 0}
+    loaded = store.load_snapshot("s", "a", "")
+    assert [loaded.contents[n] for n in range(3)] == [said("1"), said("2"), said("3")]
+
+
+def test_snapshots_are_found_by_what_they_are_called(store, ada):
+    save(store, messages=[])
+    save(store, "x", messages=[])
+    other = SessionStore(owner=ada, namespace="n/m")
+    save(other, messages=[])
+
+    def names(*places: SnapshotPlace, using: SessionStore = store) -> list[tuple[str, str]]:
+        return sorted((n.namespace, n.snapshot_id) for n in using.snapshot_names(places))
+
+    assert names(SnapshotPlace("")) == [("", ""), ("", "x")]
+    assert names(SnapshotPlace("n", below=True)) == [("n/m", "")]
+    assert names(SnapshotPlace("", below=True)) == [("", ""), ("", "x"), ("n/m", "")]
+    assert names(SnapshotPlace("", below=True), using=other) == [("n/m", "")]
+    assert names(SnapshotPlace("", session_prefix="S")) == []
+    assert names(SnapshotPlace("", session_prefix="s", agent_id="a")) != []
+    assert names(SnapshotPlace("", session_id="s", agent_id="b")) == []
+
+
+def test_what_is_somebody_elses_is_not_there(ada, bob):
+    save(SessionStore(owner=ada), messages=[])
+    theirs = SessionStore(owner=bob)
+
+    assert theirs.load_snapshot("s", "a", "") is None
+    assert not theirs.delete_snapshot("s", "", agent_id="a")
+    with pytest.raises(SessionNotFoundError):
+        save(theirs, messages=[])
+
+
+def test_an_orchestrator_has_its_state_and_the_rest(store):
+    for state in ({"type": "graph"}, {"type": "graph", "n": 2}):
+        store.save_orchestrator(
+            "s", "g", lambda epoch, stored, s=state: (s, DOCUMENT), kind="graph"
+        )
+
+    _, epoch, state, document = store.load_orchestrator("s", "g")
+    assert (epoch, state, document) == (0, {"type": "graph", "n": 2}, DOCUMENT)
+    assert store.read_multi_agent(store.get("s"), "g").kind == "graph"
+    assert store.delete_snapshot("s", "", multi_agent_id="g")
+    assert store.load_orchestrator("s", "g") is None
