@@ -19,7 +19,13 @@ from django.utils import timezone
 
 from django_agent_sessions import bridge, payloads
 from django_agent_sessions.conf import get_settings
-from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.models import (
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
 
 from .jsonl_blobs import each_blob
 from .jsonl_blobs import hashes as hashes_in
@@ -59,6 +65,7 @@ MESSAGE_COLUMNS = (
     "id",
     "branch",
     "message_id",
+    "source",
     "run_id",
     "revision",
     "role",
@@ -70,6 +77,7 @@ MESSAGE_COLUMNS = (
     "created_at",
     "updated_at",
 )
+BRANCH_COLUMNS = ("number", "name", "kind", "parent", "start", "created_at")
 MULTI_AGENT_COLUMNS = ("id", "multi_agent_id", "kind", "created_at", "updated_at")
 MULTI_AGENT_PAYLOADS = ("state",)
 
@@ -132,10 +140,17 @@ def _agents(
     for key in list(agents.values_list("pk", flat=True)):
         row = _row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
-            yield f'{comma}{_written(row, texts)[:-1]},"messages":['
+            yield f'{comma}{_written(row, texts)[:-1]},{_branches(key, alias)}"messages":['
             yield from _messages(key, alias, originals, hashes)
             yield "]}"
             comma = ","
+
+
+def _branches(agent: UUID, alias: str) -> str:
+    """Writes the side branches, if there are any."""
+    rows = Branch.objects.using(alias).filter(agent=agent).order_by("number")
+    found = [_written(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
+    return f'"branches":[{",".join(found)}],' if found else ""
 
 
 def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
@@ -150,6 +165,8 @@ def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Ite
             row["message"] = row.pop("content")
             # Under legal hold, an edit keeps what was said first, and is no redaction.
             row["redacted"] = row["redacted_at"] is not None
+            if row["source"] is None:
+                del row["source"]
             written = ["message"]
             if originals and _may_be_seen(row):
                 written.append("original")

@@ -19,12 +19,14 @@ from django_agent_sessions.exceptions import ConfigurationError, PayloadError
 from django_agent_sessions.fields import read
 from django_agent_sessions.records import AgentState
 
+from .foreign import LARGEST
 from .jsonl import AGENT_PAYLOADS, FORMAT, VERSION
 from .jsonl_blobs import Contents, blobs_beside, with_binaries
 from .jsonl_values import OddError, as_dict, as_list, as_time, as_uuid, check_word
 from .sources import (
     Skipped,
     SourceAgent,
+    SourceBranch,
     SourceMessage,
     SourceMultiAgent,
     SourceSession,
@@ -183,7 +185,7 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
 
 
 def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> SourceAgent:
-    agent_id, dialect = row.get("agent_id"), row.get("dialect")
+    agent_id, dialect, messages = row.get("agent_id"), row.get("dialect"), as_list(row, "messages")
     if not isinstance(agent_id, str) or not isinstance(dialect, str) or len(dialect) > 32:
         raise OddError("an agent has no agent_id or no dialect")
     check_word(row, "dialect")
@@ -195,27 +197,39 @@ def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> So
     return SourceAgent(
         agent_id=agent_id,
         dialect=dialect,
-        messages=_messages(as_list(row, "messages"), f"{place}, agent {agent_id!r}", blobs),
+        messages=_messages(messages, f"{place}, agent {agent_id!r}", blobs),
         data=AgentState(**state),
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
         columns={"id": as_uuid(row, "id")},
+        branches=[_branch(as_dict(b, "a branch")) for b in as_list(row, "branches")],
     )
+
+
+def _branch(row: Mapping[str, Any]) -> SourceBranch:
+    number, name = row.get("number"), row.get("name")
+    if type(number) is not int or not 0 < number <= LARGEST or not isinstance(name, str):
+        raise OddError("a branch has no number or no name")
+    return SourceBranch(number, name, as_time(row, "created_at"))
 
 
 def _messages(
     rows: Sequence[Any], place: str, blobs: Mapping[str, bytes]
 ) -> Iterator[SourceMessage | Skipped]:
+    # A message does not say that it has copies.
+    branched = any(isinstance(row, dict) and row.get("branch") for row in rows)
     for number, row in enumerate(rows):
         try:
-            yield _message(as_dict(row, "it"), blobs)
+            yield _message(as_dict(row, "it"), blobs, branched=branched)
         except OddError as error:
             yield Skipped(f"{place}, message {number}", str(error))
         except RecursionError:
             yield Skipped(f"{place}, message {number}", _TOO_DEEP)
 
 
-def _message(row: Mapping[str, Any], blobs: Mapping[str, bytes]) -> SourceMessage:
+def _message(
+    row: Mapping[str, Any], blobs: Mapping[str, bytes], *, branched: bool
+) -> SourceMessage:
     if "message" not in row:
         raise OddError("it has no message")
     shown = _payload(row, "message", blobs)
@@ -226,6 +240,7 @@ def _message(row: Mapping[str, Any], blobs: Mapping[str, bytes]) -> SourceMessag
     if type(branch) is not int or type(position) is not int:
         raise OddError("its branch or message_id is no number")
     run = as_uuid(row, "run_id")
+    shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
         payload=_payload(row, "original", blobs) if "original" in row else shown,
         created_at=as_time(row, "created_at"),
@@ -233,6 +248,7 @@ def _message(row: Mapping[str, Any], blobs: Mapping[str, bytes]) -> SourceMessag
         redact_message=shown if changed else None,
         branch=branch,
         run=str(run) if run else "",
+        shared=str(shared) if shared else "",
         columns={
             "id": as_uuid(row, "id"),
             "message_id": position,

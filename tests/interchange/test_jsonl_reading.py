@@ -33,7 +33,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.redaction import Find, WholeMessage, descendants_of, redact
 from tests.strategies import exactly, json_values
 from tests.test_fields import set_raw
 
@@ -121,6 +121,60 @@ def rich(store, ada):
     Session.objects.filter(pk=session.id).update(origin={"fork": str(uuid4())}, message_count=9)
     store.open("empty")
     return session
+
+
+def test_branches_come_back_with_their_names_and_copies(store, file):
+    agent = store.open_agent(store.open("s"), dialect="strands")
+    said = [{"role": "user", "content": [{"text": text}]} for text in "abcd"]
+    store.append_many(agent, said)
+    store.rewind(agent, 1, name="the other way")
+    store.create_branch(agent, source=1, upto=3)
+    before, lengths = rows(), [(b.name, b.length) for b in store.branches(agent)]
+    assert "source" not in lines(export(file))[0]["agents"][0]["messages"][0]
+    forget()
+
+    report = import_sessions(JsonLines(file))
+
+    assert report.skips == 0
+    assert rows() == before
+    agent = store.read_agent(store.get("s"), agent.agent_id)
+    assert [(b.name, b.length) for b in store.branches(agent)] == lengths
+    assert [store.common_length(agent, 0, number) for number in (1, 2)] == [2, 2]
+    named = SessionMessage.objects.get(branch=0, message_id=1)
+    redact(named.session_id, WholeMessage(named.pk), reason="r")
+    assert SessionMessage.objects.filter(redacted_at__isnull=False).count() == 3
+
+
+def test_an_imported_fork_is_a_session_of_its_own(store, file):
+    session = store.open("s")
+    store.append(store.open_agent(session), {"role": "user", "content": "a"})
+    store.fork(session, session_id="fork")
+    export(file)
+    forget()
+
+    assert import_sessions(JsonLines(file)).skips == 0
+
+    assert descendants_of(store.get("s").id) == []
+    assert not SessionMessage.objects.filter(source__isnull=False).exists()
+
+
+@pytest.mark.parametrize(
+    "branch", [{}, {"number": 0, "name": "a"}, {"number": True, "name": "a"}, {"number": 1}, 1]
+)
+def test_a_branch_that_cannot_be_one_is_told(branch, file):
+    agent = {"agent_id": "a", "dialect": "openai", "branches": [branch]}
+    report = import_sessions(
+        write(
+            file,
+            {
+                "format": "django-agent-sessions",
+                "version": 1,
+                "session": {"session_id": "s"},
+                "agents": [agent],
+            },
+        )
+    )
+    assert [place for place, _ in reasons(report)] == ["line 1"]
 
 
 def test_what_was_exported_comes_back_to_the_last_column(rich, file):
