@@ -57,12 +57,18 @@ def key(agent, position: int, branch: int = 0):
     return SessionMessage.objects.get(agent=agent.id, branch=branch, message_id=position).pk
 
 
+def first(pattern: str, page: str) -> str:
+    """The first thing in a page that a pattern finds."""
+    found = re.search(pattern, page)
+    assert found, page[page.index("as-root") :]
+    return unescape(found[1])
+
+
 def confirmed(client, address: str) -> str:
     """Says yes on a page that asks, and gives the page that it leads to."""
     page = shown(client, address)
-    seen = re.search(r'name="seen" value="([^"]*)"', page)
-    assert seen, page[page.index("as-timeline") :]
-    answer = client.post(address, {"seen": unescape(seen[1])}, follow=True)
+    seen = first(r'name="seen" value="([^"]*)"', page)
+    answer = client.post(address, {"seen": seen}, follow=True)
     assert answer.status_code == 200
     assert answer.redirect_chain
     text: str = answer.content.decode()
@@ -240,7 +246,7 @@ def test_branches_are_listed_compared_restored_and_deleted(client, traveller, ta
 def test_under_legal_hold_no_branch_is_deleted_and_it_is_said_why(client, traveller, talker, store):
     store.rewind(talker, 2)
     address = url(talker, "branch_delete", talker.id, 1)
-    seen = unescape(re.search(r'name="seen" value="([^"]*)"', shown(client, address))[1])
+    seen = first(r'name="seen" value="([^"]*)"', shown(client, address))
     hold(talker.session, reason="case 1")
 
     assert "under legal hold" in shown(client, address)
@@ -257,7 +263,7 @@ def test_under_legal_hold_no_branch_is_deleted_and_it_is_said_why(client, travel
 
 def test_an_answer_to_other_figures_is_asked_for_anew(client, traveller, talker, store):
     address = url(talker, "rewind", key(talker, 2))
-    seen = re.search(r'name="seen" value="([^"]*)"', shown(client, address))[1]
+    seen = first(r'name="seen" value="([^"]*)"', shown(client, address))
     store.append(talker, said("user", "word 6"))
 
     for given in ({"seen": seen}, {"seen": ""}, {}):
@@ -279,11 +285,11 @@ def test_many_branches_are_paged(client, traveller, talker, store):
     for _number in range(53):
         store.create_branch(talker, upto=1)
 
-    first = shown(client, url(talker, "branches"))
-    assert "branch-53<" in first
-    assert "branch-3<" not in first
-    older = re.search(r'href="([^"]*before=[^"]*)"', first)[1]
-    second = shown(client, unescape(older))
+    newest = shown(client, url(talker, "branches"))
+    assert "branch-53<" in newest
+    assert "branch-3<" not in newest
+    older = first(r'href="([^"]*before=[^"]*)"', newest)
+    second = shown(client, older)
     assert "branch-3<" in second
     assert "branch-4<" not in second
 
@@ -321,10 +327,10 @@ def test_the_latest_snapshot_is_named_and_not_restored(client, traveller, talker
 def test_snapshots_are_paged_by_key(client, traveller, talker, store):
     taken = [store.take_snapshot(talker).id for _number in range(53)]
 
-    first = shown(client, url(talker, "snapshots"))
-    assert str(taken[-1]) in first
-    assert str(taken[2]) not in first
-    older = unescape(re.search(r'href="([^"]*before=[^"]*)"', first)[1])
+    newest = shown(client, url(talker, "snapshots"))
+    assert str(taken[-1]) in newest
+    assert str(taken[2]) not in newest
+    older = first(r'href="([^"]*before=[^"]*)"', newest)
     second = shown(client, older)
     assert [str(one) in second for one in taken[:4]] == [True, True, True, False]
 
@@ -570,9 +576,8 @@ def redacted(client, address: str, **given) -> str:
     """Previews a redaction of a text, confirms it, and gives the page of the preview."""
     asked = {"what": "text", "text": "plantedsecret", **given}
     page = client.post(address, asked).content.decode()
-    found = re.search(r'name="seal" value="([^"]*)"', page)
-    assert found, page[page.index("as-redacting") :]
-    confirming = {**asked, "step": "confirm", "reason": "a ticket", "seal": found[1]}
+    seal = first(r'name="seal" value="([^"]*)"', page)
+    confirming = {**asked, "step": "confirm", "reason": "a ticket", "seal": seal}
     assert client.post(address, confirming).status_code == 302
     text: str = page
     return text

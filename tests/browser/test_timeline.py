@@ -218,7 +218,7 @@ def test_every_page_about_time_can_be_read_by_everybody_and_fits_its_width(open_
     session = example.conversation()
     store = SessionStore(namespace=session.namespace)
     record = store.get(session.session_id)
-    agent = store.read_agent(record, "support")
+    agent = store.open_agent(record, "support")
     store.rewind(agent, 5, name="a-branch-with-a-name-that-somebody-chose-and-made-much-too-long")
     store.append_many(
         agent,

@@ -161,9 +161,8 @@ def _branch_names(
     viewer: Viewer, agents: set[UUID | None], numbers: set[int]
 ) -> dict[tuple[UUID | None, int], str]:
     rows = Branch.objects.using(viewer.using).filter(agent__in=agents - {None}, number__in=numbers)
-    return {
-        (agent, number): name for agent, number, name in rows.values_list("agent", "number", "name")
-    }
+    found: list[tuple[Any, int, str]] = list(rows.values_list("agent_id", "number", "name"))
+    return {(agent, number): name for agent, number, name in found}
 
 
 def objects(viewer: Viewer, after: str) -> Listed:

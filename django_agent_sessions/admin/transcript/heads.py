@@ -289,12 +289,16 @@ def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
     place = StrIndex(Lower("text"), Lower(Value(query)))
     start = Greatest(place - _BEFORE, 1)
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
-    columns = {"excerpt": Substr("text", start, _EXCERPT), "first": Coalesce("source", "id")}
-    named = rows.order_by("id").annotate(**columns)
+    excerpt, first = Substr("text", start, _EXCERPT), Coalesce("source", "id")
+    named = rows.order_by("id").annotate(excerpt=excerpt, first=first)
     found = list(named.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
-    main = {first for first, _key, _when, _role, branch, _excerpt in found if branch == MAIN_BRANCH}
+    main = {origin for origin, *_rest, branch, _excerpt in found if branch == MAIN_BRANCH}
     # A side branch repeats how the main one begins.
-    return [Hit(*each) for first, *each in found if each[3] == MAIN_BRANCH or first not in main]
+    return [
+        Hit(key, when, role, branch, words)
+        for origin, key, when, role, branch, words in found
+        if branch == MAIN_BRANCH or origin not in main
+    ]
 
 
 @dataclass(frozen=True, slots=True)
