@@ -8,23 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import connections, transaction
-from django.db.models import F, Q, QuerySet
+from django.db import transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import (
     SessionConflictError,
-    SessionNotFoundError,
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
-    Session,
     SessionAgent,
-    SessionMultiAgent,
     Snapshot,
 )
 from django_agent_sessions.records import AgentRecord, AgentState, Usage
@@ -33,43 +30,13 @@ from .agents import AgentStore
 from .base import repeatable, write
 from .branches import BranchStore
 from .cleaning import clean
-from .multi_agents import MultiAgentStore
+from .moments import LATEST
+from .orchestrations import OrchestratorSnapshotStore
 from .reading import _CONTENT
 from .vendors import check_values_size, overwrite_leftovers
 
-LATEST = ""
-_BEHIND_ALL = "\U0010ffff"
 _MOST_RANGES = 20
 _TRIES = 5
-
-
-class SnapshotName(NamedTuple):
-    """What a snapshot is called."""
-
-    namespace: str
-    session_id: str
-    agent_id: str | None
-    multi_agent_id: str | None
-    snapshot_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotPlace:
-    """Where to look for snapshots.
-
-    Attributes:
-        namespace: The namespace of their sessions.
-        below: Whether any namespace counts that begins so.
-        session_id: Their session, if it is known.
-        session_prefix: How the ids of their sessions begin.
-        agent_id: Their agent, if it is known.
-    """
-
-    namespace: str
-    below: bool = False
-    session_id: str | None = None
-    session_prefix: str = ""
-    agent_id: str | None = None
 
 
 class LastRow(NamedTuple):
@@ -161,7 +128,7 @@ class Loaded:
     redacted: frozenset[int] = frozenset()
 
 
-class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
+class SnapshotStore(OrchestratorSnapshotStore, BranchStore, AgentStore):
     """The part of the store that keeps snapshots for an SDK's storage."""
 
     def save_snapshot(
@@ -228,17 +195,6 @@ class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
         latest = self._snapshots(agent).filter(snapshot_id=LATEST)
         revision = latest.values_list("revision", flat=True).first()
         return Head(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
-
-    def _lock_by_name(self, session_id: str) -> Session:
-        rows = self._reachable().named(self.namespace, session_id)
-        weaker = connections[self.using].features.has_select_for_no_key_update
-        found = rows.select_for_update(no_key=weaker).first()
-        if found is None:
-            self.open(session_id)
-            found = rows.select_for_update(no_key=weaker).first()
-        if found is None:
-            raise SessionNotFoundError(f"there is no session {session_id!r}")
-        return found
 
     def _save(self, head: Head, snapshot_id: str, saving: Saving) -> Head:
         agent, now = head.agent, timezone.now()
@@ -382,162 +338,6 @@ class SnapshotStore(BranchStore, AgentStore, MultiAgentStore):
         contents = {row[0]: payload for row, payload in found}
         return contents, {row[0] for row, _ in found if row[2] is not None}
 
-    @repeatable
-    def snapshot_names(self, places: Sequence[SnapshotPlace]) -> list[SnapshotName]:
-        """Lists snapshots.
-
-        Args:
-            places: Where to look.
-
-        Returns:
-            What they are called, in no order.
-        """
-        condition = Q()
-        for place in places:
-            condition |= _at(place)
-        rows = Snapshot.objects.using(self.using).filter(condition)
-        if (owner := self.owner_id) is not None:
-            rows = rows.filter(session__owner=owner)
-        names = rows.order_by().values_list(
-            "session__namespace",
-            "session__session_id",
-            "agent__agent_id",
-            "multi_agent__multi_agent_id",
-            "snapshot_id",
-        )
-        return [SnapshotName._make(row) for row in names]
-
-    def delete_snapshot(
-        self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
-    ) -> bool:
-        """Deletes a snapshot; its messages stay.
-
-        Args:
-            session_id: The session.
-            snapshot_id: The snapshot; empty for the latest.
-            agent_id: Its agent, or else
-            multi_agent_id: its orchestrator.
-
-        Returns:
-            Whether there was one that is this owner's.
-
-        Raises:
-            LegalHoldError: The session is under legal hold.
-        """
-        rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
-        if agent_id:
-            rows = rows.filter(agent__agent_id=agent_id)
-        else:
-            rows = rows.filter(multi_agent__multi_agent_id=multi_agent_id)
-
-        def delete(unsure: bool) -> tuple[bool]:
-            key = rows.values_list("pk", flat=True).first()
-            if key is None:
-                return (unsure,)
-            return (bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0]),)
-
-        return write(self.using, delete, what="deleting a snapshot")[0]
-
-    # --- orchestrators ------------------------------------------------------------------------
-
-    def save_orchestrator(
-        self,
-        session_id: str,
-        multi_agent_id: str,
-        plan: Callable[[int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
-        *,
-        kind: str = "",
-    ) -> tuple[UUID, int]:
-        """Writes the latest snapshot of an orchestrator.
-
-        Args:
-            session_id: The session, which is made if there is none.
-            multi_agent_id: The orchestrator, which is made if there is none.
-            plan: Gets the redaction epoch, and a function that reads state and document as they
-                are stored; says what to write of both.
-            kind: What a new orchestrator is.
-
-        Returns:
-            The session, and its redaction epoch.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-            InvalidIdError: An id cannot be one.
-            PayloadError: Something is not JSON or over a limit; nothing was written.
-        """
-        what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
-
-        def save(unsure: bool) -> tuple[UUID, int]:
-            with transaction.atomic(self.using):
-                session = self._lock_by_name(session_id)
-                now = timezone.now()
-                agents = SessionMultiAgent.objects.using(self.using).filter(
-                    session=session.pk, multi_agent_id=multi_agent_id
-                )
-                key = agents.values_list("pk", flat=True).first()
-                rows = Snapshot.objects.using(self.using).filter(
-                    multi_agent=key, snapshot_id=LATEST
-                )
-
-                def stored() -> tuple[Any, Any]:
-                    return (
-                        agents.values_list("state", flat=True).first(),
-                        rows.values_list("document", flat=True).first() if key else None,
-                    )
-
-                state, document = map(clean, plan(session.redaction_epoch, stored))
-                check_values_size(self.using, state, document)
-                if key is None:
-                    record = self.get(session_id)
-                    key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
-                    rows = rows.model.objects.using(self.using).filter(
-                        multi_agent=key, snapshot_id=LATEST
-                    )
-                else:
-                    agents.update(state=state, updated_at=now)
-                columns = {"document": document, "messages": [], "updated_at": now}
-                if not rows.update(revision=F("revision") + 1, **columns):
-                    Snapshot(
-                        id=new_id(),
-                        session_id=session.pk,
-                        multi_agent_id=key,
-                        created_at=now,
-                        **columns,
-                    ).save(using=self.using, force_insert=True)
-                self.touch(session.pk, Usage())
-            return session.pk, session.redaction_epoch
-
-        return write(self.using, save, what=what)
-
-    @repeatable
-    def load_orchestrator(
-        self, session_id: str, multi_agent_id: str
-    ) -> tuple[UUID, int, Any, Any] | None:
-        """Reads the latest snapshot of an orchestrator.
-
-        Args:
-            session_id: The session.
-            multi_agent_id: The orchestrator.
-
-        Returns:
-            The session, its redaction epoch, the state, and the rest of the document; None if
-            there is none, or it is not this owner's.
-        """
-        rows = self._named_snapshots(session_id).filter(
-            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
-        )
-        row = rows.select_related("session", "multi_agent").first()
-        if row is None or row.multi_agent is None:
-            return None
-        return row.session_id, row.session.redaction_epoch, row.multi_agent.state, row.document
-
-    def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
-        rows = Snapshot.objects.using(self.using).filter(
-            session__namespace=self.namespace, session__session_id=session_id
-        )
-        owner = self.owner_id
-        return rows if owner is None else rows.filter(session__owner=owner)
-
 
 def _record(row: SessionAgent) -> AgentRecord:
     return AgentRecord(
@@ -549,25 +349,6 @@ def _record(row: SessionAgent) -> AgentRecord:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
-
-
-def _at(place: SnapshotPlace) -> Q:
-    if place.below:
-        if not place.namespace:
-            return Q(session__isnull=False)
-        return Q(
-            session__namespace__gte=place.namespace,
-            session__namespace__lte=place.namespace + _BEHIND_ALL,
-        )
-    found = Q(session__namespace=place.namespace)
-    if place.session_id is not None:
-        found &= Q(session__session_id=place.session_id)
-    elif place.session_prefix:
-        found &= Q(
-            session__session_id__gte=place.session_prefix,
-            session__session_id__lte=place.session_prefix + _BEHIND_ALL,
-        )
-    return found & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else found
 
 
 def _span(item: Any) -> list[int] | None:

@@ -11,7 +11,8 @@ from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.snapshots import Head, Saving, SnapshotPlace
+from django_agent_sessions.store.finding import SnapshotPlace
+from django_agent_sessions.store.snapshots import Head, Saving
 
 pytestmark = pytest.mark.django_db
 

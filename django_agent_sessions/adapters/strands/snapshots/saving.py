@@ -14,8 +14,8 @@ from django_agent_sessions.models import Branch
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.documents import agent_state
-from django_agent_sessions.store.moments import window
-from django_agent_sessions.store.snapshots import LATEST, Head, Saving
+from django_agent_sessions.store.moments import LATEST, window
+from django_agent_sessions.store.snapshots import Head, Saving
 
 from . import documents, references
 from .alignment import Aligner, Changed, New, Piece, Shared, Text

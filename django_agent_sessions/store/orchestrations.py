@@ -1,0 +1,117 @@
+"""Snapshots of orchestrators: their state, which others read too, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.models import SessionMultiAgent, Snapshot
+from django_agent_sessions.records import Usage
+
+from .base import repeatable, write
+from .cleaning import clean
+from .finding import SnapshotFinder
+from .moments import LATEST
+from .multi_agents import MultiAgentStore
+from .vendors import check_values_size
+
+
+class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
+    """The part of the store that keeps snapshots of orchestrators for an SDK's storage."""
+
+    def save_orchestrator(
+        self,
+        session_id: str,
+        multi_agent_id: str,
+        plan: Callable[[int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
+        *,
+        kind: str = "",
+    ) -> tuple[UUID, int]:
+        """Writes the latest snapshot of an orchestrator.
+
+        Args:
+            session_id: The session, which is made if there is none.
+            multi_agent_id: The orchestrator, which is made if there is none.
+            plan: Gets the redaction epoch, and a function that reads state and document as they
+                are stored; says what to write of both.
+            kind: What a new orchestrator is.
+
+        Returns:
+            The session, and its redaction epoch.
+
+        Raises:
+            SessionNotFoundError: The session is somebody else's.
+            InvalidIdError: An id cannot be one.
+            PayloadError: Something is not JSON or over a limit; nothing was written.
+        """
+        what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
+
+        def save(unsure: bool) -> tuple[UUID, int]:
+            with transaction.atomic(self.using):
+                session = self._lock_by_name(session_id)
+                now = timezone.now()
+                agents = SessionMultiAgent.objects.using(self.using).filter(
+                    session=session.pk, multi_agent_id=multi_agent_id
+                )
+                key = agents.values_list("pk", flat=True).first()
+                rows = Snapshot.objects.using(self.using).filter(
+                    multi_agent=key, snapshot_id=LATEST
+                )
+
+                def stored() -> tuple[Any, Any]:
+                    return (
+                        agents.values_list("state", flat=True).first(),
+                        rows.values_list("document", flat=True).first() if key else None,
+                    )
+
+                state, document = map(clean, plan(session.redaction_epoch, stored))
+                check_values_size(self.using, state, document)
+                if key is None:
+                    record = self.get(session_id)
+                    key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
+                    rows = Snapshot.objects.using(self.using).filter(
+                        multi_agent=key, snapshot_id=LATEST
+                    )
+                else:
+                    agents.update(state=state, updated_at=now)
+                columns = {"document": document, "messages": [], "updated_at": now}
+                if not rows.update(revision=F("revision") + 1, **columns):
+                    Snapshot(
+                        id=new_id(),
+                        session_id=session.pk,
+                        multi_agent_id=key,
+                        created_at=now,
+                        **columns,
+                    ).save(using=self.using, force_insert=True)
+                self.touch(session.pk, Usage())
+            return session.pk, session.redaction_epoch
+
+        return write(self.using, save, what=what)
+
+    @repeatable
+    def load_orchestrator(
+        self, session_id: str, multi_agent_id: str
+    ) -> tuple[UUID, int, Any, Any] | None:
+        """Reads the latest snapshot of an orchestrator.
+
+        Args:
+            session_id: The session.
+            multi_agent_id: The orchestrator.
+
+        Returns:
+            The session, its redaction epoch, the state, and the rest of the document; None if
+            there is none, or it is not this owner's.
+        """
+        rows = self._named_snapshots(session_id).filter(
+            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
+        )
+        row = rows.select_related("session", "multi_agent").first()
+        if row is None or row.multi_agent is None:
+            return None
+        return row.session_id, row.session.redaction_epoch, row.multi_agent.state, row.document
