@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
 
 from django_agent_sessions import notifying
 from django_agent_sessions.blobs import drop_messages, in_use
@@ -132,23 +131,6 @@ class NamedBranchStore(SessionStore):
             Whether there is.
         """
         return self._messages(agent).exists()
-
-    @repeatable
-    def copies(self, agent: AgentRecord, key: UUID) -> list[tuple[int, int, UUID]]:
-        """Finds a message on all branches that have it.
-
-        Args:
-            agent: The agent whose conversation it is.
-            key: Primary key of the message, wherever it is.
-
-        Returns:
-            Branch, position and primary key of each copy, and of the message itself.
-        """
-        rows = self._of(SessionMessage.objects.all(), agent)
-        sources = rows.filter(pk=key).values_list("source", flat=True)
-        first = next((source for source in sources if source is not None), key)
-        found = rows.filter(Q(pk=key) | Q(pk=first) | Q(source=first))
-        return list(found.values_list("branch", "message_id", "pk"))
 
     def append_to(
         self,

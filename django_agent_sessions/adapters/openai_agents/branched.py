@@ -164,15 +164,14 @@ class BranchedSession(DjangoSession):
         reason: str,
         store: SessionStore,
     ) -> None:
-        named, agent = _by_name(store), self._find(store)
-        at = None if agent is None else self._find_place(self._place, named, agent)
+        agent = self._find(store)
+        at = None if agent is None else self._find_place(self._place, _by_name(store), agent)
         found = None if at is None else item_at(position, at, store)
         if at is None or found is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
         item = redacted(found, replacement)
-        for branch, message_id, key in named.copies(at, found.id):
-            there = at.on_branch(branch)
-            store.redact_message(there, message_id, item, key=key, actor=actor, reason=reason)
+        # Its copies on other branches go with it.
+        store.redact_message(at, found.message_id, item, key=found.id, actor=actor, reason=reason)
 
     def _make_branch(self, place: Place, turn: int, name: str | None, store: SessionStore) -> Place:
         agent = self._find(store)

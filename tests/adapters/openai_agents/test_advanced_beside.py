@@ -199,6 +199,10 @@ def test_the_same_calls_give_the_same_answers(calls):
             session_id = str(uuid.uuid4())
             ours = [AdvancedDjangoSession(session_id) for _ in range(2)]
             for number, name, arguments in calls:
+                if name == "store_run_usage":
+                    # An object of the SDK that has not looked since somebody cleared stores none.
+                    await theirs[number].get_items()
+                    await ours[number].get_items()
                 expected = await answer(theirs[number], name, arguments)
                 assert await answer(ours[number], name, arguments) == expected, name
             for number in range(2):
