@@ -83,7 +83,9 @@ class BranchSerializer(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(
         choices=["", *Branch.Kind.values], help_text="How it came to be; empty for the main one."
     )
-    parent = serializers.IntegerField(help_text="The number of the branch that it left.")
+    parent = serializers.IntegerField(  # type: ignore[assignment] # a field, and no property
+        help_text="The number of the branch that it left."
+    )
     start = serializers.IntegerField(help_text="How many messages both had in common then.")
     length = serializers.IntegerField(help_text="How many messages it has, those included.")
     created_at = MomentField(allow_null=True, help_text="Null for the main one.")
@@ -116,7 +118,7 @@ class BranchCreateSerializer(StrictSerializer):
     """What a branch begins with."""
 
     name = _NameField()
-    source: Any = NumberField(
+    source = NumberField(  # type: ignore[assignment] # a field, and no property
         required=False,
         min_value=0,
         max_value=MOST,
