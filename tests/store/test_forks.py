@@ -35,6 +35,7 @@ def user(text: str) -> dict[str, Any]:
 
 def said(store: SessionStore, session_id: str, agent_id: str = "default") -> list[str]:
     agent = store.read_agent(store.get(session_id), agent_id)
+    assert agent is not None
     return [m["content"][0]["text"] for m in store.payloads(agent)]
 
 
