@@ -167,6 +167,8 @@ def message_at(data: bytes, place: int) -> tuple[Any, int]:
 def _around(document: Any) -> tuple[bytes, bytes]:
     """What stands before and behind the messages."""
     before, behind = b"", b""
+    # What the store itself made may hold bytes, as the states of agents do.
+    document = encode_bytes_values(document)
     for level in (document, document[_DATA]):
         inner = _DATA if level is document else _MESSAGES
         keys = list(level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.store.snapshots import Loaded
 
 from . import documents, references
@@ -26,8 +25,12 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
         UnstructuredError: What is stored is no snapshot.
     """
     document = loaded.document
-    if isinstance(document, CorruptPayload) or not isinstance(document, dict):
+    content = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(content, dict) or not isinstance(loaded.messages, list):
         raise documents.UnstructuredError
+    if "messages" not in content:
+        # Made by something else than Strands' manager.
+        document = {**document, "data": {"messages": None, **content}}
     raws: list[bytes] = []
     there: list[Any] = []
     for item in loaded.messages:

@@ -81,10 +81,10 @@ def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, K
     Raises:
         UnstructuredError: What is stored is no snapshot.
     """
-    if isinstance(state, CorruptPayload) or not isinstance(document, dict):
+    content = document.get("data") if isinstance(document, dict) else None
+    if isinstance(state, CorruptPayload) or not isinstance(content, dict):
         raise documents.UnstructuredError
-    content = {**document["data"], "state": state}
-    data = documents.dumps({**document, "data": content})
+    data = documents.dumps({**document, "data": {**content, "state": state}})
     return data, KnownOrchestrator(session, epoch, state)
 
 

@@ -16,6 +16,7 @@ from strands.types.exceptions import StorageError
 from django_agent_sessions.exceptions import AgentSessionsError
 
 from . import keys
+from .documents import UnstructuredError
 from .work import StorageWork
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ class DjangoStorage:
             raise
         except AgentSessionsError as error:
             failure, cause = StorageError(f"{what}: {error}"), error
+        except UnstructuredError:
+            failure = StorageError(f"{what}: what is stored is corrupt")
         except (Error, OSError) as error:
             # Without its words: PostgreSQL prints the row.
             failure = StorageError(f"{what}: {type(error).__name__}")

@@ -28,8 +28,9 @@ from django_agent_sessions.models import (
     StoredObject,
 )
 from tests.adapters.strands.agents import expect_real, requests, texts, yes_to
-from tests.adapters.strands.scripted import Overflow, Redact, call
+from tests.adapters.strands.scripted import Overflow, Redact, ScriptedModel, call
 from tests.adapters.strands.test_bidi import ScriptedBidiModel, transcript
+from tests.adapters.strands.tools import add
 from tests.processes import Process
 
 from .making import build, manager_of, run
@@ -244,17 +245,35 @@ def test_a_killed_process_and_an_uninterrupted_one_know_the_same():
     ]
 
 
-def test_what_is_stashed_belongs_to_the_session():
-    storage = DjangoStorage()
+@pytest.mark.filterwarnings("ignore:context_window_limit is not set")
+def test_what_a_context_manager_stashes_belongs_to_the_session():
+    def stashing(*steps: Any) -> Agent:
+        return Agent(
+            model=ScriptedModel(steps),
+            tools=[add],
+            callback_handler=None,
+            context_manager="auto",
+            storage=DjangoStorage(),
+            session_manager=SnapshotSessionManager("s"),
+        )
 
-    async def stash() -> None:
-        await storage.write("context/s/scopes/agent/default/call-1_0", b"a large result")
+    agent = stashing(call("add", a=1, b=2), "Three.")
+    agent("1 + 2?")
+    session = Session.objects.get(session_id="s")
+    stashed = list(StoredObject.objects.all())
+    assert stashed
+    assert {row.session for row in stashed} == {session}
+    assert all(row.key.startswith("context/s/scopes/agent/default/") for row in stashed)
 
-    run(stash())
+    again = stashing("Bye.")
+    assert again.messages == agent.messages
+    again("Bye")
+    assert again.context_manager is not None
+    assert again.context_manager.stash_is_durable
+    asyncio.run(manager_of(again).delete_session())
 
-    assert StoredObject.objects.get().session == Session.objects.get(session_id="s")
-    Session.objects.get().delete()
     assert not StoredObject.objects.exists()
+    assert not Session.objects.exists()
 
 
 def test_deleting_a_session_deletes_it_with_all_its_keys():

@@ -14,6 +14,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoS
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.holds import hold
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
+from django_agent_sessions.records import AgentState
 from tests.adapters.strands.agents import build as build_with_log
 
 from .making import LATEST, build, immutable, message, run, saved
@@ -189,6 +190,27 @@ def test_it_joins_the_transaction_of_whoever_waits():
     data = run(DjangoStorage().read(LATEST)) or b""
     assert json.loads(data)["data"]["messages"] == agent.messages
     assert SessionMessage.objects.count() == 6
+
+
+def test_a_corrupt_snapshot_says_so_and_what_the_store_made_is_read(store):
+    storage = DjangoStorage()
+    run(storage.write(LATEST, saved(message("a"))))
+    agent = store.open_agent(store.open("s"), "default")
+    store.take_snapshot(agent)
+    (key,) = (key for key in run(storage.list()) if key != LATEST)
+    Snapshot.objects.filter(snapshot_id="").delete()
+    store.update_agent(agent, AgentState(state={"image": b"\x00"}))
+    made = store.take_snapshot(agent)
+
+    found = json.loads(run(storage.read(key.replace(key[-41:-5], made.snapshot_id))) or b"")
+    assert found["data"]["state"] == {"image": {"__bytes_encoded__": True, "data": "AA=="}}
+    assert len(found["data"]["messages"]) == 1
+    with connection.cursor() as cursor:
+        table = Snapshot._meta.db_table
+        cursor.execute(f"UPDATE {table} SET document = '{{no json plantedsecret'")
+    with pytest.raises(StorageError, match="corrupt") as caught:
+        run(storage.read(key))
+    assert "plantedsecret" not in repr(caught.value)
 
 
 def test_errors_hold_no_content():
