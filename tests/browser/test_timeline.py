@@ -7,7 +7,6 @@ import re
 
 import pytest
 from agents import Runner
-from django.urls import reverse
 from playwright.sync_api import expect
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
@@ -15,20 +14,16 @@ from django_agent_sessions.models import (
     AuditEvent,
     Session,
     SessionAgent,
-    SessionMessage,
-    Snapshot,
-    StoredObject,
 )
-from django_agent_sessions.store import SessionStore
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.openai_agents.team import requests as requests_of
 from tests.adapters.openai_agents.team import texts as texts_of
 from tests.adapters.strands import agents
 from tests.adapters.strands.scripted import call
 
-from . import example
 from .elsewhere import elsewhere
-from .test_pages import LOOKS, PICTURES, violations
+from .test_pages import KEPT, LOOKS, PICTURES, violations
+from .time_pages import address, pages_about_time
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,10 +66,6 @@ def on_message(page, text, link):
 def confirm(page, button, where="**/change/**"):
     page.get_by_role("button", name=button, exact=True).click()
     page.wait_for_url(where)
-
-
-def address(session, name, *keys, **query):
-    return reverse(f"admin:agent_sessions_session_{name}", args=[session.pk, *keys], query=query)
 
 
 @pytest.fixture
@@ -215,45 +206,14 @@ def test_a_snapshot_is_taken_and_restored_and_a_real_agent_goes_on_from_it(open_
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_page_about_time_can_be_read_by_everybody_and_fits_its_width(open_page, clerk, look):
-    session = example.conversation()
-    store = SessionStore(namespace=session.namespace)
-    record = store.get(session.session_id)
-    agent = store.open_agent(record, "support")
-    store.rewind(agent, 5, name="a-branch-with-a-name-that-somebody-chose-and-made-much-too-long")
-    store.append_many(
-        agent,
-        [
-            {"role": "user", "content": [{"text": "A new teapot, please. When will it come?"}]},
-            {"role": "assistant", "content": [{"text": "On **Thursday**, with the same carrier."}]},
-        ],
-    )
-    store.create_branch(agent, upto=3)
-    snapshot = store.take_snapshot(agent)
-    fork = store.fork(record)
-    Snapshot.objects.create(session=session, agent_id=agent.id, length=7)
-    StoredObject.objects.create(
-        session=session, key="support/stash/" + "0123456789abcdef" * 4, digest="d", size=91_500
-    )
-    message = SessionMessage.objects.get(agent=agent.id, branch=0, message_id=4).pk
     page = open_page(**LOOKS[look])
     PICTURES.mkdir(parents=True, exist_ok=True)
     found = []
-    for name, path in {
-        "branches": address(session, "branches", agent=agent.id),
-        "compare": address(session, "compare", agent=agent.id, left=0, right=1),
-        "branch": address(session, "change", agent=agent.id, branch=1),
-        "snapshots": address(session, "snapshots"),
-        "fork": address(session, "fork", message),
-        "rewind": address(session, "rewind", message),
-        "delete-branch": address(session, "branch_delete", agent.id, 1),
-        "restore-branch": address(session, "branch_restore", agent.id, 1),
-        "restore-snapshot": address(session, "snapshot_restore", snapshot.id),
-        "forked": reverse("admin:agent_sessions_session_change", args=[fork.id]),
-    }.items():
+    for name, path in pages_about_time().items():
         page.goto(path)
-        (PICTURES / f"time-{name}-{look}.png").write_bytes(
-            page.screenshot(full_page=name in ("branches", "compare", "snapshots"))
-        )
+        picture = page.screenshot(full_page=name in ("branches", "compare", "snapshots"))
+        if not KEPT:
+            (PICTURES / f"time-{name}-{look}.png").write_bytes(picture)
         colours = ["color-contrast", "link-in-text-block"] if look == "dark" else ()
         found += [f"{name}: {each}" for each in violations(page, colours)]
         wide, width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")

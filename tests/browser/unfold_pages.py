@@ -7,6 +7,7 @@ import os
 import pytest
 
 from .test_pages import KEPT, LOOKS, PICTURES, SHOWN, every_page, shop
+from .time_pages import pages_about_time
 
 __all__ = ["shop"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,6 +21,10 @@ def test_every_page_opens_and_fits_its_width(open_page, shop):
     page = open_page(**LOOKS["narrow"] | {"color_scheme": "dark"})
     for name in every_page(page, shop, SHOWN):
         check(page, f"{name}-narrow")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    for name, path in pages_about_time(shop).items():
+        page.goto(path)
+        check(page, f"time-{name}")
 
 
 def check(page, name):
