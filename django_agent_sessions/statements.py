@@ -233,13 +233,20 @@ def _append_sql(
     names = [f"c{index}" for index in range(len(ROW_FIELDS))]
     number = "%s::integer" if vendor == "postgresql" else "%s"
     given = _given(vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS])
+    # As of the statement's beginning, as the next position is: where the locked row says something
+    # else, the conversation was taken back in time while this waited.
+    epoch_then = (
+        f"(SELECT t.{quote('redaction_epoch')} FROM {quote(Session._meta.db_table)} t "
+        f"WHERE t.{quote('id')} = a.{quote('session_id')})"
+    )
     columns = [quote(_column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
             f" AND (SELECT s.{quote('redaction_epoch')} FROM {quote(Session._meta.db_table)} s "
-            f"WHERE s.{quote('id')} = a.{quote('session_id')}{_SHARED.get(vendor, '')}) = %s"
-            if epoch
+            f"WHERE s.{quote('id')} = a.{quote('session_id')}{_SHARED.get(vendor, '')}) = "
+            f"{'%s' if epoch else epoch_then}"
+            if epoch or vendor in _SHARED
             else "",
             " AND n.next = %s" if expected else "",
         ]

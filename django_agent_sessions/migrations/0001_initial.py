@@ -135,6 +135,10 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "redaction_epoch",
+                    models.PositiveIntegerField(default=0, editable=False, verbose_name="epoch"),
+                ),
+                (
+                    "redactions",
                     models.PositiveIntegerField(
                         default=0, editable=False, verbose_name="redactions"
                     ),
@@ -681,6 +685,7 @@ class Migration(migrations.Migration):
                         default=0, verbose_name="position behind its last message"
                     ),
                 ),
+                ("tail", models.UUIDField(editable=False, null=True, verbose_name="last message")),
                 (
                     "document",
                     django_agent_sessions.fields.ExactJSONField(

@@ -71,7 +71,9 @@ class Session(models.Model):
     # The first of the line of sessions that it was forked from; its origin tells all of them. A
     # value, because a fork outlives them.
     forked_from = models.UUIDField(_("forked from"), null=True, editable=False, db_index=True)
-    redaction_epoch = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
+    # Moves with whatever a writer has to read again for: redactions, and ways back in time.
+    redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
+    redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
     # Signed, because a check for "not below zero" could refuse a message for a figure's sake.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
     input_tokens = models.BigIntegerField(_("input tokens"), default=0, editable=False)

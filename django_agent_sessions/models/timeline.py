@@ -88,6 +88,8 @@ class Snapshot(OfSession):
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     messages = ExactJSONField(_("messages"), default=list, editable=False)
     length = models.PositiveIntegerField(_("position behind its last message"), default=0)
+    # Primary key of that message: where another one stands, it was taken away.
+    tail = models.UUIDField(_("last message"), null=True, editable=False)
     # All of the SDK's snapshot but the messages, in whose place there is null.
     document = ExactJSONField(_("document"), default=dict)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)

@@ -6,16 +6,16 @@ twin (``aappend`` for ``append``) that works in any event loop without blocking 
 
 from __future__ import annotations
 
+from .agents import AgentStore
 from .forks import ForkStore
-from .objects import ObjectStore
+from .multi_agents import MultiAgentStore
 from .redacting import RedactionStore
-from .snapshots import SnapshotStore
 from .turns import TurnStore
 
 __all__ = ["SessionStore"]
 
 
-class SessionStore(SnapshotStore, ForkStore, ObjectStore, RedactionStore, TurnStore):
+class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentStore):
     """Sessions of one owner in one namespace.
 
     ::

@@ -163,7 +163,7 @@ class AgentStore(StorePart):
             .filter(session=session.id, agent_id=validate_id(agent_id, "agent_id"))
             .first()
         )
-        return None if row is None else _record(row)
+        return None if row is None else agent_record(row)
 
     async def aread_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Does what :meth:`read_agent` does."""
@@ -179,7 +179,8 @@ class AgentStore(StorePart):
         Returns:
             The agents, the oldest first.
         """
-        return [_record(row) for row in self._agents().filter(session=session.id).order_by("id")]
+        rows = self._agents().filter(session=session.id).order_by("id")
+        return [agent_record(row) for row in rows]
 
     async def alist_agents(self, session: SessionRecord) -> list[AgentRecord]:
         """Does what :meth:`list_agents` does."""
@@ -259,7 +260,7 @@ class AgentStore(StorePart):
             updated_at=updated_at or now,
         )
         what = f"creating agent {agent_id!r} in session {session.session_id!r}"
-        return _record(row) if insert(self.using, row, what=what) else None
+        return agent_record(row) if insert(self.using, row, what=what) else None
 
 
 def _gone(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
@@ -281,7 +282,16 @@ def _check_size(using: str, data: AgentState) -> None:
     )
 
 
-def _record(row: SessionAgent) -> AgentRecord:
+def agent_record(row: SessionAgent) -> AgentRecord:
+    """Makes the record of an agent.
+
+    Args:
+        row: Its row.
+
+    Returns:
+        What is known of it; what is corrupt of its state is left out, and reported.
+    """
+
     def sound(value: Any, instead: Any) -> Any:
         if not isinstance(value, CorruptPayload):
             return value

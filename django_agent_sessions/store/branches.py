@@ -15,6 +15,7 @@ from django_agent_sessions import notifying
 from django_agent_sessions.blobs import drop_messages, in_use
 from django_agent_sessions.exceptions import (
     LegalHoldError,
+    SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import (
@@ -28,6 +29,7 @@ from django_agent_sessions.records import AgentRecord, BranchRecord, SnapshotRec
 from .base import repeatable, write
 from .branching import BranchWriter, branch_record
 from .copying import common
+from .moments import LATEST
 from .redacting import move_epoch
 
 
@@ -203,7 +205,7 @@ class BranchStore(BranchWriter):
                 self._keep_moment(agent)
                 made = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
                 self._settle(agent, to + 1)
-                move_epoch(self.using, session)
+                move_epoch(self.using, session, redacted=False)
                 return (made,)
 
         (made,) = write(self.using, rewind, what=what)
@@ -242,7 +244,7 @@ class BranchStore(BranchWriter):
                 self._keep_moment(agent)
                 made = self._swap(agent, number, row)
                 self._settle(agent, self._length(agent))
-                move_epoch(self.using, session)
+                move_epoch(self.using, session, redacted=False)
                 return made
 
         made = write(self.using, switch, what=what)
@@ -265,6 +267,7 @@ class BranchStore(BranchWriter):
 
         Raises:
             SessionNotFoundError: There is no such side branch, or the agent was deleted.
+            SessionConflictError: The agent's latest snapshot is of it.
             LegalHoldError: The session is under legal hold.
         """
         what = f"deleting branch {number} of agent {agent.agent_id!r}"
@@ -279,6 +282,10 @@ class BranchStore(BranchWriter):
                 self._known_branch(agent, number, what)
                 if number == MAIN_BRANCH:
                     raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
+                if self._snapshots(agent).filter(branch=number, snapshot_id=LATEST).exists():
+                    raise SessionConflictError(
+                        f"{what}: the agent's latest snapshot is of it; restore that first"
+                    )
                 deleted = self._messages(agent.on_branch(number)).order_by().delete()[0]
                 for model in (Snapshot, TurnUsage):
                     of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
@@ -329,6 +336,7 @@ class BranchStore(BranchWriter):
 
         Raises:
             SessionNotFoundError: The agent has no such snapshot, or was deleted.
+            SessionConflictError: Messages that it refers to were taken away since.
         """
         what = f"restoring a snapshot of agent {agent.agent_id!r}"
 
@@ -338,6 +346,11 @@ class BranchStore(BranchWriter):
                 row = self._snapshots(agent).filter(pk=snapshot).first()
                 if row is None:
                     raise SessionNotFoundError(f"{what}: there is no snapshot {snapshot}")
+                tail = self._key_at(agent.on_branch(row.branch), row.length - 1)
+                if row.tail not in (None, tail):
+                    raise SessionConflictError(
+                        f"{what}: messages of snapshot {snapshot} were taken away since"
+                    )
                 self._keep_moment(agent)
                 if row.branch != MAIN_BRANCH:
                     branch = self._known_branch(agent, row.branch, what)
@@ -345,7 +358,7 @@ class BranchStore(BranchWriter):
                 self._set_aside(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
                 row.refresh_from_db(using=self.using)
                 self._settle(agent, row.length, row)
-                move_epoch(self.using, session)
+                move_epoch(self.using, session, redacted=False)
             return self._snapshot_record(row)
 
         found = write(self.using, restore, what=what)

@@ -39,6 +39,9 @@ class BranchWriter(MomentStore, MessageStore):
             return None
         number = self._free_number(agent)
         made = self._insert_branch(agent, number, name, MAIN_BRANCH, to + 1, kind, what)
+        kept = self._messages(agent).filter(message_id__lte=to)
+        turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=MAIN_BRANCH)
+        turns.filter(turn__gt=kept.filter(role="user").count()).update(branch=number)
         self._messages(agent).filter(message_id__gt=to).order_by().update(branch=number)
         copied = copy(self.using, self._messages(agent), agent.on_branch(number))
         snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)

@@ -54,7 +54,12 @@ def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
         "data": {
             "messages": None,
             "state": state.state,
-            "conversation_manager_state": state.conversation_manager_state,
+            # A manager refuses a state that is none.
+            **(
+                {"conversation_manager_state": state.conversation_manager_state}
+                if state.conversation_manager_state
+                else {}
+            ),
             **{name: internal[name] for name in _INTERNAL if name in internal},
         },
         "app_data": {},

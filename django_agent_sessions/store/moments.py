@@ -88,18 +88,21 @@ class MomentStore(MessageReader):
             row = SessionAgent.objects.using(self.using).get(pk=agent.id)
             length = self._length(agent)
             messages = ranges(row.window, length)
-            document: Any = document_of(_state(row), now)
+            document: Any = document_of(agent_state_of(row), now)
         else:
             length, messages, document = latest.length, latest.messages, latest.document
+        branch = MAIN_BRANCH if latest is None else latest.branch
+        tail = self._key_at(agent.on_branch(branch), length - 1)
         key = new_id()
         made = Snapshot(
             id=key,
             session_id=agent.session,
             agent_id=agent.id,
             snapshot_id=str(key),
-            branch=MAIN_BRANCH,
+            branch=branch,
             messages=messages,
             length=length,
+            tail=tail,
             document=document,
             created_at=now,
             updated_at=now,
@@ -123,7 +126,7 @@ class MomentStore(MessageReader):
         latest = self._snapshots(agent).filter(snapshot_id=LATEST)
         if moment is None:
             before = latest.first()
-            state = settled(_state(row) if before is None else agent_state(before.document))
+            state = settled(agent_state_of(row) if before is None else agent_state(before.document))
             messages: Any = [[0, length]] if length else []
             document: Any = document_of(state, now)
             if before is not None:
@@ -145,6 +148,7 @@ class MomentStore(MessageReader):
             branch=MAIN_BRANCH,
             messages=messages,
             length=length,
+            tail=self._key_at(agent.on_branch(MAIN_BRANCH), length - 1),
             document=document,
             revision=F("revision") + 1,
             updated_at=now,
@@ -156,6 +160,10 @@ class MomentStore(MessageReader):
     def _length(self, agent: AgentRecord) -> int:
         last = self._messages(agent).order_by().aggregate(last=Max("message_id"))["last"]
         return 0 if last is None else last + 1
+
+    def _key_at(self, agent: AgentRecord, position: int) -> UUID | None:
+        rows = self._messages(agent).filter(message_id=position)
+        return rows.values_list("pk", flat=True).first() if position >= 0 else None
 
     def _snapshots(self, agent: AgentRecord) -> QuerySet[Snapshot]:
         return Snapshot.objects.using(self.using).filter(agent=agent.id)
@@ -222,5 +230,6 @@ def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
     return {"kept": [position for position in positions if position < tail], "tail": tail}
 
 
-def _state(row: SessionAgent) -> AgentState:
+def agent_state_of(row: SessionAgent) -> AgentState:
+    """Reads the state of an agent off its row."""
     return AgentState(row.state, row.conversation_manager_state, row.internal_state)

@@ -7,10 +7,15 @@ import pytest
 from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
 from django_agent_sessions.holds import hold, release
 from django_agent_sessions.models import Session, StoredObject, StoredPart
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.objects import PART_SIZE
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def store() -> KeyedStore:
+    return KeyedStore()
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE, PART_SIZE + 1])
@@ -39,10 +44,10 @@ def test_what_is_written_again_takes_the_place_of_what_was_there(store):
 
 def test_owners_and_namespaces_are_apart(ada, bob):
     stores = [
-        SessionStore(),
-        SessionStore(owner=ada),
-        SessionStore(owner=bob),
-        SessionStore(owner=bob, namespace="n"),
+        KeyedStore(),
+        KeyedStore(owner=ada),
+        KeyedStore(owner=bob),
+        KeyedStore(owner=bob, namespace="n"),
     ]
     for number, store in enumerate(stores):
         store.write_object("key", str(number).encode())
@@ -54,11 +59,11 @@ def test_owners_and_namespaces_are_apart(ada, bob):
 
 
 def test_an_object_of_a_session_is_its_owners_whoever_writes(ada, store):
-    session = SessionStore(owner=ada).open("s")
+    session = KeyedStore(owner=ada).open("s")
 
     store.write_object("key", b"x", session=session)
 
-    assert SessionStore(owner=ada).read_object("key", session=session) == b"x"
+    assert KeyedStore(owner=ada).read_object("key", session=session) == b"x"
     assert StoredObject.objects.get().owner == ada
     assert store.object_keys() == ["key"]
     session_row = Session.objects.get()

@@ -10,8 +10,8 @@ from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.finding import SnapshotPlace
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.snapshots import Head, Saving
 
 pytestmark = pytest.mark.django_db
@@ -19,11 +19,16 @@ pytestmark = pytest.mark.django_db
 DOCUMENT = {"data": {"messages": None}}
 
 
+@pytest.fixture
+def store() -> KeyedStore:
+    return KeyedStore()
+
+
 def said(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}
 
 
-def save(store: SessionStore, snapshot_id: str = "", **what: Any) -> Head:
+def save(store: KeyedStore, snapshot_id: str = "", **what: Any) -> Head:
     return store.save_snapshot("s", "a", snapshot_id, lambda head: Saving(DOCUMENT, **what))
 
 
@@ -83,10 +88,10 @@ def test_what_is_set_aside_takes_the_snapshots_of_it_along(store):
 def test_snapshots_are_found_by_what_they_are_called(store, ada):
     save(store, messages=[])
     save(store, "x", messages=[])
-    other = SessionStore(owner=ada, namespace="n/m")
+    other = KeyedStore(owner=ada, namespace="n/m")
     save(other, messages=[])
 
-    def names(*places: SnapshotPlace, using: SessionStore = store) -> list[tuple[str, str]]:
+    def names(*places: SnapshotPlace, using: KeyedStore = store) -> list[tuple[str, str]]:
         return sorted((n.namespace, n.snapshot_id) for n in using.snapshot_names(places))
 
     assert names(SnapshotPlace("")) == [("", ""), ("", "x")]
@@ -99,8 +104,8 @@ def test_snapshots_are_found_by_what_they_are_called(store, ada):
 
 
 def test_what_is_somebody_elses_is_not_there(ada, bob):
-    save(SessionStore(owner=ada), messages=[])
-    theirs = SessionStore(owner=bob)
+    save(KeyedStore(owner=ada), messages=[])
+    theirs = KeyedStore(owner=bob)
 
     assert theirs.load_snapshot("s", "a", "") is None
     assert not theirs.delete_snapshot("s", "", agent_id="a")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from strands.types.session import encode_bytes_values
+
 from django_agent_sessions.store.snapshots import Loaded
 
 from . import documents, references
@@ -24,7 +26,8 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
     Raises:
         UnstructuredError: What is stored is no snapshot.
     """
-    document = loaded.document
+    # An agent's state may hold bytes where no snapshot was written of it.
+    document = encode_bytes_values(loaded.document)
     content = document.get("data") if isinstance(document, dict) else None
     if not isinstance(content, dict) or not isinstance(loaded.messages, list):
         raise documents.UnstructuredError

@@ -10,7 +10,7 @@ from typing import Any
 from django_agent_sessions import masking
 from django_agent_sessions.adapters.strands.scrubbing import Corrections
 from django_agent_sessions.records import AgentState, SessionRecord
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.snapshots import Loaded
 
 from . import documents
@@ -106,7 +106,7 @@ def raw_by_position(known: Known | None, wanted: Container[int]) -> dict[int, by
     return found
 
 
-def catch_up(store: SessionStore, session: SessionRecord, agent_id: str, known: Known) -> None:
+def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Known) -> None:
     """Finds out what was redacted since an agent was last read or written.
 
     Args:

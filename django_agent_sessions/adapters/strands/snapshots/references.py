@@ -49,13 +49,9 @@ def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
 
 
 def last_position(references: Sequence[Any]) -> int | None:
-    """The position of the last message that is in the conversation."""
-    for item in reversed(references):
-        if isinstance(item, list):
-            return int(item[1]) - 1
-        if "position" in item:
-            return int(item["position"])
-    return None
+    """The position of the last message that is in the conversation, wherever it is named."""
+    spans = [item[1] - 1 if isinstance(item, list) else item.get("position") for item in references]
+    return max((position for position in spans if position is not None), default=None)
 
 
 def ranges_of(positions: Sequence[int]) -> list[Any]:

@@ -12,8 +12,8 @@ from django_agent_sessions.adapters.strands.scrubbing import Corrections
 from django_agent_sessions.exceptions import StaleSessionError
 from django_agent_sessions.models import Branch
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.documents import agent_state
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.moments import LATEST, window
 from django_agent_sessions.store.snapshots import Head, Saving
 
@@ -32,7 +32,7 @@ class _AskRowsError(Exception):
 class _Rows:
     """The conversation as it is in the database."""
 
-    def __init__(self, store: SessionStore, head: Head, known: Known | None) -> None:
+    def __init__(self, store: KeyedStore, head: Head, known: Known | None) -> None:
         placed = store.placed_payloads(head.agent)
         self.contents = {row.position: row.payload for row in placed if row.redacted}
         self.references = references.ranges_of([row.position for row in placed])
@@ -51,15 +51,22 @@ class AgentSave:
         snapshot_id: The snapshot; empty for the latest.
         data: Its bytes.
         known: What the storage knows of the agent.
+        epoch: The redaction epoch at which it looked for the agent and found nothing, if it did.
 
     Raises:
         UnstructuredError: The bytes are not as Strands writes them.
     """
 
     def __init__(
-        self, store: SessionStore, snapshot_id: str, data: bytes, known: Known | None
+        self,
+        store: KeyedStore,
+        snapshot_id: str,
+        data: bytes,
+        known: Known | None,
+        epoch: int | None = None,
     ) -> None:
         self._store = store
+        self._epoch = epoch
         self._snapshot_id = snapshot_id
         self._data = data
         self._first = documents.first_message(data)
@@ -123,12 +130,16 @@ class AgentSave:
 
     def _is_stale(self, head: Head, known: Known | None) -> bool:
         if known is None:
-            if head.epoch and head.revision is not None:
+            there = head.revision is not None or head.last is not None
+            if there and head.epoch not in (0, self._epoch):
                 raise _stale(head)
             return False
         if head.epoch == known.epoch:
             return False
         if known.text is None:
+            raise _stale(head)
+        if known.last is not None and not self._store.is_there(head.agent, known.last):
+            # Somebody took the conversation back, and what was set aside may be redacted.
             raise _stale(head)
         return True
 
@@ -251,7 +262,7 @@ class AgentSave:
         changed is what an agent made of it for itself, such as a shortened result of a tool.
         """
         is_last = position == head.end - 1
-        if is_last and message.get("role") == "user" and self._snapshot_id == LATEST:
+        if is_last and message.get("role") == "user":
             return True
         if not is_last and b'"conversation_manager_state": ' in self._data[self._text.stop :]:
             return False
@@ -318,6 +329,6 @@ def _position(there: list[Any], index: int) -> int | None:
 
 def _stale(head: Head) -> StaleSessionError:
     return StaleSessionError(
-        f"something was redacted in session {head.session}, and what agent "
-        f"{head.agent.agent_id!r} has of it is not known: restore the agent again"
+        f"something was redacted in session {head.session}, or it was taken back in time, and what "
+        f"agent {head.agent.agent_id!r} has of it is out of date: restore the agent again"
     )

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import PayloadError, StaleSessionError
 from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.snapshots import LATEST, Loaded
 
 from . import documents, keys, loading, orchestrators
 from .keys import SnapshotKey
@@ -35,7 +36,7 @@ class StorageWork:
     def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
         self._owner = owner
         self._using = using
-        self._store = SessionStore(owner=owner, namespace=namespace, using=using)
+        self._store = KeyedStore(owner=owner, namespace=namespace, using=using)
         self._agents: Memory[Known] = Memory(_MOST_AGENTS, _MOST_BYTES)
         self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
         # Redaction epochs, of what is kept verbatim.
@@ -75,7 +76,12 @@ class StorageWork:
         if session is None:
             return None
         self._epochs.keep(_directory(name), session.redaction_epoch)
-        return self._store.read_object(key, session=session)
+        kept = self._store.read_object(key, session=session)
+        if kept is None and name.scope == keys.AGENT and name.snapshot_id == LATEST:
+            # A conversation that was written message by message goes on.
+            log = self._of(name.namespace).load_log(name.session_id, name.owner_id)
+            return self._made(name, log)
+        return kept
 
     def delete(self, key: str) -> None:
         """Deletes what is under a key."""
@@ -106,7 +112,7 @@ class StorageWork:
         directory = _directory(name)
         known = self._agents.get(directory)
         store = self._of(name.namespace)
-        save = AgentSave(store, name.snapshot_id, data, known)
+        save = AgentSave(store, name.snapshot_id, data, known, self._epochs.get(directory))
         fresh = False
 
         def plan(head: Any) -> Any:
@@ -121,7 +127,11 @@ class StorageWork:
 
     def _read_agent(self, name: SnapshotKey) -> bytes | None:
         store = self._of(name.namespace)
-        loaded = store.load_snapshot(name.session_id, name.owner_id, name.snapshot_id)
+        return self._made(
+            name, store.load_snapshot(name.session_id, name.owner_id, name.snapshot_id)
+        )
+
+    def _made(self, name: SnapshotKey, loaded: Loaded | None) -> bytes | None:
         if loaded is None:
             return None
         data, known = loading.made(loaded, name.snapshot_id)
@@ -185,7 +195,7 @@ class StorageWork:
         self._store.write_object(key, data, session=session)
 
     def _without_redacted(
-        self, session: SessionRecord, agent_id: str, known: Known, data: bytes, store: SessionStore
+        self, session: SessionRecord, agent_id: str, known: Known, data: bytes, store: KeyedStore
     ) -> bytes:
         if known.session == session.id and known.epoch != session.redaction_epoch:
             catch_up(store, session, agent_id, known)
@@ -206,10 +216,10 @@ class StorageWork:
         store = self._of(name.namespace)
         return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
 
-    def _of(self, namespace: str) -> SessionStore:
+    def _of(self, namespace: str) -> KeyedStore:
         if namespace == self._store.namespace:
             return self._store
-        return SessionStore(owner=self._owner, namespace=namespace, using=self._using)
+        return KeyedStore(owner=self._owner, namespace=namespace, using=self._using)
 
 
 def _directory(name: SnapshotKey) -> tuple[str, ...]:
