@@ -46,7 +46,7 @@ class SessionRecord:
         external_id: The id a client chose, unique among one owner's sessions.
         title: For people.
         metadata: For programs: JSON that can be filtered on.
-        redaction_epoch: How often something in it was redacted.
+        redaction_epoch: Moves when something in it is redacted, or an agent goes back in time.
         usage: Messages and tokens of all its agents, moved once per turn.
         legal_hold: Whether it must not be deleted.
         created_at: When it was made.

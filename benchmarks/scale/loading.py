@@ -88,6 +88,7 @@ def _session(key: UUID, number: int, owner: Any, length: int, start: datetime) -
         "title": f"About {random.choice(_WORDS)}",
         "metadata": "{}",
         "redaction_epoch": 0,
+        "redactions": 0,
         "message_count": length,
         "input_tokens": length * 40,
         "output_tokens": length * 20,

@@ -113,7 +113,7 @@ def _flags(session: Session) -> list[tuple[str, str]]:
     found = []
     if session.legal_hold:
         found.append(("held", _("Under legal hold")))
-    if session.redaction_epoch:
+    if session.redactions:
         found.append(("redacted", pgettext("session", "Redacted")))
     if session.archived_at is not None:
         found.append(("archived", pgettext("session", "Archived")))

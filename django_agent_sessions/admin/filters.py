@@ -181,7 +181,7 @@ class RedactedFilter(_FlagFilter):
 
     title = _("redacted")
     parameter_name = "redacted"
-    condition = staticmethod(lambda: Q(redaction_epoch__gt=0))
+    condition = staticmethod(lambda: Q(redactions__gt=0))
 
 
 class HeldFilter(_FlagFilter):

@@ -126,13 +126,17 @@ class SessionImport:
 
     def _make(self) -> SessionRecord:
         columns = self.found.columns
+        epoch = count(columns.get("redaction_epoch")) or 0
+        redactions = count(columns.get("redactions"))
         given = {
             "title": str(columns.get("title") or ""),
             "metadata": columns.get("metadata") or {},
             "external_id": columns.get("external_id"),
             "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],
             "updated_at": moment(self.found.updated_at),
-            "redaction_epoch": count(columns.get("redaction_epoch")) or 0,
+            "redaction_epoch": epoch,
+            # Older files have one figure for both.
+            "redactions": epoch if redactions is None else redactions,
             "archived_at": moment(columns.get("archived_at")),
             "expires_at": moment(columns.get("expires_at")),
         }

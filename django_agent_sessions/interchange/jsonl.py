@@ -47,6 +47,7 @@ SESSION_COLUMNS = (
     "metadata",
     "origin",
     "redaction_epoch",
+    "redactions",
     "message_count",
     "input_tokens",
     "output_tokens",

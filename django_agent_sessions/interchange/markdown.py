@@ -88,7 +88,7 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Messages", str(session.message_count)),
         ("Tokens in", str(session.input_tokens)),
         ("Tokens out", str(session.output_tokens)),
-        ("Redactions", str(session.redaction_epoch)),
+        ("Redactions", str(session.redactions)),
         ("Legal hold", "yes" if session.legal_hold else "no"),
         ("Created", _time(session.created_at)),
         ("Last activity", _time(session.last_activity_at)),

@@ -308,7 +308,7 @@ def _head(session: Session) -> dict[str, Any]:
         "archived_at": None if archived is None else moment(archived),
         "expires_at": None if expires is None else moment(expires),
         "legal_hold": session.legal_hold,
-        "redactions": session.redaction_epoch,
+        "redactions": session.redactions,
     }
 
 

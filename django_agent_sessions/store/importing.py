@@ -77,8 +77,8 @@ class ImportStore(SessionStore):
         Args:
             session_id: Its name.
             origin: Where it came from.
-            columns: As :meth:`create` takes them, and ``redaction_epoch``, ``archived_at`` and
-                ``expires_at``.
+            columns: As :meth:`create` takes them, and ``redaction_epoch``, ``redactions``,
+                ``archived_at`` and ``expires_at``.
             created_at: When it was made.
 
         Returns:
@@ -90,7 +90,7 @@ class ImportStore(SessionStore):
             PayloadError: As for :meth:`create`.
         """
         # Not of what a session is made with, but of what happens to it later.
-        later = ("redaction_epoch", "archived_at", "expires_at")
+        later = ("redaction_epoch", "redactions", "archived_at", "expires_at")
         given = {name: value for name, value in columns.items() if name not in later}
         rest = {name: columns[name] for name in later if name in columns}
 

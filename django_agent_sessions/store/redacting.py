@@ -188,20 +188,25 @@ def record_redaction(
     )
 
 
-def move_epoch(using: str, session: Session, now: datetime | None = None) -> int:
+def move_epoch(
+    using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
+) -> int:
     """Tells every writer that what it read may be out of date.
 
     Args:
         using: The alias of the database.
         session: The session, locked.
-        now: When the redaction was.
+        now: When it happened.
+        redacted: Whether it was a redaction, which people are told of, too.
 
     Returns:
         The new epoch.
     """
     epoch = session.redaction_epoch + 1
     Session.objects.using(using).filter(pk=session.pk).update(
-        redaction_epoch=epoch, updated_at=now or timezone.now()
+        redaction_epoch=epoch,
+        redactions=F("redactions") + int(redacted),
+        updated_at=now or timezone.now(),
     )
     notifying.written(using, session.pk)
     return epoch

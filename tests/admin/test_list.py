@@ -266,7 +266,7 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         output_tokens=901,
         last_activity_at=NOON,
         legal_hold=True,
-        redaction_epoch=2,
+        redactions=2,
         archived_at=NOON,
         expires_at=timezone.now() - timedelta(days=1),
     )
@@ -286,6 +286,23 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         assert shown in text
     for label in ("Under legal hold", "Redacted", "Archived", "Expired"):
         assert f'role="img" aria-label="{label}"' in page
+
+
+def test_a_rewind_is_no_redaction_and_takes_none_away(reader, store):
+    agent = store.open_agent(store.open("back"))
+    store.append_many(agent, [{"role": "user", "content": text} for text in ("a", "b", "c")])
+    store.rewind(agent, 1)
+
+    assert "as-sign-redacted" not in page_of(reader)
+    assert listed(page_of(reader, redacted="yes")) == []
+    assert len(listed(page_of(reader, redacted="no"))) == 1
+
+    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
+    store.rewind(agent, 0)
+
+    assert "as-sign-redacted" in page_of(reader)
+    assert len(listed(page_of(reader, redacted="yes"))) == 1
+    assert listed(page_of(reader, redacted="no")) == []
 
 
 def test_a_session_that_is_nothing_special_has_no_signs(reader, store):
@@ -359,7 +376,7 @@ def assorted(ada, bob):
         "plain": Session(last_activity_at=now),
         "ada's": Session(last_activity_at=now, owner=ada),
         "bob's": Session(last_activity_at=now - 3 * day, owner=bob),
-        "redacted": Session(last_activity_at=now - 10 * day, redaction_epoch=1),
+        "redacted": Session(last_activity_at=now - 10 * day, redactions=1),
         "held": Session(last_activity_at=now - 20 * day, legal_hold=True),
         "expired": Session(last_activity_at=now - 40 * day, expires_at=now - day),
         "expiring": Session(last_activity_at=now - 40 * day, expires_at=now + day),

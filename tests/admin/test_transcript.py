@@ -422,12 +422,24 @@ def test_what_is_special_about_a_session_is_told(client, reader, talker):
 
     past = timezone.now() - timedelta(days=1)
     Session.objects.update(
-        legal_hold=True, redaction_epoch=3, archived_at=past, expires_at=past, namespace="shop"
+        legal_hold=True, redactions=3, archived_at=past, expires_at=past, namespace="shop"
     )
 
     page = shown(client, page_url("session-1"))
     for label in ("Legal hold", "Redacted ×3", "Archived", "Expired", "shop"):
         assert label in page
+
+
+def test_how_often_it_was_redacted_counts_no_rewinds(client, reader, talker, store):
+    store.append_many(talker, [said("user", text) for text in ("a", "b", "c")])
+    store.rewind(talker, 1)
+
+    assert "as-flag-redacted" not in shown(client, page_url("session-1"))
+
+    store.redact_message(talker, 0, said("user", "[gone]"))
+    store.rewind(talker, 0)
+
+    assert "Redacted ×1" in shown(client, page_url("session-1"))
 
 
 def test_what_is_no_session_is_not_found(client, reader, talker):

@@ -226,7 +226,7 @@ def others(count: int = 36) -> None:
             namespace="shop-eu",
             owner=owner(_OWNERS[number % len(_OWNERS)]),
             legal_hold=number == 3,
-            redaction_epoch=int(number in {1, 3, 8}),
+            redactions=int(number in {1, 3, 8}),
             archived_at=when if number == 5 else None,
             expires_at=now - timedelta(days=1) if number == 7 else None,
             created_at=when,

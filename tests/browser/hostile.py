@@ -139,7 +139,7 @@ def _session(number: int, text: str, dialect: str) -> SessionAgent:
         title=short,
         owner=user,
         metadata={short: short, "list": [short, {short: [short]}]},
-        redaction_epoch=number % 2,
+        redactions=number % 2,
     )
     return SessionAgent.objects.create(
         session=session,

@@ -581,6 +581,30 @@ def test_whatever_numbers_a_file_has_the_session_can_be_written_and_redacted(sto
     assert (Session.objects.get().origin or {})["import"]["complete"]
 
 
+def test_what_was_redacted_and_what_was_rewound_is_told_apart(store, agent, file):
+    store.append_many(agent, [{"content": "a"}, {"content": "b"}, {"content": "c"}])
+    store.rewind(agent, 1)
+    store.redact_message(agent, 0, {"content": "[gone]"})
+    store.rewind(agent, 0)
+    [line] = lines(export(file))
+    assert (line["session"]["redaction_epoch"], line["session"]["redactions"]) == (3, 1)
+
+    def brought_back() -> tuple[int, int]:
+        forget()
+        assert import_sessions(write(file, line)).skips == 0
+        row = Session.objects.get()
+        return row.redaction_epoch, row.redactions
+
+    assert brought_back() == (3, 1)
+    line["session"]["redactions"] = 0
+    assert brought_back() == (3, 0)
+    # What cannot be one hides no redaction, nor does an older file, which has none.
+    line["session"]["redactions"] = -5
+    assert brought_back() == (3, 3)
+    del line["session"]["redactions"]
+    assert brought_back() == (3, 3)
+
+
 @pytest.mark.parametrize(
     "window",
     [

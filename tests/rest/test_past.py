@@ -89,6 +89,23 @@ def test_everything_can_be_rewound_and_brought_back(api, trip, url):
     assert not any("isbon" in str(event.details) for event in AuditEvent.objects.all())
 
 
+def test_no_way_back_in_time_counts_as_a_redaction(api, trip, url):
+    def redactions() -> list[int]:
+        listed = api.get("/api/sessions/").json()["results"]
+        return [api.get(trip.url).json()["redactions"], *(one["redactions"] for one in listed)]
+
+    snapshot = trip.store.take_snapshot(trip.agent)
+    post(api, f"{url}rewind/", {"to": 1})
+    post(api, f"{url}branches/1/switch/")
+    post(api, f"{url}snapshots/{snapshot.id}/restore/")
+    assert redactions() == [0, 0]
+    redact(trip.session.id, Find("Lisbon"), reason="a ticket")
+    post(api, f"{url}rewind/", {"to": 0})
+    assert redactions() == [1, 1]
+    row = Session.objects.get()
+    assert row.redaction_epoch > row.redactions
+
+
 @pytest.mark.parametrize(
     "to", [None, "", "x", -2, MOST + 1, 10**400, 1.5, True, [], {}, "1", "\x00", "0" * 5000]
 )

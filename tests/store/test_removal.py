@@ -4,7 +4,7 @@ import pytest
 from django.db import connection, transaction
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_holding, files_holding
@@ -74,6 +74,7 @@ def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
     assert epoch == store.get("session-1").redaction_epoch == 1
     assert store.payloads(agent) == [user("a"), gone, user("c")]
     assert store.redact_message(agent, 1, user("[again]")) == 2
+    assert Session.objects.get().redactions == 2
 
 
 def test_redacting_what_is_not_there_changes_nothing(store, agent):

@@ -346,8 +346,8 @@ def flags(session: Session, now: datetime) -> list[Flag]:
     found = []
     if session.legal_hold:
         found.append(Flag("held", _("Legal hold")))
-    if session.redaction_epoch:
-        label = _("Redacted ×%(count)s") % {"count": session.redaction_epoch}
+    if session.redactions:
+        label = _("Redacted ×%(count)s") % {"count": session.redactions}
         found.append(Flag("redacted", label))
     if session.archived_at:
         found.append(Flag("archived", pgettext("session", "Archived")))

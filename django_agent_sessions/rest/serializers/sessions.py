@@ -33,7 +33,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
         read_only=True, allow_null=True, help_text="The user's id."
     )
     redactions = serializers.IntegerField(
-        source="redaction_epoch", read_only=True, help_text="How often something was taken out."
+        read_only=True, help_text="How often something was taken out."
     )
     created_at = MomentField(read_only=True)
     updated_at = MomentField(read_only=True)
