@@ -233,9 +233,7 @@ def beginning(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> 
     return Window(rows, False, later)
 
 
-def onwards(
-    scope: Scope, position: int, *, count: int = WINDOW, originals: bool = False
-) -> Window:
+def onwards(scope: Scope, position: int, *, count: int = WINDOW, originals: bool = False) -> Window:
     """Reads the window of an agent's messages that begins at a position."""
     rows, later = _some(scope, Q(message_id__gte=position), count, True, originals)
     return Window(rows, position > 0, later)

@@ -15,7 +15,13 @@ from django.utils import timezone
 from django_agent_sessions import audit, conf, notifying
 from django_agent_sessions.blobs import Uploads, note_uses
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    AuditEvent,
+    Branch,
+    Session,
+    SessionMessage,
+)
 from django_agent_sessions.records import AgentRecord
 
 from .base import write
@@ -75,7 +81,7 @@ class RedactionStore(MessageReader):
                 if session is None or first is None:
                     raise SessionNotFoundError(f"{what}: there is no such message")
                 target, source = first
-                spots = self._copies(agent, source or target)
+                spots = self._copies(agent, message_id, source or target)
                 event = record_redaction(
                     session,
                     target=target,
@@ -112,9 +118,14 @@ class RedactionStore(MessageReader):
             self.redact_message, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
 
-    def _copies(self, agent: AgentRecord, first: UUID) -> dict[UUID, Spot]:
+    def _copies(self, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, Spot]:
         """Finds all of an agent's messages that are the same one on some branch."""
-        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
+        branches = Branch.objects.using(self.using).filter(agent=agent.id)
+        numbers = {MAIN_BRANCH, agent.branch, *branches.values_list("number", flat=True)}
+        # On every branch a copy is where the first one is.
+        rows = SessionMessage.objects.using(self.using).filter(
+            agent=agent.id, branch__in=numbers, message_id=position
+        )
         rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
         found = rows.values_list("pk", "branch", "message_id")
         return {key: Spot(agent.id, branch, position) for key, branch, position in found}

@@ -38,6 +38,7 @@ from django_agent_sessions.redaction import (
 )
 from django_agent_sessions.redaction.originals import purge_originals
 from django_agent_sessions.search import find_messages, find_sessions
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.usage import roll_up
 from tests.test_documentation import example
 
@@ -55,6 +56,12 @@ from .timelines import (
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def store() -> KeyedStore:
+    return KeyedStore()
+
 
 TABLES = (
     Session, SessionAgent, SessionMessage, Branch, Snapshot, StoredObject, StoredPart, AuditEvent,

@@ -10,7 +10,7 @@ from django.db import connection, models
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.testing import columns_holding, files_holding
 
 PREFIX = "session/s/scopes/agent/a"
@@ -39,7 +39,7 @@ def document(secret: str) -> dict[str, Any]:
     }
 
 
-def plant(store: SessionStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
+def plant(store: KeyedStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
     """Plants it: on three branches, in snapshots, forms of messages, and stored objects."""
     session = store.open("s", title="Trips")
     agent = store.open_agent(

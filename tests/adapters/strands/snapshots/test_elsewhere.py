@@ -49,6 +49,7 @@ def test_an_agent_that_was_taken_back_must_be_restored_and_undoes_nothing(change
     live("two")
     taken = store.take_snapshot(head())
     side = store.rewind(head(), 1)
+    assert side is not None
     if change != "rewind":
         live = snapshots()
         live("three")
@@ -142,6 +143,7 @@ def test_a_branch_that_the_latest_snapshot_is_of_stays(store):
     live("one")
     live("two")
     side = store.rewind(head(), 1)
+    assert side is not None
     assert store.delete_branch(head(), side.number) == 4
     assert texts(snapshots())[0] == "one"
 
