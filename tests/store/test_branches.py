@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.holds import hold
 from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
-from django_agent_sessions.records import AgentRecord, AgentState
+from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.transcripts import STRANDS
 
@@ -196,10 +196,9 @@ def test_a_copy_of_a_redacted_message_holds_no_original(store, agent, settings):
     assert copied.redacted_at is not None
 
 
-Op = tuple[str, int, int]
 _ops = st.lists(
     st.tuples(
-        st.sampled_from(["append", "pop", "rewind", "branch", "switch", "delete"]),
+        st.sampled_from(["append", "pop", "rewind", "branch", "switch", "delete", "fork"]),
         st.integers(0, 5),
         st.integers(0, 5),
     ),
@@ -208,63 +207,68 @@ _ops = st.lists(
 
 
 class Model:
-    """Branches as lists."""
+    """Sessions whose branches are lists; a deed is done to the newest session that it can be."""
 
-    def __init__(self) -> None:
-        self.branches: dict[int, list[str]] = {0: []}
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self.sessions: list[tuple[AgentRecord, dict[int, list[str]]]] = []
+        self.begin(store.open("model"), [])
 
-    def free(self) -> int:
-        return max(self.branches) + 1
+    def begin(self, session: SessionRecord, texts: list[str]) -> None:
+        agent = self.store.open_agent(session, dialect=STRANDS)
+        self.sessions.append((agent, {0: texts}))
+
+    def do(self, text: str, kind: str, which: int, where: int) -> None:
+        agent, branches = self.sessions[which % len(self.sessions)]
+        number = sorted(branches)[where % len(branches)]
+        texts = branches[number]
+        if kind == "append":
+            self.store.append(agent.on_branch(number), user(text))
+            texts.append(text)
+        elif kind == "pop":
+            self.store.pop(agent.on_branch(number))
+            del texts[-1:]
+        elif kind == "rewind":
+            self.rewind(agent, branches, where % (len(branches[0]) + 1) - 1)
+        elif kind == "branch":
+            made = self.store.create_branch(agent, source=number, upto=which)
+            branches[made.number] = texts[:which]
+        elif kind == "fork":
+            self.fork(agent, number, texts, which)
+        elif number and kind == "switch":
+            left = self.store.switch_branch(agent, number)
+            branches[left.number], branches[0] = branches[0], branches.pop(number)
+        elif number:
+            self.store.delete_branch(agent, number)
+            del branches[number]
+
+    def rewind(self, agent: AgentRecord, branches: dict[int, list[str]], to: int) -> None:
+        side = self.store.rewind(agent, to)
+        if side is not None:
+            branches[side.number] = list(branches[0])
+            del branches[0][to + 1 :]
+
+    def fork(self, agent: AgentRecord, number: int, texts: list[str], which: int) -> None:
+        if texts:
+            rows = SessionMessage.objects.filter(agent=agent.id, branch=number)
+            at = rows.get(message_id=which % len(texts))
+            row = Session.objects.get(pk=agent.session)
+            fork = self.store.fork(self.store.get(row.session_id), at=at.pk)
+            self.begin(fork, texts[: at.message_id + 1])
+
+    def check(self) -> None:
+        for agent, branches in self.sessions:
+            lengths = {branch.number: branch.length for branch in self.store.branches(agent)}
+            assert lengths == {number: len(texts) for number, texts in branches.items()}
+            for number, texts in branches.items():
+                assert said(self.store, agent, number) == texts
 
 
 @settings(max_examples=25, deadline=None)
 @given(ops=_ops)
 def test_any_sequence_leaves_every_branch_as_a_simple_model_has_it(ops):
-    store = SessionStore()
-    store.delete("model")
-    agent = store.open_agent(store.open("model"), dialect=STRANDS)
-    model = Model()
+    Session.objects.all().delete()
+    model = Model(SessionStore())
     for count, (kind, which, where) in enumerate(ops):
-        _apply(store, agent, model, f"m{count}", kind, which, where)
-        there = {branch.number: branch.length for branch in store.branches(agent)}
-        assert there == {number: len(texts) for number, texts in model.branches.items()}
-        for number, texts in model.branches.items():
-            assert said(store, agent, number) == texts
-
-
-def _apply(
-    store: SessionStore,
-    agent: AgentRecord,
-    model: Model,
-    text: str,
-    kind: str,
-    which: int,
-    where: int,
-) -> None:
-    numbers = sorted(model.branches)
-    number = numbers[which % len(numbers)]
-    texts = model.branches[number]
-    if kind == "append":
-        store.append(agent.on_branch(number), user(text))
-        texts.append(text)
-    elif kind == "pop":
-        store.pop(agent.on_branch(number))
-        del texts[-1:]
-    elif kind == "rewind":
-        main = model.branches[0]
-        to = where % (len(main) + 1) - 1
-        side = store.rewind(agent, to)
-        if side is not None:
-            model.branches[side.number] = list(main)
-            del main[to + 1 :]
-    elif kind == "branch":
-        made = store.create_branch(agent, source=number, upto=where)
-        model.branches[made.number] = texts[:where]
-    elif number:
-        if kind == "switch":
-            left = store.switch_branch(agent, number)
-            model.branches[left.number] = model.branches[0]
-            model.branches[0] = model.branches.pop(number)
-        else:
-            store.delete_branch(agent, number)
-            del model.branches[number]
+        model.do(f"m{count}", kind, which, where)
+        model.check()
