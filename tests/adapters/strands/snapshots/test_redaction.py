@@ -58,9 +58,8 @@ def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
         assert run(manager_of(again).restore_snapshot(again, snapshot_id=name))
         assert len(again.messages) == 2 * count
         assert SECRET not in json.dumps(again.messages)
-        if count % 10 == 0:
-            again("Go on")
-            assert again.messages[-1]["content"] == [{"text": "I see."}]
+        again("Go on")
+        assert again.messages[-1]["content"] == [{"text": "I see."}]
     for key in run(storage.list()):
         assert SECRET.encode() not in (run(storage.read(key)) or b"")
 
