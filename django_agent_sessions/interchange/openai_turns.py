@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django_agent_sessions.records import TurnCost
-from django_agent_sessions.store.branch_names import STATE
+from django_agent_sessions.store.moments import BRANCH_NAMES
 
 from .foreign import LARGEST
 
@@ -25,7 +25,7 @@ def gone(names: Sequence[str]) -> dict[str, Any]:
     Returns:
         The state.
     """
-    return {STATE: {"deleted": list(names), "cleared": []}} if names else {}
+    return {BRANCH_NAMES: {"deleted": list(names), "cleared": []}} if names else {}
 
 
 def turn_costs(

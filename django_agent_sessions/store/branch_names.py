@@ -40,14 +40,8 @@ from django_agent_sessions.records import (
 from . import SessionStore
 from .base import repeatable, write
 from .branching import MAIN_NAME
+from .moments import BRANCH_NAMES
 from .turns import USER
-
-STATE = "branch_names"
-"""Where the agent's internal state has the names of branches that are gone.
-
-``{"deleted": [name, …], "cleared": [name, …]}``: those that somebody deleted, and those that went
-when the whole conversation was cleared.
-"""
 
 
 class NamedBranch(NamedTuple):
@@ -378,7 +372,7 @@ class NamedBranchStore(SessionStore):
         kind = "cleared" if cleared else "deleted"
         gone[kind] = list(dict.fromkeys([*gone[kind], *names]))
         if names and isinstance(state, dict):
-            self._agents().filter(pk=agent.id).update(internal_state={**state, STATE: gone})
+            self._agents().filter(pk=agent.id).update(internal_state={**state, BRANCH_NAMES: gone})
 
     def _state(self, agent: AgentRecord) -> Any:
         rows = SessionAgent.objects.using(self.using).filter(pk=agent.id)
@@ -395,6 +389,6 @@ def _names(name: str, numbered: bool) -> Iterator[str]:
 
 
 def _gone(state: Any, kind: str) -> list[str]:
-    names = state.get(STATE) if isinstance(state, dict) else None
+    names = state.get(BRANCH_NAMES) if isinstance(state, dict) else None
     found = names.get(kind) if isinstance(names, dict) else None
     return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []

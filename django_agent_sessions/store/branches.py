@@ -242,8 +242,9 @@ class BranchStore(BranchWriter):
                 if number == MAIN_BRANCH:
                     raise SessionNotFoundError(f"{what}: it is the main branch already")
                 self._keep_moment(agent)
+                name = None if row is None else row.name
                 made = self._swap(agent, number, row)
-                self._settle(agent, self._length(agent))
+                self._settle(agent, self._length(agent), became_main=name)
                 move_epoch(self.using, session, redacted=False)
                 return made
 
@@ -352,12 +353,14 @@ class BranchStore(BranchWriter):
                         f"{what}: messages of snapshot {snapshot} were taken away since"
                     )
                 self._keep_moment(agent)
+                name = None
                 if row.branch != MAIN_BRANCH:
                     branch = self._known_branch(agent, row.branch, what)
+                    name = None if branch is None else branch.name
                     self._swap(agent, row.branch, branch)
                 self._set_aside(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
                 row.refresh_from_db(using=self.using)
-                self._settle(agent, row.length, row)
+                self._settle(agent, row.length, row, became_main=name)
                 move_epoch(self.using, session, redacted=False)
             return self._snapshot_record(row)
 

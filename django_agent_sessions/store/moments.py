@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
+from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, Snapshot
@@ -19,6 +20,13 @@ from .base import repeatable, write
 from .documents import agent_state, document_of, settled
 from .reading import MessageReader
 from .redacting import lock_session
+
+BRANCH_NAMES = "branch_names"
+"""Where an agent's internal state has the names of branches that are gone.
+
+``{"deleted": [name, …], "cleared": [name, …]}``: those that somebody deleted, and those of which
+only the main branch is left, because the whole conversation was cleared or they became it.
+"""
 
 LATEST = ""
 """The id of the snapshot that each save replaces."""
@@ -110,13 +118,21 @@ class MomentStore(MessageReader):
         made.save(using=self.using, force_insert=True)
         return made
 
-    def _settle(self, agent: AgentRecord, length: int, moment: Snapshot | None = None) -> None:
+    def _settle(
+        self,
+        agent: AgentRecord,
+        length: int,
+        moment: Snapshot | None = None,
+        *,
+        became_main: str | None = None,
+    ) -> None:
         """Brings the agent's state in line with a main branch that was changed.
 
         Args:
             agent: The agent.
             length: How long the main branch is now.
             moment: The snapshot to take the state from; the newest of this length, if not given.
+            became_main: The name of the branch that is the main one now, if it was another.
         """
         now = timezone.now()
         row = SessionAgent.objects.using(self.using).get(pk=agent.id)
@@ -140,7 +156,7 @@ class MomentStore(MessageReader):
         SessionAgent.objects.using(self.using).filter(pk=agent.id).update(
             state=state.state,
             conversation_manager_state=state.conversation_manager_state,
-            internal_state=state.internal_state,
+            internal_state=_with_names(state.internal_state, row, became_main),
             window=window(messages, length),
             updated_at=now,
         )
@@ -228,6 +244,18 @@ def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
     while tail - 1 in there:
         tail -= 1
     return {"kept": [position for position in positions if position < tail], "tail": tail}
+
+
+def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
+    """Keeps the names of branches, which belong to no moment, in an agent's internal state.
+
+    Whoever is on the branch of a name is on the main one when that branch became it.
+    """
+    before = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
+    names = dict(before) if isinstance(before, dict) else {}
+    if became_main is not None and row.dialect == transcripts.OPENAI:
+        names["cleared"] = [*names.get("cleared", ()), became_main]
+    return {**internal, BRANCH_NAMES: names} if names else internal
 
 
 def agent_state_of(row: SessionAgent) -> AgentState:

@@ -49,6 +49,7 @@ class ObjectStore(StorePart):
         Raises:
             InvalidIdError: The key cannot be one.
             SessionNotFoundError: The session was deleted.
+            LegalHoldError: Its session is under legal hold, and other bytes are there.
         """
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
@@ -74,6 +75,8 @@ class ObjectStore(StorePart):
                         updated_at=now,
                     ).save(using=self.using, force_insert=True)
                 else:
+                    if session is not None and self.read_object(key, session=session) != data:
+                        self._refuse_if_held(session.id)
                     rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
                     self._parts().filter(stored=found).delete()
                 for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):

@@ -102,3 +102,15 @@ def test_a_session_goes_with_its_last_object_unless_it_is_held_or_used(store):
     assert store.drop_if_empty(other.id)
     assert not store.drop_if_empty(other.id)
     assert [row.session_id for row in Session.objects.all()] == ["s"]
+
+
+def test_what_a_held_session_keeps_is_not_overwritten(store):
+    session = store.open("s")
+    store.write_object("key", b"x", session=session)
+    hold(session.id, reason="a lawsuit", actor="legal")
+
+    store.write_object("key", b"x", session=session)
+    with pytest.raises(LegalHoldError):
+        store.write_object("key", b"y", session=session)
+    store.write_object("another", b"y", session=session)
+    assert store.read_object("key", session=session) == b"x"

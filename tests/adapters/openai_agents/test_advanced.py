@@ -455,3 +455,23 @@ class TestStatements:
         asyncio.run(known.switch_to_branch("main"))
         many = len(statements(known.create_branch_from_turn(50, "many")))
         assert few == many
+
+
+async def test_an_object_goes_on_where_its_branch_is_the_main_one_now(session):
+    await session.add_items([user("a"), {"role": "assistant", "content": "b"}, user("c")])
+    await session.create_branch_from_turn(2, "try")
+    await session.add_items([user("x")])
+    there = await session.get_items()
+
+    def switch() -> None:
+        store = SessionStore()
+        agent = store.read_agent(store.get("s"), "default")
+        assert agent is not None
+        found = store.find_branch(agent, "try")
+        assert found is not None
+        store.switch_branch(agent, found.number)
+
+    await arun_orm(switch)
+    assert await session.get_items() == there
+    await session.add_items([user("y")])
+    assert await AdvancedDjangoSession("s").get_items() == [*there, user("y")]
