@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from django.db import connections
+from django.db import connection, connections
 
 from django_agent_sessions import leases
 from django_agent_sessions.models import SessionMessage
@@ -59,31 +59,33 @@ def holder(sdk: str, seconds: float):
             stream.close()
 
 
-def test_eight_processes_take_160_turns_and_never_two_at_once(sdk, store, tmp_path):
+def test_eight_processes_take_turns_and_never_two_at_once(sdk, store, tmp_path):
     store.open("shared")
     connections.close_all()
     file = tmp_path / "turns"
     file.touch()
 
-    processes = [start(WORKER, sdk, "shared", "many", 20, number, file) for number in range(8)]
+    # All of them where that takes least of the suite's time.
+    each = 20 if connection.vendor == "postgresql" else 5
+    processes = [start(WORKER, sdk, "shared", "many", each, number, file) for number in range(8)]
     ready(processes)
     go(processes)
     outputs(processes)
 
     lines = map(json.loads, file.read_text().splitlines())
     turns = sorted(lines, key=lambda turn: turn[1])
-    assert len(turns) == 160
+    assert len(turns) == 8 * each
     for (_, _, ended, _), (_, began, _, _) in itertools.pairwise(turns):
         assert ended < began
     # Each run went on where the one before it had ended.
-    assert [heard for *_, heard in turns] == list(range(1, 320, 2))
+    assert [heard for *_, heard in turns] == list(range(1, 16 * each, 2))
     assert max(began - asked for asked, began, _, _ in turns) < LIMIT
     found = said()
     prompts = found[::2]
     assert found == [text for prompt in prompts for text in answered(prompt)]
     for number in range(8):
         own = [prompt for prompt in prompts if prompt.startswith(f"{number}-")]
-        assert own == [f"{number}-{index}" for index in range(20)]
+        assert own == [f"{number}-{index}" for index in range(each)]
 
 
 def test_after_a_kill_the_next_run_begins_within_the_expiry(sdk, store):
