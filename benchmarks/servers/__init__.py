@@ -1,0 +1,20 @@
+"""Database servers of one run alone: in a directory of theirs, on a free port, killed at will.
+
+Whatever breaks a server on purpose starts one of these, so that nobody else's data is in reach.
+"""
+
+from __future__ import annotations
+
+from .interface import Server, ServerError
+from .mariadb import MariaDBServer
+from .places import free_port, scratch
+from .postgresql import PostgreSQLServer
+
+__all__ = [
+    "MariaDBServer",
+    "PostgreSQLServer",
+    "Server",
+    "ServerError",
+    "free_port",
+    "scratch",
+]
