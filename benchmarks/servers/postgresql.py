@@ -49,7 +49,7 @@ class PostgreSQLServer(Server):
         self.run(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def run(
-        self, statement: sql.Composable | LiteralString, database: str = "postgres"
+        self, statement: sql.SQL | sql.Composed | LiteralString, database: str = "postgres"
     ) -> list[tuple[Any, ...]]:
         """Runs one statement as the superuser.
 
