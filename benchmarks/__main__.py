@@ -22,6 +22,12 @@ def main() -> int:
         choices=["postgresql", "sqlite"],
         help="measure only on this one (PGHOST, PGPORT, PGUSER, PGPASSWORD name the server)",
     )
+    parser.add_argument(
+        "--store",
+        action="append",
+        metavar="NAME",
+        help="measure only stores with this in their name, and the raw driver",
+    )
     parser.add_argument("--quick", action="store_true", help="a smoke test on short conversations")
     parser.add_argument(
         "--write", type=Path, metavar="PAGE", help="put the results into this Markdown page too"
@@ -41,7 +47,7 @@ def main() -> int:
     remarks = ["A smoke test: the figures mean nothing."] if arguments.quick else []
     for alias in arguments.database or ["postgresql", "sqlite"]:
         with databases.prepared(alias):
-            measured_stores, missing = stores.stores_for(alias)
+            measured_stores, missing = stores.stores_for(alias, arguments.store or [""])
             remarks += missing
             packages += [package for store in measured_stores for package in store.packages]
             figures = asyncio.run(measure.measure(measured_stores, plan))

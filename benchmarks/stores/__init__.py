@@ -6,6 +6,7 @@ A store is only measured where the packages it needs are installed.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 
 from .interface import Conversation, Store
 
@@ -31,11 +32,12 @@ _CLASSES = {
 }
 
 
-def stores_for(alias: str) -> tuple[list[Store], list[str]]:
+def stores_for(alias: str, wanted: Sequence[str] = ("",)) -> tuple[list[Store], list[str]]:
     """Makes the stores that can be measured on a database.
 
     Args:
         alias: ``sqlite`` or ``postgresql``.
+        wanted: Parts of the names of the stores to measure; the raw driver is always there.
 
     Returns:
         The stores, the raw driver first; and what is left out, with the reason.
@@ -49,5 +51,6 @@ def stores_for(alias: str) -> tuple[list[Store], list[str]]:
         except ImportError as error:
             missing.append(f"{name} is left out: {error.name} is not installed")
         else:
-            stores.append(found(alias))
+            if not stores or any(part.casefold() in found.name.casefold() for part in wanted):
+                stores.append(found(alias))
     return stores, missing
