@@ -45,6 +45,13 @@ ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/te
 ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py
 SERVE ?= 1
 
+BENCH := .cache/bench
+# The newest Python that is there, pyenv's included: some of the measured stores need 3.12.
+BENCH_PYTHON = $(shell for python in python3.14 python3.13 python3.12 \
+	$$(ls -rd "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.1[234].*/bin/python3 2>/dev/null) \
+	"$(PYTHON)"; do "$$python" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
+BENCH_ARGS ?=
+
 .PHONY: help
 help: ## List what can be made.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +138,15 @@ test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST,
 test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
 	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(ON_SERVERS) $(PYTEST_ARGS)
 
+.PHONY: topologies
+topologies: test-pgbouncer test-replica test-galera ## Run what is promised of a pooler, a replica and a cluster.
+
+.PHONY: test-pgbouncer
+test-pgbouncer: $(INSTALLED) ## Run PostgreSQL's tests through PgBouncer in transaction mode.
+	@# The database goes with the server; the pooler's connections would keep it from being dropped.
+	$(BIN)/python -m benchmarks.topologies pgbouncer \
+		$(BIN)/python -m pytest --reuse-db $(ON_POSTGRESQL) $(PYTEST_ARGS)
+
 .PHONY: screenshots
 screenshots: $(INSTALLED) ## Take the documentation's pictures of the admin and the chat, in Chromium.
 	SCREENSHOTS=docs/images TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/browser/test_pages.py \
@@ -174,9 +190,11 @@ build: $(INSTALLED) ## Build the wheel and the source distribution into dist/.
 	@ls dist
 
 .PHONY: bench
-bench: $(INSTALLED) ## Measure against other session stores and the raw drivers.
-	@$(SYNC) --group bench
-	$(BIN)/python -m benchmarks
+bench: | $(BIN)/uv ## Measure against other session stores and the raw drivers (BENCH_ARGS="--help").
+	@# An environment of its own: what those stores ask for is no part of ours.
+	@UV_PROJECT_ENVIRONMENT=$(BENCH) UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --quiet \
+		--python "$(BENCH_PYTHON)" --extra all --no-default-groups --group bench --locked
+	$(BENCH)/bin/python -m benchmarks $(BENCH_ARGS)
 
 .PHONY: clean
 clean: ## Remove what was made here, .venv included.
