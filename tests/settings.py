@@ -51,6 +51,8 @@ def _postgresql(name: str) -> dict[str, Any]:
         "PORT": os.environ.get("PGPORT", "5432"),
         "USER": os.environ.get("PGUSER", "postgres"),
         "PASSWORD": os.environ.get("PGPASSWORD", ""),
+        # The port is a pooler's in transaction mode where the server's own is given as well.
+        "DISABLE_SERVER_SIDE_CURSORS": "PGDIRECTPORT" in os.environ,
         "TEST": {"NAME": name},
     }
 

@@ -1,0 +1,69 @@
+"""Starts a topology, runs a command in it, and takes it down.
+
+    python -m benchmarks.topologies pgbouncer python -m pytest tests/store
+    python -m benchmarks.topologies replica python -m pytest tests/topologies
+
+The command finds the servers by its environment; the program ends as the command does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from benchmarks.servers import PostgreSQLServer, scratch
+
+from .pgbouncer import PgBouncer
+
+Environment = dict[str, str]
+
+
+@contextmanager
+def pgbouncer(directory: Path) -> Iterator[Environment]:
+    """A pooler in transaction mode. ``PGDIRECTPORT`` is the server's own port."""
+    with (
+        PostgreSQLServer(directory / "server") as server,
+        PgBouncer(directory / "pooler", server) as pooler,
+    ):
+        yield {
+            "TEST_DATABASE": "postgresql",
+            "PGHOST": pooler.host,
+            "PGPORT": str(pooler.port),
+            "PGUSER": "postgres",
+            "PGDIRECTPORT": str(server.port),
+        }
+
+
+TOPOLOGIES: dict[str, Callable[[Path], AbstractContextManager[Environment]]] = {
+    "pgbouncer": pgbouncer,
+}
+
+
+def main() -> int:
+    """Runs the command.
+
+    Returns:
+        Its status.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.topologies", description=__doc__)
+    parser.add_argument("topology", choices=sorted(TOPOLOGIES))
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    asked = parser.parse_args()
+    with scratch() as directory, TOPOLOGIES[asked.topology](directory) as environment:
+        for name, value in environment.items():
+            print(f"{name}={value}", flush=True)
+        if not asked.command:
+            input("It runs. Press Enter to end it. ")
+            return 0
+        return subprocess.run(
+            asked.command, env={**os.environ, **environment}, check=False
+        ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
