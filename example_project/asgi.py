@@ -11,12 +11,15 @@ from typing import Any
 from django.conf import settings
 from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.asgi import get_asgi_application
+from django.urls import get_resolver
 
 from django_agent_sessions.rest.lifespan import ending_answers
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 
 application: Any = get_asgi_application()
+# The SDKs take seconds to import: now, and not in the first request while all others wait.
+_ = get_resolver().url_patterns
 if settings.DEBUG:
     # Whoever serves a site to others lets a web server do this.
     application = ASGIStaticFilesHandler(application)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .offline import pace
+
 _WEATHER = {
     "berlin": "light rain, 14 °C",
     "lisbon": "sunny, 24 °C",
@@ -32,6 +34,7 @@ def weather_in(city: str) -> str:
     Raises:
         LookupError: There is no such city.
     """
+    pace.look_up()
     if city.strip().lower() in _NOWHERE:
         raise LookupError(f"{city.strip()} is on no map")
     found = _WEATHER.get(city.strip().lower(), "mild and dry, 18 °C")
@@ -47,5 +50,6 @@ def appointments_on(day: str) -> str:
     Returns:
         One sentence.
     """
+    pace.look_up()
     found = _APPOINTMENTS.get(day.strip().lower(), "nothing")
     return f"On {day.strip().capitalize()}: {found}."

@@ -98,6 +98,7 @@ class OfflineOpenAIModel(Model):
             The item as it grows, then the completed response.
         """
         answer = await self.get_response(*args, **kwargs)
+        await pace.first()
         response = _response(answer.usage)
         number = count()
         yield ResponseCreatedEvent(

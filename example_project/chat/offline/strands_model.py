@@ -63,6 +63,7 @@ class OfflineStrandsModel(Model):
         """
         names = {spec["name"] for spec in tool_specs or ()}
         step = self._answer(rules.turns(transcripts.STRANDS, messages), names)
+        await pace.first()
         yield {"messageStart": {"role": "assistant"}}
         if isinstance(step, rules.Call):
             said = json.dumps(step.arguments)

@@ -1,0 +1,1 @@
+"""Two hundred agents at once through the example's server: ``python -m benchmarks.load``."""

@@ -1,0 +1,89 @@
+"""What is in the database at the end, against what people were told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from django.core.management import call_command, get_commands
+
+from django_agent_sessions.models import Session, SessionMessage
+
+from .people import Person
+from .scripts import MAP, OPENAI, STRANDS, Conversation, Line
+
+CHECK = "check_agent_sessions"
+
+
+def faults(people: Sequence[Person], owners: Sequence[int]) -> Iterator[str]:
+    """Finds what is lost, doubled, misplaced or somebody else's.
+
+    Args:
+        people: Who talked.
+        owners: The primary keys of their users, in the same order.
+
+    Yields:
+        What is wrong.
+    """
+    known = set()
+    for person, owner in zip(people, owners, strict=True):
+        for conversation in person.conversations:
+            known.add(conversation.id)
+            yield from _of(conversation, owner)
+    there = {str(key) for key in Session.objects.values_list("pk", flat=True)}
+    if there != known:
+        yield f"{len(there)} sessions are there, {len(known)} were begun"
+
+
+def integrity() -> str | None:
+    """Runs the app's own check, where it has one.
+
+    Returns:
+        What it says; None if there is none.
+
+    Raises:
+        CommandError: Something is wrong.
+    """
+    if CHECK not in get_commands():
+        return None
+    call_command(CHECK, verbosity=0)
+    return "clean"
+
+
+def _of(conversation: Conversation, owner: int) -> Iterator[str]:
+    session = Session.objects.filter(pk=conversation.id).first()
+    if session is None:
+        yield f"{conversation.name}: its session is gone"
+        return
+    if session.owner_id != owner:
+        yield f"{conversation.name}: its session is of {session.owner_id}, not {owner}"
+    rows = SessionMessage.objects.filter(session=session).order_by("message_id")
+    found = list(rows.values_list("message_id", "role", "text"))
+    if [number for number, *_ in found] != list(range(len(found))):
+        yield f"{conversation.name}: positions {[number for number, *_ in found]}"
+    stored = [(role, text.strip()) for _, role, text in found]
+    expected = [row for line in conversation.lines for row in _rows(conversation.kind, line)]
+    if stored != expected:
+        at = next(
+            (i for i, (a, b) in enumerate(zip(stored, expected, strict=False)) if a != b),
+            min(len(stored), len(expected)),
+        )
+        yield (
+            f"{conversation.name}: {len(stored)} messages in place of {len(expected)}; at {at}: "
+            f"{stored[at : at + 2]} in place of {expected[at : at + 2]}"
+        )
+    if session.message_count != len(found):
+        yield f"{conversation.name}: counted {session.message_count} of {len(found)} messages"
+
+
+def _rows(kind: str, line: Line) -> Iterator[tuple[str, str]]:
+    """The messages of a turn: their roles, and the words in them."""
+    yield "user", line.said
+    if line.tool:
+        yield "assistant", ""
+        if kind == STRANDS:
+            yield "user", line.answer
+        else:
+            yield "tool", "" if line.tool == MAP else line.answer
+    if line.thought and kind == OPENAI:
+        yield "assistant", ""
+    yield "assistant", line.answer

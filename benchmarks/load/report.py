@@ -1,0 +1,217 @@
+"""The figures of a run, in Markdown, each with its bound where it has one."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from . import settings
+from .people import Diary
+from .plan import Plan
+from .servers import ASGI
+from .watching import Sample, slope
+
+JUDGED_FROM = 5
+"""Minutes from which a growth is judged: before that a server is still warming up."""
+
+GROWTH = 0.05
+"""By how much of itself the memory may grow in the second half."""
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run left to be told."""
+
+    plan: Plan
+    seconds: float
+    """From the first login to the last answer."""
+
+    diary: Diary
+    turns: Sequence[dict[str, Any]]
+    lags: Sequence[float]
+    samples: Sequence[Sample]
+    """While people talked."""
+
+    before: Sample
+    after: Sample
+    """When nobody had talked yet, and when nobody did any more."""
+
+    conversations: int
+    messages: int
+    errors: Sequence[str]
+    log: Sequence[str]
+    faults: Sequence[str]
+    integrity: str | None
+    database: str
+    cache: str
+    client_cpu: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    what: str
+    value: str
+    bound: str = ""
+    passed: bool | None = None
+
+
+def rows(found: Found) -> Iterator[Row]:
+    """Makes the lines."""
+    plan, diary = found.plan, found.diary
+    yield _bounded("errors that clients met", len(found.errors), 0)
+    yield _bounded("lines in the server's log", len(found.log), 0)
+    yield _bounded("conversations that are not as acknowledged", len(found.faults), 0)
+    if found.integrity is not None:
+        yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
+    turns = len(diary.whole)
+    yield Row("turns answered", f"{turns:,}", "more than 0", turns > 0)
+    yield Row("turns per second", f"{turns / found.seconds:.1f}")
+    yield Row("conversations, messages stored", f"{found.conversations:,}, {found.messages:,}")
+    mean = sum(diary.whole) / found.seconds
+    yield Row("answers on their way at once", f"mean {mean:.0f}, max {diary.most_answering}")
+    yield Row("until the first word", _spread(diary.first))
+    yield Row("until the end of the answer", _spread(diary.whole))
+    yield Row("a list of sessions; a transcript", _pair(diary.lists, diary.transcripts))
+    yield from _persistence(found)
+    if plan.server == ASGI:
+        yield Row("event loop late by", _spread(found.lags, last=True))
+    yield from _connections(found)
+    yield from _held(found)
+    cpu = found.samples[-1].cpu - found.samples[0].cpu if found.samples else 0
+    yield Row(
+        "processor time, server and client",
+        f"{cpu / found.seconds:.2f} and {found.client_cpu / found.seconds:.2f} of {_cores()} cores",
+    )
+
+
+def page(found: Found) -> str:
+    """Writes the table, under what it was measured with."""
+    plan = found.plan
+    packages = ["django", "strands-agents", "openai-agents", "psycopg"]
+    packages += ["uvicorn"] if plan.server == ASGI else ["gunicorn"]
+    versions = ", ".join(f"{each} {version(each)}" for each in packages)
+    text = [
+        f"`{plan.command()}`",
+        "",
+        f"{_cores()} cores ({_processor()}), {_memory():.0f} GB; Python "
+        f"{platform.python_version()}, {found.database}, {versions}; cache: {found.cache}; "
+        f"{plan.layout()}.",
+        "",
+        "| what | value | bound | |",
+        "|---|---|---|---|",
+    ]
+    for row in rows(found):
+        verdict = {True: "pass", False: "**MISS**", None: ""}[row.passed]
+        text.append(f"| {row.what} | {row.value} | {row.bound} | {verdict} |")
+    return "\n".join(text) + "\n"
+
+
+def _persistence(found: Found) -> Iterator[Row]:
+    for agent in ("Strands", "OpenAI"):
+        mine = [turn for turn in found.turns if turn["agent"] == agent]
+        if mine:
+            calls = statistics.mean(turn["calls"] for turn in mine)
+            yield Row(
+                f"persistence per turn, {agent}",
+                f"{_spread([turn['waited'] for turn in mine])} ({calls:.1f} calls)",
+            )
+    yield Row("persistence per turn", _spread([turn["waited"] for turn in found.turns]))
+    inside = _spread([turn["inside"] for turn in found.turns])
+    yield Row("of that within the database work", inside)
+    count = len(found.turns)
+    answered = len(found.diary.whole)
+    yield Row("turns timed", f"{count:,}", f"{answered:,}", count == answered)
+
+
+def _connections(found: Found) -> Iterator[Row]:
+    plan = found.plan
+    if plan.database != "postgresql":
+        return
+    own = max((each.connections.get(settings.OWN, 0) for each in found.samples), default=0)
+    every = [each.connected for each in found.samples] or [0]
+    yield _bounded("connections of the app's own, max", own, plan.own_connections())
+    yield _bounded("connections of the server, max", max(every), plan.all_connections())
+    busy = max((each.busy for each in found.samples), default=0)
+    yield Row("connections, median; busy, max", f"{statistics.median(every):.0f}; {busy}")
+    if plan.conn_max_age == 0 and not plan.pool:
+        yield _bounded("connections when nobody talks any more", found.after.connected, 0)
+
+
+def _held(found: Found) -> Iterator[Row]:
+    plan = found.plan
+    half = found.samples[len(found.samples) // 2 :]
+    if not half:
+        return
+    judged = plan.minutes >= JUDGED_FROM
+    memory = slope([(each.at, each.rss) for each in half]) * 60
+    length = (half[-1].at - half[0].at) / 60
+    growth = memory * length
+    bound = GROWTH * half[0].rss
+    most = max(each.rss for each in found.samples) / _MB
+    yield Row(
+        "memory: before, halfway, at the end, max",
+        f"{found.before.rss / _MB:.0f}, {half[0].rss / _MB:.0f}, {half[-1].rss / _MB:.0f}, "
+        f"{most:.0f} MB",
+    )
+    yield Row(
+        "memory's slope in the second half",
+        f"{memory / _MB:+.2f} MB a minute, {growth / _MB:+.1f} MB in all",
+        f"{bound / _MB:.0f} MB in all" if judged else f"judged from {JUDGED_FROM} minutes on",
+        growth <= bound if judged else None,
+    )
+    files = max(each.files for each in found.samples)
+    threads = max(each.threads for each in found.samples)
+    yield Row("open files, threads, max", f"{files}, {threads}")
+    left = found.after.files - found.before.files
+    # Loggers, a cache's connections, a loop's pipes.
+    allowed = 20 * plan.workers + plan.idle_connections()
+    yield _bounded("open files more than before, when nobody talks any more", left, allowed)
+
+
+def _bounded(what: str, value: int, bound: int) -> Row:
+    return Row(what, f"{value:,}", f"{bound:,}", value <= bound)
+
+
+def _spread(seconds: Sequence[float], *, last: bool = False) -> str:
+    """p50, p95 and p99, and if asked the largest, in milliseconds."""
+    if len(seconds) < 2:
+        return "–"
+    parts = statistics.quantiles(seconds, n=100, method="inclusive")
+    text = f"p50 {_ms(parts[49])}, p95 {_ms(parts[94])}, p99 {_ms(parts[98])}"
+    return f"{text}, max {_ms(max(seconds))} ms" if last else f"{text} ms"
+
+
+def _pair(one: Sequence[float], other: Sequence[float]) -> str:
+    return "; ".join(
+        f"p50 {_ms(statistics.median(each))} ms" if each else "–" for each in (one, other)
+    )
+
+
+def _ms(seconds: float) -> str:
+    found = seconds * 1000
+    return f"{found:,.0f}" if found >= 20 else f"{found:.1f}"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
