@@ -20,6 +20,7 @@ class AgentSessionsConfig(AppConfig):
     def ready(self) -> None:
         """Connects the checks, what a new database connection needs, and what a deletion needs."""
         from . import holds, lenders
+        from .batches import set_aside
         from .blobs.rows import before_session_deletion
         from .checks import (
             check_blob_prefix,
@@ -42,6 +43,7 @@ class AgentSessionsConfig(AppConfig):
         connection_created.connect(
             vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )
+        set_aside.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
         # In this order: what is held keeps its files.
         pre_delete.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
         pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")

@@ -10,6 +10,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from . import audit, bridge
+from .batches import DOOMED
 from .blobs import note_uses
 from .exceptions import LegalHoldError, ReasonRequiredError, SessionNotFoundError
 from .models import AuditEvent, Session, SessionMessage
@@ -56,7 +57,8 @@ def release(session: UUID, *, reason: str, actor: Any = None, using: str | None 
 def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     """Refuses the deletion of a held session and records that of any other; for ``pre_delete``.
 
-    Every way of deleting with the ORM comes past here, a cascade from the owner included.
+    Every way of deleting with the ORM comes past here, a cascade from the owner included. One that
+    was set aside before has been recorded then.
 
     Args:
         instance: The session.
@@ -68,12 +70,12 @@ def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     """
     # The row is locked, so that nobody can put it under hold before it is gone.
     row = Session.objects.using(using).select_for_update().filter(pk=instance.pk)
-    held = row.values_list("legal_hold", flat=True).first()
+    held, namespace = row.values_list("legal_hold", "namespace").first() or (False, DOOMED)
     if held:
         raise LegalHoldError(
             f"session {instance.session_id!r} is under legal hold; release it first", [instance]
         )
-    if held is not None:
+    if namespace != DOOMED:
         audit.record(
             AuditEvent.Action.DELETED,
             session=instance.pk,

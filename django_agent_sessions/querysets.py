@@ -10,6 +10,7 @@ from django.db import models, transaction
 from django.db.models import BooleanField, DateTimeField, F, Func, Q, UUIDField, Value
 from django.utils import timezone
 
+from . import batches
 from .exceptions import AuditError, LegalHoldError
 
 if TYPE_CHECKING:
@@ -42,10 +43,18 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
     def delete(self) -> tuple[int, dict[str, int]]:
         """Deletes the sessions with all that belongs to them, unless one is under legal hold.
 
+        Outside a transaction they go some at a time, each whole: see
+        :mod:`django_agent_sessions.batches`.
+
         Raises:
-            LegalHoldError: One is; nothing was deleted.
+            LegalHoldError: One is; nothing was deleted. Outside a transaction one may be put
+                under hold meanwhile, when others are gone.
         """
         refuse_held(self.order_by() if not self.query.is_sliced else self)
+        # What Django refuses to delete, it refuses.
+        plain = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
+        if plain and self._fields is None and batches.are_possible(self.db):
+            return batches.delete(self)
         return super().delete()
 
     delete.alters_data = True  # type: ignore[attr-defined]

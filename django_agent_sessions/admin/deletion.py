@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -17,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
-from django_agent_sessions import audit
+from django_agent_sessions import audit, batches
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.transcripts import displayable
@@ -67,13 +68,16 @@ class Deletion(_ModelAdmin):
     def delete_model(self, request: HttpRequest, obj: Session) -> None:
         """Deletes a session in the name of the user."""
         with audit.acting(request.user):
-            # From where it was read: a router may send the deletion elsewhere.
-            obj.delete(using=obj._state.db)
+            # From where it was read: a router may send the deletion elsewhere. Django has a
+            # transaction open, which is not to last as long as very many messages take.
+            batches.delete_after_commit(obj, str(obj._state.db))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
         """Deletes sessions in the name of the user."""
-        # A transaction of its own, so that one that is open around it outlives a refusal.
-        with transaction.atomic(queryset.db), audit.acting(request.user):
+        parts = batches.are_possible(queryset.db)
+        # One that is open around it has to outlive a refusal.
+        guard: Any = nullcontext() if parts else transaction.atomic(queryset.db)
+        with guard, audit.acting(request.user):
             super().delete_queryset(request, queryset)
 
     # An action's reason is in no report of an error.

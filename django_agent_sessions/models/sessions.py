@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions import batches
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.fields import ExactJSONField, IdField
 from django_agent_sessions.ids import new_id
@@ -129,8 +131,13 @@ class Session(models.Model):
         Raises:
             LegalHoldError: It is; nothing was deleted.
         """
-        refuse_held(Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk))
-        return super().delete(*args, **kwargs)
+        row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
+        refuse_held(row)
+        count: Counter[str] = Counter()
+        if batches.are_possible(row.db) and batches.large(row):
+            count += batches.empty(row, self.pk)
+        count.update(super().delete(*args, **kwargs)[1])
+        return count.total(), dict(count)
 
 
 class OfSession(models.Model):

@@ -11,6 +11,7 @@ from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions import audit, bridge
+from django_agent_sessions.batches import DOOMED
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.permissions import Allowed, may
 from django_agent_sessions.querysets import SessionQuerySet
@@ -98,7 +99,7 @@ class SessionAccess:
             Http404: There is none, or not for this user, or the user may not.
         """
         row = self.reachable_sessions().defer("metadata", "origin").filter(pk=uuid_of(key)).first()
-        if row is None or not self.allows(row, *needed):
+        if row is None or row.namespace == DOOMED or not self.allows(row, *needed):
             raise Http404
         return row
 

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from django_agent_sessions import audit, bridge
+from django_agent_sessions.batches import DOOMED
 from django_agent_sessions.admin.permissions import Allowed, may, require
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.windows import Row
@@ -153,6 +154,9 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
     session = rows.defer("metadata", *(() if reads else ("title",))).filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
+        raise Http404
+    if session.namespace == DOOMED:
+        # Some of it is deleted already, and nobody takes the rest for the whole.
         raise Http404
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     return Viewer(

@@ -11,15 +11,18 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from django.template.defaultfilters import filesizeformat
 
+from django_agent_sessions import batches, bridge
 from django_agent_sessions.blobs.collecting import DEFAULT_AGE, Collection, collect, users_of
+from django_agent_sessions.models import Session
 
 
 class Command(BaseCommand):
     """``manage.py agent_sessions_gc``: made to be run once a day or week."""
 
     help = (
-        "Deletes files of the storage of large binaries that no message uses, as a crash or a "
-        "transaction that was rolled back leaves them, and tells which are missing or damaged."
+        "Finishes deletions of large sessions that were interrupted. Deletes files of the storage "
+        "of large binaries that no message uses, as a crash or a transaction that was rolled back "
+        "leaves them, and tells which are missing or damaged."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -61,6 +64,7 @@ class Command(BaseCommand):
             CommandError: Files are missing or damaged, or a storage could not be cleaned up.
         """
         dry_run = options["dry_run"]
+        self._finish_deletions(bridge.database(options["database"]), dry_run=dry_run)
         found = collect(
             older_than=options["older_than"],
             dry_run=dry_run,
@@ -85,6 +89,14 @@ class Command(BaseCommand):
         self._tell_of_unknown(found)
         if failed := _failed(found):
             raise CommandError("\n".join(failed))
+
+    def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
+        sessions = Session.objects.using(using)
+        begun = sessions.filter(namespace=batches.DOOMED, legal_hold=False)
+        count = begun.count() if dry_run else batches.finish(sessions)
+        if count:
+            done = "would be finished" if dry_run else "finished"
+            self.stdout.write(f"{count} interrupted deletions of sessions {done}")
 
     def _tell_of_unknown(self, found: Collection) -> None:
         for alias in found.not_asked:
