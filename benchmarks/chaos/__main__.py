@@ -1,0 +1,62 @@
+"""``python -m benchmarks.chaos``: breaks things, and says what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from .report import lines
+from .running import Plan, run
+
+DATABASES = ("sqlite", "postgresql", "mariadb")
+
+
+def main() -> int:
+    """Runs it on one database, or on all, one after the other.
+
+    Returns:
+        The exit status: 0 if every promise was kept.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
+    parser.add_argument("--database", choices=[*DATABASES, "all"], default="all")
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=None, help="the same again; else a new one")
+    parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
+    parser.add_argument(
+        "--keep", type=Path, help="write all operations, faults and rows to this file"
+    )
+    arguments = parser.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
+    if arguments.database == "all":
+        return _all(arguments, seed)
+    plan = Plan(arguments.database, arguments.minutes * 60, seed, kinds=tuple(arguments.only))
+    print(f"{plan.database}: {plan.seconds:.0f} seconds with seed {seed} …", flush=True)
+    result = run(plan)
+    print("\n".join(lines(result)))
+    if arguments.keep is not None:
+        kept = map(repr, [*result.operations, *result.faults, *result.found.rows])
+        arguments.keep.write_text("\n".join(kept) + "\n")
+    return 0 if result.passed else 1
+
+
+def _all(arguments: argparse.Namespace, seed: int) -> int:
+    # One process for each, because Django has one set of settings in each.
+    statuses = [
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "benchmarks.chaos", "--database", database),
+                *("--minutes", str(arguments.minutes), "--seed", str(seed)),
+                *(part for name in arguments.only for part in ("--only", name)),
+            ],
+            check=False,
+        ).returncode
+        for database in DATABASES
+    ]
+    return 0 if not any(statuses) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""What every process of a run has imported before it is forked: Django, the SDKs and the writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402 - needs the apps
+from django.db import connections  # noqa: E402
+
+from . import finding, writers  # noqa: E402, F401 - is there when writers are forked
+
+
+def _migrate(files: Path) -> None:
+    call_command("migrate", verbosity=0)
+    connections.close_all()
+
+
+def _judge(files: Path) -> Any:
+    # The app's check first, because to talk to every agent writes messages.
+    integrity = finding.integrity()
+    return finding.find(files), integrity
+
+
+TASKS: dict[str, Callable[[Path], Any]] = {"migrate": _migrate, "judge": _judge}

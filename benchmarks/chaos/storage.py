@@ -1,0 +1,57 @@
+"""A storage of files that is slow and fails when it is told to."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.files.base import File
+from django.core.files.storage import FileSystemStorage
+from django.utils.deconstruct import deconstructible
+
+
+@deconstructible(path="benchmarks.chaos.storage.MoodyStorage")
+class MoodyStorage(FileSystemStorage):
+    """Files in a folder; each access may take long or fail, before or after it is done.
+
+    Args:
+        mood_file: JSON with ``seconds``, the longest delay, and ``failing``, the share of accesses
+            that fail. It may change at any moment; where there is none, all is well.
+        **options: Those of Django's storage.
+    """
+
+    def __init__(self, mood_file: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._mood_file = Path(mood_file)
+
+    def _open(self, name: str, mode: str = "rb") -> File[bytes]:
+        self._wait("open")
+        return super()._open(name, mode)
+
+    def _save(self, name: str, content: File[Any]) -> str:
+        self._wait("save")
+        saved = super()._save(name, content)
+        self._wait("save")
+        return saved
+
+    def delete(self, name: str) -> None:
+        """Deletes a file."""
+        self._wait("delete")
+        super().delete(name)
+
+    def exists(self, name: str) -> bool:
+        """Tells whether there is a file."""
+        self._wait("exists")
+        return super().exists(name)
+
+    def _wait(self, what: str) -> None:
+        try:
+            mood = json.loads(self._mood_file.read_text())
+        except (OSError, ValueError):
+            return
+        time.sleep(random.uniform(0, mood["seconds"]))
+        if random.random() < mood["failing"]:
+            raise OSError(f"the storage of binaries is in a bad mood: {what}")
