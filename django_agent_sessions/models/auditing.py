@@ -35,6 +35,7 @@ class AuditEvent(models.Model):
         REWOUND = "rewound", _("brought back to an earlier message")
         RESTORED = "restored", _("branch or snapshot restored")
         BRANCH_DELETED = "branch_deleted", _("branch deleted")
+        REPAIRED = "repaired", _("repaired by an integrity check")
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(_("action"), max_length=32, choices=Action)

@@ -1,0 +1,218 @@
+"""Looking at what refers to conversations: windows, branches, snapshots, forks, turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Branch,
+    SessionMessage,
+    SessionMultiAgent,
+    Snapshot,
+    TurnUsage,
+)
+
+from .batch import Batch, Tally
+from .findings import Kind
+from .pieces import Row, large, parts
+
+_MAIN_NAME = "main"
+_MARK = "import"
+_CONTENTS = ("messages", "document")
+
+
+def look_at_timeline(batch: Batch) -> None:
+    """Looks at all that refers to the conversations of a batch by their positions.
+
+    Args:
+        batch: The sessions, and where findings go.
+    """
+    ends = {(span.agent, span.branch): span.last + 1 for span in batch.spans}
+    _windows(batch, ends)
+    _branches(batch, ends)
+    _snapshots(batch, ends)
+    _multi_agents(batch)
+    _forks(batch)
+    _turns(batch)
+
+
+_Ends = Mapping[tuple[UUID, int], int]
+
+
+def _windows(batch: Batch, ends: _Ends) -> None:
+    for key, agent in batch.agents.items():
+        window = agent.window
+        if window is None:
+            continue
+        where = {"session": agent.session, "agent": key, "row": key}
+        if not _is_window(window):
+            batch.add(Kind.WINDOW, **where)
+        elif max([window["tail"], *(p + 1 for p in window["kept"])]) > ends.get(
+            (key, MAIN_BRANCH), 0
+        ):
+            batch.add(Kind.WINDOW_PAST_END, **where)
+
+
+def _is_window(window: Any) -> bool:
+    return (
+        isinstance(window, dict)
+        and _is_position(window.get("tail"))
+        and isinstance(window.get("kept"), list)
+        and all(map(_is_position, window["kept"]))
+    )
+
+
+def _is_position(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _branches(batch: Batch, ends: _Ends) -> None:
+    rows = Branch.objects.using(batch.using).filter(session__in=batch.sessions)
+    known: set[tuple[UUID, int]] = set()
+    for part in parts(rows, "session_id", "agent_id", "number", "name", "start"):
+        for key, session, agent, number, name, start in part:
+            known.add((agent, number))
+            where = {"session": session, "agent": agent, "branch": number, "row": key}
+            if not _belongs(batch, agent, session):
+                batch.add(Kind.MISPLACED, **where, detail="branch")
+            if number == MAIN_BRANCH or name == _MAIN_NAME:
+                batch.add(Kind.BRANCH, **where)
+            if start > ends.get((agent, number), 0):
+                batch.add(Kind.BRANCH_BASE, **where)
+    for span in batch.spans:
+        if span.branch != MAIN_BRANCH and (span.agent, span.branch) not in known:
+            session = batch.agents[span.agent].session
+            # An import writes the names of branches when all messages are there.
+            if not is_arriving(batch.sessions[session].origin):
+                batch.add(
+                    Kind.BRANCH_UNNAMED, session=session, agent=span.agent, branch=span.branch
+                )
+
+
+def is_arriving(origin: Any) -> bool:
+    """Tells of a session's origin whether an import is not complete yet."""
+    mark = origin.get(_MARK) if isinstance(origin, dict) else None
+    return isinstance(mark, dict) and mark.get("complete") is not True
+
+
+def _belongs(batch: Batch, agent: UUID, session: UUID) -> bool:
+    known = batch.agents.get(agent)
+    return known is not None and known.session == session
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+def _snapshots(batch: Batch, ends: _Ends) -> None:
+    rows = Snapshot.objects.using(batch.using).filter(session__in=batch.sessions)
+    columns = ("session_id", "agent_id", "multi_agent_id", "branch", "length", "tail", *_CONTENTS)
+    for part in large(rows, columns, _CONTENTS):
+        tails = {row["tail"] for row in part if row["tail"] is not None}
+        found = SessionMessage.objects.using(batch.using).filter(pk__in=tails)
+        places = {
+            key: tuple(place)
+            for key, *place in found.values_list("pk", "agent_id", "branch", "message_id")
+        }
+        for row in part:
+            _look_at_snapshot(batch, row, places, ends)
+
+
+def _look_at_snapshot(
+    batch: Batch, row: Row, places: Mapping[UUID, tuple[Any, ...]], ends: _Ends
+) -> None:
+    agent, branch, length = row["agent_id"], row["branch"], row["length"]
+    where = {"session": row["session_id"], "agent": agent, "branch": branch, "row": row["pk"]}
+    corrupt = [name for name in _CONTENTS if isinstance(row[name], CorruptPayload)]
+    for name in corrupt:
+        batch.add(Kind.CORRUPT_STATE, **where, detail=name)
+    if (agent is None) == (row["multi_agent_id"] is None):
+        batch.add(Kind.SNAPSHOT, **where, detail="owner")
+    if agent is None:
+        return
+    if not _belongs(batch, agent, row["session_id"]):
+        batch.add(Kind.MISPLACED, **where, detail="snapshot")
+        return
+    stop = 0 if "messages" in corrupt else _stop(row["messages"])
+    if stop is None:
+        batch.add(Kind.SNAPSHOT, **where, detail="messages")
+    elif stop > length:
+        batch.add(Kind.SNAPSHOT, **where, detail="length")
+    else:
+        known = row["tail"] is None or places.get(row["tail"]) == (agent, branch, length - 1)
+        if not known or stop > ends.get((agent, branch), 0):
+            batch.add(Kind.SNAPSHOT_CUT, **where)
+
+
+def _stop(messages: Any) -> int | None:
+    """Reads the position behind the last message that a snapshot refers to; None if it cannot."""
+    if not isinstance(messages, list):
+        return None
+    stop = 0
+    for item in messages:
+        span = item
+        if isinstance(item, dict):
+            if "message" not in item:
+                return None
+            if "position" not in item:
+                continue
+            span = [item["position"], None]
+            if _is_position(item["position"]):
+                span = [item["position"], item["position"] + 1]
+        if not _is_range(span):
+            return None
+        stop = max(stop, span[1])
+    return stop
+
+
+def _is_range(span: Any) -> bool:
+    return (
+        isinstance(span, list)
+        and len(span) == 2
+        and all(map(_is_position, span))
+        and span[0] < span[1]
+    )
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def _multi_agents(batch: Batch) -> None:
+    rows = SessionMultiAgent.objects.using(batch.using).filter(session__in=batch.sessions)
+    for part in large(rows, ("session_id", "state"), ("state",)):
+        for row in part:
+            if isinstance(row["state"], CorruptPayload):
+                batch.add(
+                    Kind.CORRUPT_STATE, session=row["session_id"], row=row["pk"], detail="state"
+                )
+
+
+def _forks(batch: Batch) -> None:
+    for key, session in batch.sessions.items():
+        if session.forked_from is None:
+            continue
+        origin: Any = session.origin
+        fork = origin.get("fork") if isinstance(origin, dict) else None
+        line = fork.get("line") if isinstance(fork, dict) else None
+        if not isinstance(line, list) or line[:1] != [str(session.forked_from)]:
+            batch.add(Kind.FORK, session=key)
+
+
+def _turns(batch: Batch) -> None:
+    rows = TurnUsage.objects.using(batch.using).filter(session__in=batch.sessions)
+    columns = ("session_id", "agent_id", "branch", "input_tokens", "output_tokens")
+    for part in parts(rows, *columns):
+        for key, session, agent, branch, *figures in part:
+            if not _belongs(batch, agent, session):
+                batch.add(
+                    Kind.MISPLACED,
+                    session=session,
+                    agent=agent,
+                    branch=branch,
+                    row=key,
+                    detail="turn",
+                )
+            batch.spent[session] = batch.spent.get(session, Tally()).plus(0, *figures)
