@@ -251,6 +251,7 @@ class Migration(migrations.Migration):
                             ("rewound", "brought back to an earlier message"),
                             ("restored", "branch or snapshot restored"),
                             ("branch_deleted", "branch deleted"),
+                            ("repaired", "repaired by an integrity check"),
                         ],
                         max_length=32,
                         verbose_name="action",
