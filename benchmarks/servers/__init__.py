@@ -9,12 +9,14 @@ from .interface import Server, ServerError
 from .mariadb import MariaDBServer
 from .places import free_port, scratch
 from .postgresql import PostgreSQLServer
+from .processes import end_on_sigterm
 
 __all__ = [
     "MariaDBServer",
     "PostgreSQLServer",
     "Server",
     "ServerError",
+    "end_on_sigterm",
     "free_port",
     "scratch",
 ]

@@ -7,6 +7,7 @@ import os
 import pwd
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,11 @@ def own(directory: Path, user: str) -> None:
     if os.geteuid() == 0:
         account = pwd.getpwnam(user)
         os.chown(directory, account.pw_uid, account.pw_gid)
+
+
+def end_on_sigterm() -> None:
+    """Lets SIGTERM end this program as an error does, so that it takes its servers down."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
