@@ -196,6 +196,12 @@ bench: | $(BIN)/uv ## Measure against other session stores and the raw drivers (
 		--python "$(BENCH_PYTHON)" --extra all --no-default-groups --group bench --locked
 	$(BENCH)/bin/python -m benchmarks $(BENCH_ARGS)
 
+.PHONY: load
+load: $(INSTALLED) ## Serve 200 agents at once (MINUTES, AGENTS, SERVER=asgi|wsgi, DATABASE, LOAD=options).
+	@$(SYNC) --group load
+	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),10) --agents $(or $(AGENTS),200) \
+		--server $(or $(SERVER),asgi) --database $(or $(DATABASE),postgresql) $(LOAD)
+
 .PHONY: clean
 clean: ## Remove what was made here, .venv included.
 	rm -rf $(VENV) .cache .hypothesis dist docs/_build

@@ -1,9 +1,14 @@
-"""How late an event loop is: whoever asks to be called in 20 ms is called so much later."""
+"""How late an event loop is: whoever asks to be called in 20 ms is called so much later.
+
+Beside it stands how long the loop's thread computed meanwhile. A loop that is late and computed
+less waited for a processor, which other threads and processes had, or was blocked.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,11 +35,12 @@ def watched(application: Callable[[Any, Any, Any], Awaitable[None]]) -> Any:
 
 async def _watch() -> None:
     loop = asyncio.get_running_loop()
-    found: list[float] = []
+    found: list[tuple[float, float]] = []
     while True:
-        expected = loop.time() + EVERY
+        expected, computed = loop.time() + EVERY, time.thread_time()
         await asyncio.sleep(EVERY)
-        found.append(round(loop.time() - expected, 5))
+        late, computed = loop.time() - expected, time.thread_time() - computed
+        found.append((round(late, 5), round(computed, 5)))
         if len(found) == _LINE:
             _notes.add(json.dumps(found))
             found.clear()

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from .servers import ASGI, WSGI
 
 PACE = {
-    "EXAMPLE_FIRST_DELAY": "0.4-1.5",
+    "EXAMPLE_FIRST_DELAY": "1-5",
     "EXAMPLE_WORD_DELAY": "0.0125-0.033",
     "EXAMPLE_TOOL_DELAY": "0.05-0.3",
 }
-"""The model's: the first word after 0.4 to 1.5 s, then 30 to 80 words a second; the tools'."""
+"""The first word of a model after 1 to 5 s, then 30 to 80 words a second; a tool's 50 to 300 ms."""
 
 REAL_MODELS = ("OPENAI_API_KEY", "OLLAMA_HOST")
 """Variables by which the example would take a real model; AWS's besides."""
@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
         "--think",
         type=float,
         nargs=2,
-        default=[3.0, 9.0],
+        default=[1.0, 3.0],
         metavar=("LEAST", "MOST"),
         help="seconds between an answer and what a person does next",
     )

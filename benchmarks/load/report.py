@@ -36,7 +36,9 @@ class Found:
 
     diary: Diary
     turns: Sequence[dict[str, Any]]
-    lags: Sequence[float]
+    lags: Sequence[tuple[float, float]]
+    """Seconds by which loops were late, and that their threads computed meanwhile."""
+
     samples: Sequence[Sample]
     """While people talked."""
 
@@ -49,7 +51,7 @@ class Found:
     errors: Sequence[str]
     log: Sequence[str]
     faults: Sequence[str]
-    integrity: str | None
+    integrity: str
     database: str
     cache: str
     client_cpu: float
@@ -71,8 +73,7 @@ def rows(found: Found) -> Iterator[Row]:
     yield _bounded("errors that clients met", len(found.errors), 0)
     yield _bounded("lines in the server's log", len(found.log), 0)
     yield _bounded("conversations that are not as acknowledged", len(found.faults), 0)
-    if found.integrity is not None:
-        yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
+    yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
     turns = len(diary.whole)
     yield Row("turns answered", f"{turns:,}", "more than 0", turns > 0)
     yield Row("turns per second", f"{turns / found.seconds:.1f}")
@@ -84,7 +85,9 @@ def rows(found: Found) -> Iterator[Row]:
     yield Row("a list of sessions; a transcript", _pair(diary.lists, diary.transcripts))
     yield from _persistence(found)
     if plan.server == ASGI:
-        yield Row("event loop late by", _spread(found.lags, last=True))
+        late, computed = zip(*found.lags, strict=True) if found.lags else ((), ())
+        yield Row("event loop late by", _spread(late, last=True))
+        yield Row("its thread computed in such 20 ms", _spread(computed, last=True))
     yield from _connections(found)
     yield from _held(found)
     cpu = found.samples[-1].cpu - found.samples[0].cpu if found.samples else 0
@@ -121,9 +124,15 @@ def _persistence(found: Found) -> Iterator[Row]:
         mine = [turn for turn in found.turns if turn["agent"] == agent]
         if mine:
             calls = statistics.mean(turn["calls"] for turn in mine)
+            statements = statistics.mean(turn["statements"] for turn in mine)
+            most = max(turn["statements"] for turn in mine)
             yield Row(
                 f"persistence per turn, {agent}",
-                f"{_spread([turn['waited'] for turn in mine])} ({calls:.1f} calls)",
+                f"{_spread([turn['waited'] for turn in mine])}",
+            )
+            yield Row(
+                f"calls and statements of it, {agent}",
+                f"mean {calls:.1f} and {statements:.1f}; max {most} statements",
             )
     yield Row("persistence per turn", _spread([turn["waited"] for turn in found.turns]))
     inside = _spread([turn["inside"] for turn in found.turns])

@@ -21,7 +21,7 @@ DIRECTORY = Path(os.environ["LOAD_DIRECTORY"])
 
 DATABASE = os.environ["LOAD_DATABASE"]
 REQUESTS, OWN = "load: requests", "load: agents"
-"""What connections are called at the database: those of requests, and those of the app's threads."""
+"""The names of connections at the database: those of requests, and of the app's own threads."""
 
 _POOL = int(os.environ.get("LOAD_POOL", "0"))
 _OPTIONS: dict[str, Any] = {"application_name": os.environ.get("LOAD_ROLE", REQUESTS)}

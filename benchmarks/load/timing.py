@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -17,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django.db import connections
 from django.db.backends.signals import connection_created
 
 from django_agent_sessions import bridge
@@ -43,6 +45,14 @@ class Turn:
     calls: int = 0
     """How often something was asked."""
 
+    statements: int = 0
+    """How many statements that took."""
+
+    def count(self, execute: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a statement; one of Django's wrappers of such."""
+        self.statements += 1
+        return execute(*arguments)
+
 
 _turn: ContextVar[Turn | None] = ContextVar("turn", default=None)
 
@@ -58,7 +68,7 @@ def install() -> None:
             return run_sync(function, using=using)
         began = time.perf_counter()
         try:
-            return run_sync(functools.partial(_inside, turn, function), using=using)
+            return run_sync(functools.partial(_inside, turn, function, using), using=using)
         finally:
             _add(turn, time.perf_counter() - began)
 
@@ -69,7 +79,7 @@ def install() -> None:
             return await run_async(function, using=using)
         began = time.perf_counter()
         try:
-            return await run_async(functools.partial(_inside, turn, function), using=using)
+            return await run_async(functools.partial(_inside, turn, function, using), using=using)
         finally:
             _add(turn, time.perf_counter() - began)
 
@@ -77,12 +87,13 @@ def install() -> None:
     connection_created.connect(_name, dispatch_uid="benchmarks.load")
 
 
-def _inside(turn: Turn, function: Callable[[], R]) -> R:
+def _inside(turn: Turn, function: Callable[[], R], using: str) -> R:
     """Does the work, in which nothing is counted a second time."""
     token = _turn.set(None)
     began = time.perf_counter()
     try:
-        return function()
+        with connections[using].execute_wrapper(turn.count):
+            return function()
     finally:
         turn.inside += time.perf_counter() - began
         _turn.reset(token)
@@ -127,6 +138,7 @@ async def _to_the_end(turn: Turn, events: Callable[[], Any]) -> AsyncIterator[An
                 "waited": round(turn.waited, 6),
                 "inside": round(turn.inside, 6),
                 "calls": turn.calls,
+                "statements": turn.statements,
                 "pid": os.getpid(),
             }
         )
@@ -135,8 +147,6 @@ async def _to_the_end(turn: Turn, events: Callable[[], Any]) -> AsyncIterator[An
 
 def _name(sender: Any, connection: Any, **kwargs: Any) -> None:
     """Tells connections apart at the server; with a pool one is now this thread's, now that's."""
-    import threading
-
     own = threading.current_thread().name == "agent-sessions"
     if connection.vendor == "postgresql" and (own or settings._POOL):
         with connection.cursor() as cursor:
