@@ -1,10 +1,12 @@
 """The ``AGENT_SESSIONS`` setting: typed, documented, and read at each access.
 
-Nothing here is cached, so that ``override_settings`` works and a test never sees another's values.
+What is made of the setting is kept only as long as the setting says the same, so that
+``override_settings`` works and a test never sees another's values.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -69,6 +71,11 @@ class AgentSessionsSettings:
     """How often a write is tried again when another process wrote to the same conversation at the
     same moment, before :class:`~django_agent_sessions.exceptions.SessionConflictError`."""
 
+    RETRY_SECONDS: int | float = 10
+    """Seconds for which database work is tried again while the server is away, starts anew, or
+    somebody holds a lock: outside of a transaction of the caller's. After that, and in a
+    transaction at once, Django's own error is raised."""
+
     REDACTION_KEEP_ORIGINAL: bool = False
     """Whether a redacted message keeps its original for a time, for whoever has the permission
     ``view_original`` and gives a reason. States, titles and metadata never keep theirs."""
@@ -100,6 +107,16 @@ class AgentSessionsSettings:
     at once and the database is looked at every 15 seconds only. It is the same database over a
     connection of its own: not through a pooler in transaction mode. Needs psycopg 3."""
 
+    REPLICA_DATABASE: str | None = None
+    """Alias of a replica of the sessions' database, from which lists of sessions and the messages
+    of transcripts are shown, in the API and the admin. Agents never read from it, and nothing that
+    is written depends on it: see :mod:`django_agent_sessions.replicas`."""
+
+    REPLICA_LAG_SECONDS: int | float = 10
+    """Seconds for which somebody who has just written reads from the primary: more than the
+    replica is ever behind. It takes the middleware
+    ``django_agent_sessions.middleware.reading_own_writes``."""
+
     LEASE_SECONDS: int | float = 30
     """Seconds after which an exclusive run that gave no sign of life may lose its session to the
     next one: its process was killed, or stood still. A living one gives a sign three times as
@@ -119,10 +136,16 @@ def get_settings() -> AgentSessionsSettings:
     Returns:
         The settings as they are now.
     """
+    global _known
     given = getattr(django_settings, SETTING, None)
     if not given:
         return _DEFAULTS
-    return AgentSessionsSettings(**{k: v for k, v in given.items() if k in _FIELDS})
+    said, known = _known
+    if given != said:
+        known = AgentSessionsSettings(**{k: v for k, v in given.items() if k in _FIELDS})
+        # A copy, because a test may change the dict itself.
+        _known = copy.deepcopy(given), known
+    return known
 
 
 def problems(given: object) -> list[tuple[str, str]]:
@@ -166,3 +189,4 @@ def _fits(value: object, hint: Any) -> bool:
 
 _FIELDS = frozenset(f.name for f in dataclasses.fields(AgentSessionsSettings))
 _DEFAULTS = AgentSessionsSettings()
+_known: tuple[Mapping[str, Any], AgentSessionsSettings] = {}, _DEFAULTS

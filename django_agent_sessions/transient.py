@@ -1,4 +1,8 @@
-"""Which database errors pass by themselves, told apart by the vendors' own codes."""
+"""Which database errors pass by themselves, told apart by the vendors' own codes.
+
+The codes are those of PostgreSQL's appendix "Error Codes" and of MariaDB's list of error codes;
+SQLite has only words.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,15 @@ _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020})
 _DUPLICATE_STATE = "23505"
 _DUPLICATE_NUMBER = 1062
+# Shut down by an administrator, crashed, starting up; idle for too long; too many connections.
+_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300"})
+_LOST_CLASS = "08"
+# Too many connections; a node of a cluster that is not ready; shutting down; broken on the way;
+# failed at the commit; killed; idle for too long; and the client's own: refused, gone, lost.
+_LOST_NUMBERS = frozenset(
+    {1040, 1203, 1047, 1053, *range(1158, 1162), 1180, 1927, 4031}
+    | {2002, 2003, 2006, 2012, 2013, 2055}
+)
 
 
 def is_duplicate(error: Error) -> bool:
@@ -46,12 +59,37 @@ def is_conflict(error: Error) -> bool:
 
 
 def is_lost_connection(error: Error) -> bool:
-    """Tells whether the connection may have broken, so that the outcome is unknown.
+    """Tells whether the server went away, or takes no connections at the moment.
+
+    Over another connection it may be tried again. Whether it has happened is unknown.
+
+    Args:
+        error: What Django raised.
+    """
+    if isinstance(error, InterfaceError):
+        return True
+    state, number = _codes(error)
+    if state is not None:
+        return state in _LOST_STATES or state.startswith(_LOST_CLASS)
+    if not isinstance(error, OperationalError):
+        return False
+    if isinstance(number, int):
+        return number in _LOST_NUMBERS
+    # PostgreSQL's client names no state for what it did not hear from the server.
+    return _is_of_client(error)
+
+
+def is_uncertain(error: Error) -> bool:
+    """Tells whether something failed so that it may have happened all the same.
 
     Args:
         error: What Django raised.
     """
     return isinstance(error, OperationalError | InterfaceError) and not is_conflict(error)
+
+
+def _is_of_client(error: Error) -> bool:
+    return type(error.__cause__).__module__.partition(".")[0] in ("psycopg", "psycopg2")
 
 
 def _codes(error: Error) -> tuple[str | None, object]:

@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.storing import in_parallel
-from django_agent_sessions.transient import is_conflict, is_lost_connection
+from django_agent_sessions.transient import is_conflict, is_uncertain
 
 from . import files
 from .rows import of_session, refer
@@ -91,7 +91,7 @@ class Uploads:
         try:
             yield
         except Error as error:
-            if is_lost_connection(error):
+            if is_uncertain(error):
                 self._files = {}
             elif not is_conflict(error):
                 self.discard()

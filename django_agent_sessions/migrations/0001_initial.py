@@ -143,6 +143,7 @@ class Migration(migrations.Migration):
                         default=0, editable=False, verbose_name="redactions"
                     ),
                 ),
+                ("last_write", models.UUIDField(editable=False, null=True)),
                 (
                     "message_count",
                     models.IntegerField(default=0, editable=False, verbose_name="messages"),

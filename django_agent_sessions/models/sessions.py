@@ -76,6 +76,9 @@ class Session(models.Model):
     # Moves with whatever a writer has to read again for: redactions, and ways back in time.
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
+    # The mark of whoever had the session alone last, by which it finds out whether that was
+    # committed when the connection broke.
+    last_write = models.UUIDField(null=True, editable=False)
     # Signed, because a check for "not below zero" could refuse a message for a figure's sake.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
     input_tokens = models.BigIntegerField(_("input tokens"), default=0, editable=False)

@@ -18,10 +18,9 @@ redact_agent_session`` all come here or, for a whole message whose new text they
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
-
-from django.db import transaction
 
 from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import (
@@ -31,8 +30,8 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.alone import alone, lock_session
 from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import lock_session
 from django_agent_sessions.store.vendors import overwrite_leftovers
 
 from .plan import Plan
@@ -94,26 +93,38 @@ def redact(
     alias = bridge.database(using)
     plan = Plan(scopes)
 
-    def run(row: Session | None, forks: Sequence[Session]) -> Redaction:
-        if row is None:
-            raise SessionNotFoundError(f"there is no session {session}")
+    def run(row: Session, forks: Sequence[Session]) -> Redaction:
         return redact_all(alias, row, forks, plan, reason=reason, actor=actor, dry_run=dry_run)
 
-    def work(unsure: bool) -> Redaction | None:
-        if dry_run:
-            # Agents go on meanwhile: what is found is no promise.
-            rows = Session.objects.using(alias)
-            keys = descendants_of(session, using=alias) if descendants else []
-            forks = list(rows.filter(pk__in=keys).order_by("pk"))
-            return run(rows.filter(pk=session).first(), forks)
-        try:
-            with overwrite_leftovers(alias), transaction.atomic(alias):
-                row = lock_session(alias, session)
-                return run(row, _locked_forks(alias, session) if descendants else [])
-        except ChangedMeanwhileError:
-            return None
+    def find(row: Session | None) -> Session:
+        if row is None:
+            raise SessionNotFoundError(f"there is no session {session}")
+        return row
 
-    return write(alias, work, what=f"redacting in session {session}")
+    def look(unsure: bool) -> Redaction | None:
+        # Agents go on meanwhile: what is found is no promise.
+        rows = Session.objects.using(alias)
+        keys = descendants_of(session, using=alias) if descendants else []
+        forks = list(rows.filter(pk__in=keys).order_by("pk"))
+        with suppress(ChangedMeanwhileError):
+            return run(find(rows.filter(pk=session).first()), forks)
+        return None
+
+    def work(row: Session) -> Redaction | None:
+        with suppress(ChangedMeanwhileError):
+            return run(row, _locked_forks(alias, session) if descendants else [])
+        return None
+
+    what = f"redacting in session {session}"
+    if dry_run:
+        return write(alias, look, what=what)
+    return alone(
+        alias,
+        lambda: find(lock_session(alias, session)),
+        work,
+        what=what,
+        around=lambda: overwrite_leftovers(alias),
+    )
 
 
 def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:

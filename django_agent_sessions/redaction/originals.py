@@ -10,16 +10,15 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit, bridge, conf
 from django_agent_sessions.blobs import note_uses
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.store.base import write
+from django_agent_sessions.store.alone import lock_session
+from django_agent_sessions.store.base import whole, write
 from django_agent_sessions.store.overrides import Spot, drop_forms
-from django_agent_sessions.store.redacting import lock_session
 from django_agent_sessions.store.vendors import overwrite_leftovers
 from django_agent_sessions.windows import same_as_redacted
 
@@ -117,7 +116,7 @@ def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> i
 
 
 def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
-    with transaction.atomic(using):
+    with whole(using):
         row = lock_session(using, session)
         if row is None or row.legal_hold:
             # It was put under hold, or deleted, a moment ago.

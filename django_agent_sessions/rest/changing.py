@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
 from django.http import Http404
 
 from django_agent_sessions import audit
-from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.store.alone import alone as have_alone
+from django_agent_sessions.store.alone import lock_session
 
 T = TypeVar("T")
 
@@ -32,20 +31,17 @@ def alone(using: str, session: Session, work: Callable[[Session], T], what: str)
 
     Raises:
         SessionNotFoundError: The session was deleted.
-        SessionConflictError: The connection was lost, and nobody knows whether it was done.
+        SessionConflictError: Others were in the way each time.
     """
     what = f"{what} in session {session.pk}"
 
-    def attempt(unsure: bool) -> tuple[T]:
-        if unsure:
-            raise SessionConflictError(f"{what}: perhaps it was done; read again what is there")
-        with transaction.atomic(using):
-            found = lock_session(using, session.pk)
-            if found is None or found.owner_id != session.owner_id:
-                raise SessionNotFoundError(f"{what}: it was deleted, or given to somebody else")
-            return (work(found),)
+    def lock() -> Session:
+        found = lock_session(using, session.pk)
+        if found is None or found.owner_id != session.owner_id:
+            raise SessionNotFoundError(f"{what}: it was deleted, or given to somebody else")
+        return found
 
-    return write(using, attempt, what=what)[0]
+    return have_alone(using, lock, lambda found: (work(found),), what=what)[0]
 
 
 def record(

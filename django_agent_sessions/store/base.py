@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import random
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_agent_sessions import bridge, conf
+from django_agent_sessions import bridge
 from django_agent_sessions.blobs import MessageGoneError
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
@@ -25,11 +24,10 @@ from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
 from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
 
+from .patience import Patience
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_LONGEST_DELAY = 0.05
-_LONGEST_WAIT = 5.0
 
 
 class StorePart:
@@ -106,24 +104,36 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
     @functools.wraps(method)
     def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        for _ in range(conf.get_settings().WRITE_RETRIES):
-            with suppress(MessageGoneError):
-                return read_once(self, *args, **kwargs)
-        return read_once(self, *args, **kwargs)
-
-    def read_once(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(self, *args, **kwargs)
-        except Error as error:
-            connection = connections[self.using]
-            if connection.in_atomic_block or not connection.autocommit:
-                raise
-            if not is_lost_connection(error):
-                raise
-            connection.close()
-        return method(self, *args, **kwargs)
+        connection = connections[self.using]
+        joined = is_joined(connection)
+        patience = Patience()
+        while True:
+            try:
+                return method(self, *args, **kwargs)
+            except MessageGoneError:
+                if not patience.after_meeting():
+                    raise
+            except Error as error:
+                passes = is_conflict(error) or is_lost_connection(error)
+                if joined or not (passes and patience.after_outage()):
+                    raise
+                if is_lost_connection(error):
+                    connection.close()
 
     return read
+
+
+def is_joined(connection: BaseDatabaseWrapper) -> bool:
+    """Tells whether a caller's transaction is open, so that nothing may be tried again here.
+
+    What the caller did before would be gone with the connection.
+
+    Args:
+        connection: The connection.
+    """
+    if connection.in_atomic_block or connection.connection is None:
+        return connection.in_atomic_block
+    return not connection.autocommit
 
 
 def write(
@@ -136,14 +146,14 @@ def write(
     """Runs one write, and runs it again when what stood in its way passes by itself.
 
     Outside a transaction everything that passes is tried again: a position another writer took, a
-    deadlock, a lost connection. In a caller's transaction only the first is; the others are the
-    caller's to see, because its own earlier work is gone with them.
+    deadlock, a lost connection, a server that starts anew. In a caller's transaction only the
+    first is; the others are the caller's to see, because its own earlier work is gone with them.
 
     Args:
         using: The alias of the database.
         statement: The write. It is told whether an earlier try's outcome is unknown, because the
             connection was lost, and must then look before it writes. It returns None when another
-            writer was in its way.
+            writer was in its way. What it does in :func:`whole` leaves no doubt but at the commit.
         what: What is written, with ids and no content, for errors.
         savepoint: Whether, in a caller's transaction, the write needs a savepoint to fail alone.
 
@@ -156,43 +166,73 @@ def write(
         PayloadError: The database refused a value.
     """
     connection = connections[using]
-    joined = connection.in_atomic_block
+    joined = is_joined(connection)
+    own_savepoint = savepoint and connection.in_atomic_block
+    patience = Patience()
     unsure = False
-    failure: Exception = SessionConflictError(
-        f"{what}: other writers were faster each time; try again, or raise WRITE_RETRIES"
-    )
-    started = time.monotonic()
-    for delay in _delays():
-        guard: AbstractContextManager[Any] = (
-            transaction.atomic(using) if joined and savepoint else nullcontext()
-        )
+    while True:
+        connected = connection.connection is not None
         try:
-            with guard:
+            with transaction.atomic(using) if own_savepoint else nullcontext():
                 result = statement(unsure)
         except AgentSessionsError:
             raise
         except Error as error:
-            translated = _translated(error, what)
-            if translated is not None:
-                # Raised below, outside this block: the database's own words (PostgreSQL prints
-                # the row) must not even be the context of the error.
-                failure = translated
-                break
-            if not is_duplicate(error):
+            failure = _translated(error, what)
+            if failure is None and not is_duplicate(error):
                 passes = is_conflict(error) or is_lost_connection(error)
-                # Whoever has waited for a lock that long would wait as long again.
-                if joined or not passes or time.monotonic() - started > _LONGEST_WAIT:
+                if joined or not (passes and patience.after_outage()):
                     raise
                 if is_lost_connection(error):
-                    if unsure:
-                        raise
-                    unsure = True
+                    # What could not even connect has done nothing.
+                    sent = connected or connection.connection is not None
+                    unsure = unsure or not had_no_effect(error, otherwise=not sent)
                     connection.close()
+                continue
         else:
             if result is not None:
                 return result
-        time.sleep(delay)
-    raise failure
+            failure = None
+        # Raised outside of the block above: the database's own words (PostgreSQL prints the row)
+        # must not even be the context of the error.
+        if failure is not None:
+            raise failure
+        if not patience.after_meeting():
+            raise SessionConflictError(
+                f"{what}: other writers were faster each time; try again, or raise WRITE_RETRIES"
+            )
+
+
+@contextmanager
+def whole(using: str) -> Iterator[None]:
+    """Opens a transaction, and lets :func:`write` know what fails in it before its commit.
+
+    Nothing of that has happened, whatever became of the connection. It is
+    ``transaction.atomic()`` otherwise.
+
+    Args:
+        using: The alias of the database.
+    """
+    outermost = not is_joined(connections[using])
+    certain = True
+    try:
+        with transaction.atomic(using):
+            yield
+            certain = False
+    except Error as error:
+        if outermost:
+            error.had_no_effect = certain  # type: ignore[attr-defined]
+        raise
+
+
+def had_no_effect(error: Error, *, otherwise: bool = False) -> bool:
+    """Tells whether what failed has certainly not happened.
+
+    Args:
+        error: What Django raised.
+        otherwise: The answer where it was not in :func:`whole`.
+    """
+    return bool(getattr(error, "had_no_effect", otherwise))
 
 
 def insert(using: str, row: models.Model, *, what: str) -> bool:
@@ -235,11 +275,3 @@ def _translated(error: Error, what: str) -> Exception | None:
     if isinstance(error, DataError):
         return PayloadError(f"{what}: the database refused a value")
     return None
-
-
-def _delays() -> Iterator[float]:
-    longest = 0.001
-    for _ in range(conf.get_settings().WRITE_RETRIES):
-        # Jitter, so that writers who met once do not meet again.
-        yield random.uniform(0, longest)  # noqa: S311 - not a secret
-        longest = min(longest * 2, _LONGEST_DELAY)

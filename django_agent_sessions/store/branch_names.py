@@ -12,8 +12,6 @@ from itertools import count
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
-
 from django_agent_sessions import notifying
 from django_agent_sessions.blobs import drop_messages, in_use
 from django_agent_sessions.exceptions import (
@@ -23,6 +21,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.models import (
     MAIN_BRANCH,
+    Session,
     SessionAgent,
     SessionMessage,
     TurnUsage,
@@ -38,7 +37,7 @@ from django_agent_sessions.records import (
 )
 
 from . import SessionStore
-from .base import repeatable, write
+from .base import repeatable
 from .branching import MAIN_NAME
 from .moments import BRANCH_NAMES
 from .turns import USER
@@ -159,22 +158,14 @@ class NamedBranchStore(SessionStore):
         """
         what = f"appending to a branch of agent {agent.agent_id!r}"
 
-        def append(unsure: bool) -> tuple[AgentRecord, list[MessageRecord]]:
-            if unsure:
-                # They might be there twice.
-                raise SessionConflictError(
-                    f"{what}: the connection was lost, and they may have been written; read the "
-                    "conversation before the next try"
-                )
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                found = self.follow(agent, name)
-                if found is None:
-                    made = self.create_branch(agent, name=name, upto=0)
-                    found = agent.on_branch(made.number)
-                return found, self.append_many(found, messages, run_id=run_id, epoch=epoch)
+        def append(session: Session) -> tuple[AgentRecord, list[MessageRecord]]:
+            found = self.follow(agent, name)
+            if found is None:
+                made = self.create_branch(agent, name=name, upto=0)
+                found = agent.on_branch(made.number)
+            return found, self.append_many(found, messages, run_id=run_id, epoch=epoch)
 
-        return write(self.using, append, what=what)
+        return self._alone(agent, append, what)
 
     def pop_from(
         self, agent: AgentRecord, name: str
@@ -196,23 +187,15 @@ class NamedBranchStore(SessionStore):
         """
         what = f"popping from a branch of agent {agent.agent_id!r}"
 
-        def pop(unsure: bool) -> tuple[AgentRecord | None, PlacedPayload | None]:
-            if unsure:
-                # A second message might be taken without anybody having seen the first.
-                raise SessionConflictError(
-                    f"{what}: the connection was lost, and a message may have been taken; read "
-                    "the conversation before the next pop"
-                )
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                found = self.follow(agent, name)
-                taken = None if found is None else self.pop_placed(found)
-                if found is not None and taken is not None:
-                    self._forget_costs(found, taken.position)
-                return found, taken
+        def pop(session: Session) -> tuple[AgentRecord | None, PlacedPayload | None]:
+            found = self.follow(agent, name)
+            taken = None if found is None else self.pop_placed(found)
+            if found is not None and taken is not None:
+                self._forget_costs(found, taken.position)
+            return found, taken
 
         try:
-            return write(self.using, pop, what=what)
+            return self._alone(agent, pop, what)
         except SessionNotFoundError:
             return None, None
 
@@ -232,26 +215,24 @@ class NamedBranchStore(SessionStore):
         """
         what = f"clearing agent {agent.agent_id!r}"
 
-        def clear(unsure: bool) -> int:
-            with transaction.atomic(self.using):
-                session = self._locked(agent, what)
-                if epoch is not None and session.redaction_epoch != epoch:
-                    raise StaleSessionError(f"{what}: something was redacted; read it again")
-                names = list(self._branch_rows(agent).values_list("name", flat=True))
-                # It looks for a legal hold itself.
-                deleted = self._of(SessionMessage.objects.all(), agent).delete()[0]
-                self._of(TurnUsage.objects.all(), agent).delete()
-                if names:
-                    self._branch_rows(agent).delete()
-                self._forget(agent, names, cleared=True)
-                if deleted:
-                    self._count(agent, Usage(messages=-deleted))
-                if deleted and in_use():
-                    drop_messages(self.using, agent.session)
-                return deleted
+        def clear(session: Session) -> int:
+            if epoch is not None and session.redaction_epoch != epoch:
+                raise StaleSessionError(f"{what}: something was redacted; read it again")
+            names = list(self._branch_rows(agent).values_list("name", flat=True))
+            # It looks for a legal hold itself.
+            deleted = self._of(SessionMessage.objects.all(), agent).delete()[0]
+            self._of(TurnUsage.objects.all(), agent).delete()
+            if names:
+                self._branch_rows(agent).delete()
+            self._forget(agent, names, cleared=True)
+            if deleted:
+                self._count(agent, Usage(messages=-deleted))
+            if deleted and in_use():
+                drop_messages(self.using, agent.session)
+            return deleted
 
         try:
-            deleted = write(self.using, clear, what=what)
+            deleted = self._alone(agent, clear, what)
         except SessionNotFoundError:
             return 0
         if deleted:
@@ -280,20 +261,18 @@ class NamedBranchStore(SessionStore):
         """
         what = f"branching agent {agent.agent_id!r} at turn {turn}"
 
-        def create(unsure: bool) -> str:
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                found = self.follow(agent, source)
-                position = None if found is None else self._turn_at(found, turn)
-                if found is None or position is None:
-                    raise SessionNotFoundError(f"{what}: there is no such turn")
-                free = self._free_name(agent, name, numbered)
-                if free is None:
-                    raise SessionConflictError(f"{what}: the name was given before")
-                self.create_branch(agent, name=free, source=found.branch, upto=position)
-                return free
+        def create(session: Session) -> str:
+            found = self.follow(agent, source)
+            position = None if found is None else self._turn_at(found, turn)
+            if found is None or position is None:
+                raise SessionNotFoundError(f"{what}: there is no such turn")
+            free = self._free_name(agent, name, numbered)
+            if free is None:
+                raise SessionConflictError(f"{what}: the name was given before")
+            self.create_branch(agent, name=free, source=found.branch, upto=position)
+            return free
 
-        return write(self.using, create, what=what)
+        return self._alone(agent, create, what)
 
     def drop_branch(self, agent: AgentRecord, name: str) -> int:
         """Deletes a branch that has messages, and what its turns have cost; its name stays taken.
@@ -311,17 +290,15 @@ class NamedBranchStore(SessionStore):
         """
         what = f"deleting a branch of agent {agent.agent_id!r}"
 
-        def drop(unsure: bool) -> int:
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                found = self.named_branch(agent, name)
-                if found is None or not self._messages(found).exists():
-                    raise SessionNotFoundError(f"{what}: there is no such branch")
-                deleted = self.delete_branch(agent, found.branch)
-                self._forget(agent, [name])
-                return deleted
+        def drop(session: Session) -> int:
+            found = self.named_branch(agent, name)
+            if found is None or not self._messages(found).exists():
+                raise SessionNotFoundError(f"{what}: there is no such branch")
+            deleted = self.delete_branch(agent, found.branch)
+            self._forget(agent, [name])
+            return deleted
 
-        return write(self.using, drop, what=what)
+        return self._alone(agent, drop, what)
 
     def store_cost_of(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
         """Writes what the latest turn of a branch has cost, as :meth:`store_turn_cost` does.
@@ -339,14 +316,12 @@ class NamedBranchStore(SessionStore):
         """
         what = f"storing the usage of agent {agent.agent_id!r}"
 
-        def store(unsure: bool) -> tuple[int | None]:
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                found = self.named_branch(agent, name)
-                return (None if found is None else self.store_turn_cost(found, cost),)
+        def store(session: Session) -> tuple[int | None]:
+            found = self.named_branch(agent, name)
+            return (None if found is None else self.store_turn_cost(found, cost),)
 
         try:
-            return write(self.using, store, what=what)[0]
+            return self._alone(agent, store, what)[0]
         except SessionNotFoundError:
             return None
 

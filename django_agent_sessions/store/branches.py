@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db import transaction
-
 from django_agent_sessions import notifying
 from django_agent_sessions.blobs import drop_messages, in_use
 from django_agent_sessions.exceptions import (
@@ -21,12 +19,13 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
+    Session,
     Snapshot,
     TurnUsage,
 )
 from django_agent_sessions.records import AgentRecord, BranchRecord, SnapshotRecord, Usage
 
-from .base import repeatable, write
+from .base import repeatable
 from .branching import BranchWriter, branch_record
 from .copying import common
 from .moments import LATEST
@@ -100,13 +99,11 @@ class BranchStore(BranchWriter):
         """
         what = f"branching agent {agent.agent_id!r}"
 
-        def create(unsure: bool) -> BranchRecord:
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                self._known_branch(agent, source, what)
-                return self._create(agent, name, source, upto, kind, what)
+        def create(session: Session) -> BranchRecord:
+            self._known_branch(agent, source, what)
+            return self._create(agent, name, source, upto, kind, what)
 
-        made = write(self.using, create, what=what)
+        made = self._alone(agent, create, what)
         notifying.written(self.using, agent.session)
         return made
 
@@ -153,12 +150,10 @@ class BranchStore(BranchWriter):
         """
         what = f"setting aside messages of agent {agent.agent_id!r}"
 
-        def aside(unsure: bool) -> tuple[BranchRecord | None]:
-            with transaction.atomic(self.using):
-                self._locked(agent, what)
-                return (self._set_aside(agent, to, name, kind, what),)
+        def aside(session: Session) -> tuple[BranchRecord | None]:
+            return (self._set_aside(agent, to, name, kind, what),)
 
-        (made,) = write(self.using, aside, what=what)
+        (made,) = self._alone(agent, aside, what)
         notifying.written(self.using, agent.session)
         return made
 
@@ -197,18 +192,16 @@ class BranchStore(BranchWriter):
         """
         what = f"rewinding agent {agent.agent_id!r}"
 
-        def rewind(unsure: bool) -> tuple[BranchRecord | None]:
-            with transaction.atomic(self.using):
-                session = self._locked(agent, what)
-                if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
-                    return (None,)
-                self._keep_moment(agent)
-                made = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
-                self._settle(agent, to + 1)
-                move_epoch(self.using, session, redacted=False)
-                return (made,)
+        def rewind(session: Session) -> tuple[BranchRecord | None]:
+            if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
+                return (None,)
+            self._keep_moment(agent)
+            made = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
+            self._settle(agent, to + 1)
+            move_epoch(self.using, session, redacted=False)
+            return (made,)
 
-        (made,) = write(self.using, rewind, what=what)
+        (made,) = self._alone(agent, rewind, what)
         notifying.written(self.using, agent.session)
         return made
 
@@ -235,20 +228,18 @@ class BranchStore(BranchWriter):
         """
         what = f"switching agent {agent.agent_id!r} to branch {number}"
 
-        def switch(unsure: bool) -> BranchRecord:
-            with transaction.atomic(self.using):
-                session = self._locked(agent, what)
-                row = self._known_branch(agent, number, what)
-                if number == MAIN_BRANCH:
-                    raise SessionNotFoundError(f"{what}: it is the main branch already")
-                self._keep_moment(agent)
-                name = None if row is None else row.name
-                made = self._swap(agent, number, row)
-                self._settle(agent, self._length(agent), became_main=name)
-                move_epoch(self.using, session, redacted=False)
-                return made
+        def switch(session: Session) -> BranchRecord:
+            row = self._known_branch(agent, number, what)
+            if number == MAIN_BRANCH:
+                raise SessionNotFoundError(f"{what}: it is the main branch already")
+            self._keep_moment(agent)
+            name = None if row is None else row.name
+            made = self._swap(agent, number, row)
+            self._settle(agent, self._length(agent), became_main=name)
+            move_epoch(self.using, session, redacted=False)
+            return made
 
-        made = write(self.using, switch, what=what)
+        made = self._alone(agent, switch, what)
         notifying.written(self.using, agent.session)
         return made
 
@@ -273,31 +264,29 @@ class BranchStore(BranchWriter):
         """
         what = f"deleting branch {number} of agent {agent.agent_id!r}"
 
-        def delete(unsure: bool) -> int:
-            with transaction.atomic(self.using):
-                session = self._locked(agent, what)
-                if session.legal_hold:
-                    raise LegalHoldError(
-                        f"{what}: its session is under legal hold; release it first", [session]
-                    )
-                self._known_branch(agent, number, what)
-                if number == MAIN_BRANCH:
-                    raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
-                if self._snapshots(agent).filter(branch=number, snapshot_id=LATEST).exists():
-                    raise SessionConflictError(
-                        f"{what}: the agent's latest snapshot is of it; restore that first"
-                    )
-                deleted = self._messages(agent.on_branch(number)).order_by().delete()[0]
-                for model in (Snapshot, TurnUsage):
-                    of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
-                    of_branch.filter(branch=number).delete()
-                self._branch_rows(agent).filter(number=number).delete()
-                if deleted and in_use():
-                    drop_messages(self.using, agent.session)
-                self._count(agent, Usage(messages=-deleted))
-                return deleted
+        def delete(session: Session) -> int:
+            if session.legal_hold:
+                raise LegalHoldError(
+                    f"{what}: its session is under legal hold; release it first", [session]
+                )
+            self._known_branch(agent, number, what)
+            if number == MAIN_BRANCH:
+                raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
+            if self._snapshots(agent).filter(branch=number, snapshot_id=LATEST).exists():
+                raise SessionConflictError(
+                    f"{what}: the agent's latest snapshot is of it; restore that first"
+                )
+            deleted = self._messages(agent.on_branch(number)).order_by().delete()[0]
+            for model in (Snapshot, TurnUsage):
+                of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
+                of_branch.filter(branch=number).delete()
+            self._branch_rows(agent).filter(number=number).delete()
+            if deleted and in_use():
+                drop_messages(self.using, agent.session)
+            self._count(agent, Usage(messages=-deleted))
+            return deleted
 
-        deleted = write(self.using, delete, what=what)
+        deleted = self._alone(agent, delete, what)
         notifying.written(self.using, agent.session)
         return deleted
 
@@ -341,30 +330,28 @@ class BranchStore(BranchWriter):
         """
         what = f"restoring a snapshot of agent {agent.agent_id!r}"
 
-        def restore(unsure: bool) -> SnapshotRecord:
-            with transaction.atomic(self.using):
-                session = self._locked(agent, what)
-                row = self._snapshots(agent).filter(pk=snapshot).first()
-                if row is None:
-                    raise SessionNotFoundError(f"{what}: there is no snapshot {snapshot}")
-                tail = self._key_at(agent.on_branch(row.branch), row.length - 1)
-                if row.tail not in (None, tail):
-                    raise SessionConflictError(
-                        f"{what}: messages of snapshot {snapshot} were taken away since"
-                    )
-                self._keep_moment(agent)
-                name = None
-                if row.branch != MAIN_BRANCH:
-                    branch = self._known_branch(agent, row.branch, what)
-                    name = None if branch is None else branch.name
-                    self._swap(agent, row.branch, branch)
-                self._set_aside(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
-                row.refresh_from_db(using=self.using)
-                self._settle(agent, row.length, row, became_main=name)
-                move_epoch(self.using, session, redacted=False)
+        def restore(session: Session) -> SnapshotRecord:
+            row = self._snapshots(agent).filter(pk=snapshot).first()
+            if row is None:
+                raise SessionNotFoundError(f"{what}: there is no snapshot {snapshot}")
+            tail = self._key_at(agent.on_branch(row.branch), row.length - 1)
+            if row.tail not in (None, tail):
+                raise SessionConflictError(
+                    f"{what}: messages of snapshot {snapshot} were taken away since"
+                )
+            self._keep_moment(agent)
+            name = None
+            if row.branch != MAIN_BRANCH:
+                branch = self._known_branch(agent, row.branch, what)
+                name = None if branch is None else branch.name
+                self._swap(agent, row.branch, branch)
+            self._set_aside(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
+            row.refresh_from_db(using=self.using)
+            self._settle(agent, row.length, row, became_main=name)
+            move_epoch(self.using, session, redacted=False)
             return self._snapshot_record(row)
 
-        found = write(self.using, restore, what=what)
+        found = self._alone(agent, restore, what)
         notifying.written(self.using, agent.session)
         return found
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from django.db.models import Max
 from django.utils import timezone
 
@@ -10,10 +13,12 @@ from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionMessage, TurnUsage
 from django_agent_sessions.records import AgentRecord, BranchRecord, Usage
 
+from .alone import alone, lock_session
 from .copying import common, copy
 from .messages import MessageStore
 from .moments import MomentStore
-from .redacting import lock_session
+
+R = TypeVar("R")
 
 MAIN_NAME = "main"
 """What the main branch is called; no other can be."""
@@ -27,6 +32,9 @@ class BranchWriter(MomentStore, MessageStore):
         if session is None or not self._agent_exists(agent):
             raise SessionNotFoundError(f"{what}: it was deleted")
         return session
+
+    def _alone(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
+        return alone(self.using, lambda: self._locked(agent, what), work, what=what)
 
     def _set_aside(
         self, agent: AgentRecord, to: int, name: str | None, kind: str, what: str

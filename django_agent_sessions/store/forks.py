@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.utils import timezone
 
 from django_agent_sessions import notifying
@@ -24,12 +23,12 @@ from django_agent_sessions.models import (
 from django_agent_sessions.querysets import MessageQuerySet
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
-from .base import repeatable, write
+from .alone import lock_session
+from .base import repeatable, whole, write
 from .branches import BranchStore
 from .copying import copy
 from .documents import agent_state, settled
 from .moments import LATEST, window
-from .redacting import lock_session
 from .sessions import session_record
 
 _MOST = 10_000
@@ -78,7 +77,7 @@ class ForkStore(BranchStore):
             validate_id(external_id, "external_id")
 
         def fork(unsure: bool) -> SessionRecord:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 found = lock_session(self.using, session.id)
                 if found is None or self.owner_id not in (None, found.owner_id):
                     raise SessionNotFoundError(f"{what}: it was deleted")

@@ -23,7 +23,7 @@ from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.records import AgentRecord, SessionRecord, TurnCost
 
 from . import SessionStore
-from .base import repeatable, write
+from .base import repeatable, whole, write
 from .copying import common
 from .imported import ImportedMessage, ImportedRow
 
@@ -97,7 +97,7 @@ class ImportStore(SessionStore):
         def make(unsure: bool) -> SessionRecord:
             if unsure and (found := self.find_imported(session_id)) and found[1] == origin:
                 return found[0]
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 made = self.create(session_id, created_at=created_at, **given)
                 self._all().filter(pk=made.id).update(origin=origin, **rest)
             return made
@@ -152,7 +152,7 @@ class ImportStore(SessionStore):
         def append(unsure: bool) -> bool | None:
             if unsure and self._all().filter(pk=session.id, origin=origin).exists():
                 return True
-            with uploads.attempt(), transaction.atomic(self.using):
+            with uploads.attempt(), whole(self.using):
                 # The session's row first, as a redaction does.
                 self._move(session, what, origin=origin)
                 if uploads and not uploads.store():
@@ -242,7 +242,7 @@ class ImportStore(SessionStore):
         what = f"importing branches of agent {agent.agent_id!r}"
 
         def write_rows(unsure: bool) -> bool:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 self._locked(agent, what)
                 there = set(self._branch_rows(agent).values_list("number", flat=True))
                 for number in sorted(names.keys() - there):

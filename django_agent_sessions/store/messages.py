@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import connections
 
 from django_agent_sessions import notifying, payloads, statements
 from django_agent_sessions.blobs import Uploads, drop_messages, in_use, restored
@@ -18,12 +18,13 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, PlacedPayload, Usage
-from django_agent_sessions.workers import refresh
 
+from .alone import alone, lock_session
 from .appending import MessageAppender, replacing_columns
-from .base import write
+from .base import is_joined, whole, write
 from .rows import Row
 from .vendors import check_statement_size
 
@@ -72,7 +73,7 @@ class MessageStore(MessageAppender):
 
         def update_row() -> int | None:
             self._lock_session_first(agent.session)
-            with nullcontext() if epoch is None else transaction.atomic(self.using):
+            with nullcontext() if epoch is None else whole(self.using):
                 # A redaction takes the session's row first, so it comes before this or after it.
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
                     raise StaleSessionError(f"{what}: something was redacted; read it again")
@@ -143,7 +144,6 @@ class MessageStore(MessageAppender):
             BlobError: As for :meth:`pop`.
         """
         while (taken := self._pop_row(agent)) is not None:
-            self._count(agent, Usage(messages=-1))
             notifying.written(self.using, agent.session)
             if not isinstance(taken.payload, CorruptPayload):
                 return taken
@@ -169,20 +169,29 @@ class MessageStore(MessageAppender):
         """
         what = f"clearing agent {agent.agent_id!r}"
 
-        def delete(unsure: bool) -> int:
-            with transaction.atomic(self.using):
-                # A redaction and a hold take the session's row too: they come before or after.
-                if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
-                    raise StaleSessionError(f"{what}: something was redacted; read it again")
-                # It looks for a legal hold itself, under the same lock.
-                deleted = self._messages(agent).order_by().delete()[0]
-                if deleted and in_use():
-                    drop_messages(self.using, agent.session)
-                return deleted
+        gone = SessionNotFoundError(f"{what}: its session was deleted")
 
-        deleted = write(self.using, delete, what=what)
+        def lock() -> Session:
+            if (session := lock_session(self.using, agent.session)) is None:
+                raise gone
+            return session
+
+        def delete(session: Session) -> int:
+            if epoch not in (None, session.redaction_epoch):
+                raise StaleSessionError(f"{what}: something was redacted; read it again")
+            # It looks for a legal hold itself, under the same lock.
+            deleted = self._messages(agent).order_by().delete()[0]
+            if deleted:
+                self._move_counters(agent.session, Usage(messages=-deleted))
+            if deleted and in_use():
+                drop_messages(self.using, agent.session)
+            return deleted
+
+        try:
+            deleted = alone(self.using, lock, delete, what=what)
+        except SessionNotFoundError:
+            return 0
         if deleted:
-            self._count(agent, Usage(messages=-deleted))
             notifying.written(self.using, agent.session)
         return deleted
 
@@ -197,36 +206,59 @@ class MessageStore(MessageAppender):
     def _pop_row(self, agent: AgentRecord) -> PlacedPayload | None:
         using = self.using
         what = f"popping from agent {agent.agent_id!r}"
-        if not connections[using].in_atomic_block:
-            # A connection that the server has ended meanwhile puts nothing in doubt.
-            refresh(connections[using])
+        joined = is_joined(connections[using])
+        mark = new_id()
+        doubtful: tuple[UUID, PlacedPayload] | None = None
 
         def pop(unsure: bool) -> tuple[PlacedPayload | None] | None:
-            if unsure:
-                # A second message might be taken without anybody having seen the first.
-                raise SessionConflictError(
-                    f"{what}: the connection was lost, and a message may have been taken; read "
-                    "the conversation before the next pop"
-                )
-            # What cannot be restored whole is not taken.
-            with transaction.atomic(using) if in_use() else nullcontext():
-                self._lock_session_first(agent.session)
-                taken = statements.pop(using, agent.id, agent.session, branch=agent.branch)
-                if taken is None and self._messages(agent).exists():
+            nonlocal doubtful
+            with whole(using):
+                if joined:
+                    self._lock_session_first(agent.session)
+                if (
+                    unsure
+                    and doubtful is not None
+                    and self._was_taken(agent, mark, doubtful[0], what)
+                ):
+                    return (doubtful[1],)
+                found = statements.pop(using, agent.id, agent.session, branch=agent.branch)
+                if found is None:
+                    if not self._messages(agent).exists():
+                        return (None,)
                     refuse_held(using, agent, what)
                     # Another caller was faster.
                     return None
-                return (None if taken is None else self._taken(agent, *taken),)
+                # What cannot be restored whole is not taken.
+                taken = self._taken(agent, *found[1:])
+                doubtful = (found[0], taken)
+                self._move_counters(agent.session, Usage(messages=-1), last_write=mark)
+                return (taken,)
 
         return write(using, pop, what=what, savepoint=False)[0]
+
+    def _was_taken(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
+        """Finds out whether a pop was committed whose connection was lost just then.
+
+        Raises:
+            SessionConflictError: Nobody can tell, because another has had the session since.
+        """
+        # Locked: a server may still commit what it was cut off from.
+        session = lock_session(self.using, agent.session)
+        if session is not None and session.last_write == mark:
+            return True
+        if self._messages(agent).filter(pk=key).exists():
+            return False
+        raise SessionConflictError(
+            f"{what}: the connection was lost, and a message may have been taken; read the "
+            "conversation before the next pop"
+        )
 
     def _taken(self, agent: AgentRecord, position: int, text: str, redacted: bool) -> PlacedPayload:
         payload = read(text)
         if payloads.has_blobs(text) and not isinstance(payload, CorruptPayload):
             (payload,) = restored(self.using, agent.session, [payload], agent.dialect, taken=True)
-            with transaction.atomic(self.using):
-                self._lock_session_first(agent.session)
-                drop_messages(self.using, agent.session)
+            self._lock_session_first(agent.session)
+            drop_messages(self.using, agent.session)
         return PlacedPayload(position, payload, redacted)
 
 

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, Snapshot
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionAgent, Snapshot
 from django_agent_sessions.records import AgentRecord, AgentState, SnapshotRecord
 
-from .base import repeatable, write
+from .alone import alone, lock_session
+from .base import repeatable
 from .documents import agent_state, document_of, settled
 from .reading import MessageReader
-from .redacting import lock_session
 
 BRANCH_NAMES = "branch_names"
 """Where an agent's internal state has the names of branches that are gone.
@@ -49,13 +48,16 @@ class MomentStore(MessageReader):
         """
         what = f"taking a snapshot of agent {agent.agent_id!r}"
 
-        def take(unsure: bool) -> SnapshotRecord:
-            with transaction.atomic(self.using):
-                if lock_session(self.using, agent.session) is None or not self._agent_exists(agent):
-                    raise SessionNotFoundError(f"{what}: it was deleted")
-                return self._snapshot_record(self._keep_moment(agent))
+        def lock() -> Session:
+            session = lock_session(self.using, agent.session)
+            if session is None or not self._agent_exists(agent):
+                raise SessionNotFoundError(f"{what}: it was deleted")
+            return session
 
-        return write(self.using, take, what=what)
+        def take(session: Session) -> SnapshotRecord:
+            return self._snapshot_record(self._keep_moment(agent))
+
+        return alone(self.using, lock, take, what=what)
 
     async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Does what :meth:`take_snapshot` does."""

@@ -7,7 +7,6 @@ import json
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -23,7 +22,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.records import SessionRecord
 
-from .base import StorePart, repeatable, write
+from .base import StorePart, repeatable, whole, write
 
 PART_SIZE = 1024 * 1024
 """The most bytes of one row: every database takes a statement with so many."""
@@ -55,7 +54,7 @@ class ObjectStore(StorePart):
         digest = self._digest(key, owner)
 
         def put(unsure: bool) -> bool:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 if session is not None:
                     self._lock_session_first(session.id)
                 rows = self._stored().filter(digest=digest)
@@ -125,7 +124,7 @@ class ObjectStore(StorePart):
         digest = self._digest(key, owner)
 
         def delete(unsure: bool) -> tuple[bool]:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 if session is not None:
                     self._refuse_if_held(session.id)
                 found = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
@@ -173,7 +172,7 @@ class ObjectStore(StorePart):
         """
 
         def drop(unsure: bool) -> tuple[bool]:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 rows = Session.objects.using(self.using).filter(pk=session)
                 row = rows.select_for_update().first()
                 if row is None or self._is_in_use(session):

@@ -17,8 +17,8 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.references import BlobRef, references
 
-from .base import write
-from .redacting import lock_session
+from .alone import lock_session
+from .base import whole, write
 
 _PART = 200
 _REFUSALS = 10
@@ -132,7 +132,7 @@ def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef] | None:
     if dry_run:
         return found
     uploads = Uploads(using, row.session_id, [lighter])
-    with uploads.attempt(), transaction.atomic(using):
+    with uploads.attempt(), whole(using):
         lock_session(using, row.session_id)
         changed = uploads.store() and rows.filter(
             revision=row.revision, redacted_at=row.redacted_at

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F, Q, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -24,7 +24,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.records import AgentRecord
 
-from .base import write
+from .alone import alone, lock_session
 from .overrides import Spot, drop_forms
 from .reading import MessageReader
 from .rows import Row
@@ -70,38 +70,46 @@ class RedactionStore(MessageReader):
         what = f"redacting message {message_id} of agent {agent.agent_id!r}"
         uploads = Uploads(self.using, agent.session, [row])
 
-        def redact(unsure: bool) -> int | None:
-            leftovers = overwrite_leftovers(self.using)
-            with uploads.attempt(), leftovers, transaction.atomic(self.using):
-                session = lock_session(self.using, agent.session)
-                found = self._messages(agent).filter(message_id=message_id)
-                if key is not None:
-                    found = found.filter(pk=key)
-                first = found.values_list("pk", "source").first()
-                if session is None or first is None:
-                    raise SessionNotFoundError(f"{what}: there is no such message")
-                target, source = first
-                spots = self._copies(agent, message_id, source or target)
-                event = record_redaction(
-                    session,
-                    target=target,
-                    actor=actor,
-                    reason=reason,
-                    details={"messages": len(spots)},
-                    using=self.using,
-                )
-                if not uploads.store():
-                    transaction.set_rollback(True, self.using)
-                    return None
-                columns = redacted_columns(row, event, keep=keeps_original(session))
-                rows = SessionMessage.objects.using(self.using)
-                rows.filter(pk__in=spots).update(**columns)
-                note_uses(self.using, agent.session, spots.keys())
-                if not session.legal_hold:
-                    drop_forms(self.using, agent.session, spots.values())
-                return move_epoch(self.using, session, row.created_at)
+        missing = SessionNotFoundError(f"{what}: there is no such message")
 
-        return write(self.using, redact, what=what)
+        def lock() -> Session:
+            if (session := lock_session(self.using, agent.session)) is None:
+                raise missing
+            return session
+
+        @contextmanager
+        def around() -> Iterator[None]:
+            with uploads.attempt(), overwrite_leftovers(self.using):
+                yield
+
+        def redact(session: Session) -> int | None:
+            found = self._messages(agent).filter(message_id=message_id)
+            if key is not None:
+                found = found.filter(pk=key)
+            first = found.values_list("pk", "source").first()
+            if first is None:
+                raise missing
+            target, source = first
+            spots = self._copies(agent, message_id, source or target)
+            event = record_redaction(
+                session,
+                target=target,
+                actor=actor,
+                reason=reason,
+                details={"messages": len(spots)},
+                using=self.using,
+            )
+            if not uploads.store():
+                return None
+            columns = redacted_columns(row, event, keep=keeps_original(session))
+            rows = SessionMessage.objects.using(self.using)
+            rows.filter(pk__in=spots).update(**columns)
+            note_uses(self.using, agent.session, spots.keys())
+            if not session.legal_hold:
+                drop_forms(self.using, agent.session, spots.values())
+            return move_epoch(self.using, session, row.created_at)
+
+        return alone(self.using, lock, redact, what=what, around=around)
 
     async def aredact_message(
         self,
@@ -129,22 +137,6 @@ class RedactionStore(MessageReader):
         rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
         found = rows.values_list("pk", "branch", "message_id")
         return {key: Spot(agent.id, branch, position) for key, branch, position in found}
-
-
-def lock_session(using: str, session: UUID) -> Session | None:
-    """Makes every writer of a session wait, until the transaction ends.
-
-    A writer that carries its epoch looks at the session's row under a lock of its own, so it comes
-    before this and is seen, or after and sees the new epoch.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-
-    Returns:
-        The session; None if there is none.
-    """
-    return Session.objects.using(using).select_for_update().filter(pk=session).first()
 
 
 def keeps_original(session: Session) -> bool:

@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from django_agent_sessions import notifying
+from django_agent_sessions import batches, notifying
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -22,7 +21,7 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord, Usage
 
-from .base import StorePart, insert, repeatable, write
+from .base import StorePart, insert, repeatable, whole, write
 from .changes import SessionChanges, changed_columns, refuse_loss
 from .cleaning import cleaned_metadata, cleaned_title
 
@@ -297,7 +296,7 @@ class SessionsStore(StorePart):
         columns = changed_columns(changes, self.using)
 
         def update(unsure: bool) -> SessionRecord:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 # Locked, because a redaction writes titles and metadata too.
                 row = self._reachable().select_for_update().filter(pk=session).first()
                 if row is None:
@@ -335,7 +334,12 @@ class SessionsStore(StorePart):
         rows = self._reachable().named(self.namespace, validate_id(session_id))
 
         def delete(unsure: bool) -> bool:
-            with transaction.atomic(self.using):
+            nonlocal rows
+            if batches.are_possible(self.using) and (key := batches.large(rows)):
+                # It loses its name before its messages.
+                rows = self._all().filter(pk=key)
+                batches.empty(rows, key)
+            with whole(self.using):
                 row = rows.first()
                 if row is None:
                     return unsure
@@ -375,22 +379,25 @@ class SessionsStore(StorePart):
             session: Primary key of the session.
             spent: What the turn added.
         """
-        now = timezone.now()
 
         def update(unsure: bool) -> bool:
             # After a lost connection the figures may have moved already; better twice the
             # activity than twice the tokens.
-            moved = Usage() if unsure else spent
-            self._all().filter(pk=session).update(
-                last_activity_at=now,
-                updated_at=now,
-                message_count=F("message_count") + moved.messages,
-                input_tokens=F("input_tokens") + moved.input_tokens,
-                output_tokens=F("output_tokens") + moved.output_tokens,
-            )
+            self._move_counters(session, Usage() if unsure else spent)
             return True
 
         write(self.using, update, what="counting a turn", savepoint=False)
+
+    def _move_counters(self, session: UUID, by: Usage, **columns: Any) -> None:
+        now = timezone.now()
+        self._all().filter(pk=session).update(
+            last_activity_at=now,
+            updated_at=now,
+            message_count=F("message_count") + by.messages,
+            input_tokens=F("input_tokens") + by.input_tokens,
+            output_tokens=F("output_tokens") + by.output_tokens,
+            **columns,
+        )
 
     async def atouch(self, session: UUID, spent: Usage) -> None:
         """Does what :meth:`touch` does."""

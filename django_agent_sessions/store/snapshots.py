@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
@@ -21,13 +21,15 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
+    Session,
     SessionAgent,
     Snapshot,
 )
 from django_agent_sessions.records import AgentRecord, AgentState, Usage
 
 from .agents import AgentStore, agent_record
-from .base import repeatable, write
+from .alone import alone
+from .base import repeatable
 from .branches import BranchStore
 from .cleaning import clean
 from .documents import document_of
@@ -160,28 +162,27 @@ class SnapshotStore(BranchStore, OrchestratorSnapshotStore, AgentStore):
         """
         what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
 
-        def save(unsure: bool) -> Head | None:
+        def save(session: Session) -> Head | None:
             try:
-                with transaction.atomic(self.using):
-                    head = self._head(session_id, agent_id)
-                    saving = plan(head)
-                    erases = overwrite_leftovers(self.using) if saving.updated else None
-                    with erases or contextlib.nullcontext():
-                        return self._save(head, snapshot_id, saving)
+                head = self._head(session, agent_id)
+                saving = plan(head)
+                erases = overwrite_leftovers(self.using) if saving.updated else None
+                with erases or contextlib.nullcontext():
+                    return self._save(head, snapshot_id, saving)
             except StaleSessionError:
                 raise
             except SessionConflictError:
                 # A manager that writes message by message takes no lock.
                 return None
 
-        return write(self.using, save, what=what, savepoint=False)
+        lock = functools.partial(self._lock_by_name, session_id)
+        return alone(self.using, lock, save, what=what, savepoint=False)
 
-    def _head(self, session_id: str, agent_id: str) -> Head:
-        session = self._lock_by_name(session_id)
+    def _head(self, session: Session, agent_id: str) -> Head:
         agents = self._agents().filter(session=session.pk, agent_id=agent_id)
         row = agents.defer("state", "conversation_manager_state", "internal_state").first()
         if row is None:
-            record = self.get(session_id)
+            record = self.get(session.session_id)
             agent = self.open_agent(record, agent_id, dialect=transcripts.STRANDS)
         else:
             agent = AgentRecord(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Count, Min, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -27,9 +26,9 @@ from django_agent_sessions.records import (
     Usage,
 )
 
-from .base import repeatable, write
+from .alone import lock_session
+from .base import repeatable, whole, write
 from .messages import MessageStore
-from .redacting import lock_session
 
 USER = Q(role="user")
 """Which messages begin a turn."""
@@ -125,7 +124,7 @@ class TurnStore(MessageStore):
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(unsure: bool) -> tuple[int | None]:
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 lock_session(self.using, agent.session)
                 return (self._store_cost(agent, cost),)
 

@@ -26,6 +26,7 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
 )
+from django_agent_sessions.store.base import whole, write
 
 from .latencies import bucket
 from .tallies import Row, Tallies, Tally, add
@@ -78,7 +79,9 @@ def roll_up(
     UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
     messages = sessions = 0
     while True:
-        more_messages, more_sessions = _count_batch(alias, batch, end)
+        more_messages, more_sessions = write(
+            alias, lambda unsure: _count_batch(alias, batch, end), what="counting usage"
+        )
         messages += more_messages
         sessions += more_sessions
         complete = more_messages < batch and more_sessions < batch
@@ -112,7 +115,7 @@ def rebuild(
 
 
 def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
-    with transaction.atomic(alias):
+    with whole(alias):
         cursor = _locked_cursor(alias)
         tallies: Tallies = defaultdict(Tally)
         messages = _next_messages(alias, cursor.message, end, batch)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import InterfaceError, connection, transaction
 from django.db.utils import Error
 
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.records import AgentState, NewMessage, Usage
+from django_agent_sessions.store.sessions import session_record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,7 +47,7 @@ def cut(verb: str, *, done: bool) -> Iterator[None]:
     met: list[str] = []
 
     def execute_and_cut(execute: Callable[..., Any], sql: str, params: Any, many: bool, context):
-        if met or not sql.startswith(verb):
+        if met or not sql.removeprefix("WITH written AS (").startswith(verb):
             return execute(sql, params, many, context)
         met.append(sql)
         if done:
@@ -55,7 +58,7 @@ def cut(verb: str, *, done: bool) -> Iterator[None]:
         cut_the_wire()
         if not done and connection.vendor != "sqlite":
             return execute(sql, params, many, context)
-        raise OperationalError("the answer did not arrive")
+        raise InterfaceError("the answer did not arrive")
 
     with connection.execute_wrapper(execute_and_cut):
         yield
@@ -63,21 +66,45 @@ def cut(verb: str, *, done: bool) -> Iterator[None]:
 
 
 @contextmanager
-def commit_lost() -> Iterator[None]:
-    """Cuts the connection after the first commit is done and before its answer is there."""
+def commit_lost(then: Callable[[], Any] = lambda: None) -> Iterator[None]:
+    """Cuts the connection after the first commit is done and before its answer is there.
+
+    Args:
+        then: What happens at that moment.
+    """
     raw_commit = connection._commit  # type: ignore[attr-defined]
 
     def commit_and_cut() -> None:
         connection._commit = raw_commit  # type: ignore[attr-defined]
         raw_commit()
         cut_the_wire()
-        raise OperationalError("the answer did not arrive")
+        then()
+        raise InterfaceError("the answer did not arrive")
 
     connection._commit = commit_and_cut  # type: ignore[attr-defined]
     try:
         yield
     finally:
         connection._commit = raw_commit  # type: ignore[attr-defined]
+
+
+@contextmanager
+def outage(*, done: bool) -> Iterator[None]:
+    """Lets nothing through.
+
+    Args:
+        done: Whether the first statement is done, and only its answer does not arrive.
+    """
+    met: list[str] = []
+
+    def execute_and_fail(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if done and not met:
+            execute(sql, *rest)
+        met.append(sql)
+        raise InterfaceError("the server is away")
+
+    with connection.execute_wrapper(execute_and_fail):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +147,7 @@ def test_a_batch_that_broke_off_half_way_is_written_once(store, agent):
             met.append(sql)
             if len(met) == 2:
                 cut_the_wire()
-                raise OperationalError("the answer did not arrive")
+                raise InterfaceError("the answer did not arrive")
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(cut_the_second):
@@ -130,17 +157,25 @@ def test_a_batch_that_broke_off_half_way_is_written_once(store, agent):
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_connection_that_breaks_twice_is_the_callers_to_see_and_to_retry(store, agent, done):
+def test_a_connection_that_breaks_again_and_again_is_tried_again_and_again(store, agent, done):
+    with cut("INSERT", done=done), cut("SELECT", done=False):
+        record = store.append(agent, user("a"))
+
+    assert record.message_id == 0
+    assert store.payloads(agent) == [user("a")]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_an_outage_that_lasts_is_the_callers_to_see_and_to_retry(store, agent, settings, done):
+    settings.AGENT_SESSIONS = {"RETRY_SECONDS": 0.1}
     new = NewMessage(user("a"))
-    with (
-        pytest.raises(OperationalError),
-        cut("INSERT", done=done),
-        cut("SELECT", done=False),
-    ):
+
+    with pytest.raises(InterfaceError), outage(done=done):
         store.append(agent, new)
     connection.close()
 
-    assert len(store.payloads(agent)) == (1 if done else 0)
+    # Where it was one statement, it was committed if it was done.
+    assert len(store.payloads(agent)) in ((0, 1) if done else (0,))
     assert store.append(agent, new, again=True).message_id == 0
     assert store.payloads(agent) == [user("a")]
 
@@ -179,6 +214,7 @@ def test_a_lost_answer_to_a_redaction_leaves_it_done(store, agent):
         store.redact_message(agent, 0, user("[again]"))
 
     assert store.payloads(agent) == [user("[again]")]
+    assert AuditEvent.objects.count() == 2
 
 
 def test_a_lost_answer_to_a_turn_never_counts_tokens_twice(store, session):
@@ -198,18 +234,99 @@ def test_a_lost_answer_to_a_deletion_still_says_that_there_was_one(store, sessio
     assert store.delete("session-1") is False
 
 
-@pytest.mark.parametrize("done", [True, False])
-def test_a_lost_answer_to_a_pop_never_takes_a_second_message(store, agent, done):
+LOST = {
+    "at the statement": lambda: cut("DELETE", done=False),
+    "after the statement": lambda: cut("DELETE", done=True),
+    "after the commit": commit_lost,
+}
+
+
+@pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
+def test_a_lost_answer_to_a_pop_takes_one_message(store, agent, lose):
     store.append_many(agent, [user("a"), user("b"), user("c")])
+
+    with lose():
+        assert store.pop(agent) == user("c")
+
+    assert store.payloads(agent) == [user("a"), user("b")]
+    assert store.usage("session-1") == Usage(2)
+
+
+@pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
+def test_a_lost_answer_to_a_clearing_tells_how_many_there_were(store, agent, lose):
+    store.append_many(agent, [user("a"), user("b"), user("c")])
+
+    with lose():
+        assert store.clear(agent) == 3
+
+    assert store.payloads(agent) == []
+    assert store.usage("session-1") == Usage(0)
+
+
+def test_a_pop_in_doubt_that_somebody_came_behind_is_the_callers_to_clear_up(store, agent):
+    store.append_many(agent, [user("a"), user("b"), user("c")])
+
+    def pop_too() -> None:
+        store.pop(agent)
+        connection.close()
 
     with (
         pytest.raises(SessionConflictError, match="a message may have been taken"),
-        cut("DELETE", done=done),
+        ThreadPoolExecutor(1) as other,
+        commit_lost(then=lambda: other.submit(pop_too).result()),
     ):
         store.pop(agent)
 
-    assert len(store.payloads(agent)) == (2 if done else 3)
-    assert store.pop(agent) == (user("b") if done else user("c"))
+    assert store.payloads(agent) == [user("a")]
+
+
+def branched(store, agent) -> int:
+    store.append_many(agent, [user("a"), user("b")])
+    number: int = store.create_branch(agent, name="side", upto=1).number
+    return number
+
+
+CHANGES: dict[str, Callable[..., Any]] = {
+    "rewind": lambda store, agent, side: store.rewind(agent, 0),
+    "switch": lambda store, agent, side: store.switch_branch(agent, side),
+    "create": lambda store, agent, side: store.create_branch(agent),
+    "delete": lambda store, agent, side: store.delete_branch(agent, side),
+    "fork": lambda store, agent, side: store.fork(
+        session_record(Session.objects.get(pk=agent.session))
+    ),
+    "keep": lambda store, agent, side: store.take_snapshot(agent),
+    "redact": lambda store, agent, side: store.redact_message(agent, 0, user("[gone]")),
+    "restore": lambda store, agent, side: store.restore_snapshot(
+        agent, store.list_snapshots(agent)[0].id
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_lost_answer_to_the_commit_of_a_change_makes_it_once(store, agent, change):
+    """Beside the same change of another session, whose connection held."""
+    other = store.open_agent(store.open("session-2"), dialect=agent.dialect)
+    outcomes = []
+    for one, lose in ((agent, commit_lost), (other, nullcontext)):
+        side = branched(store, one)
+        store.take_snapshot(one)
+        store.append(one, user("c"))
+        with lose():
+            change(store, one, side)
+        outcomes.append(
+            (
+                store.payloads(one),
+                [(branch.name, branch.length) for branch in store.branches(one)],
+                len(store.list_snapshots(one)),
+                Session.objects.filter(forked_from=one.session).count(),
+                Session.objects.values_list("redaction_epoch", "redactions", "message_count").get(
+                    pk=one.session
+                ),
+                AuditEvent.objects.filter(session=one.session).count(),
+            )
+        )
+
+    assert outcomes[0] == outcomes[1]
 
 
 def test_in_a_transaction_a_lost_connection_is_the_callers_to_see(store, agent):
@@ -256,6 +373,7 @@ def test_a_write_on_a_connection_that_the_server_ended_is_done_once(store, sessi
         lambda: store.update_message(agent, 0, user("A")),
         lambda: store.redact_message(agent, 1, user("B")),
         lambda: store.update_agent(agent, AgentState(state={"a": 1})),
+        lambda: store.rewind(agent, 3),
     ):
         end_by_the_server()
         write()

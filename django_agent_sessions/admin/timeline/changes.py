@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
-
 from django_agent_sessions import audit
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.records import (
     AgentRecord,
@@ -20,8 +17,7 @@ from django_agent_sessions.records import (
     SnapshotRecord,
 )
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.store.alone import alone, lock_session
 from django_agent_sessions.store.sessions import session_record
 
 from .targets import Moment, Spot, message_of
@@ -39,15 +35,9 @@ def fork(viewer: Viewer, message: UUID) -> SessionRecord:
     Returns:
         The new session.
     """
-    name = str(new_id())
 
-    def work(store: SessionStore, session: Session, unsure: bool) -> SessionRecord:
-        if unsure:
-            # An earlier try may have come through before its connection was lost.
-            there = Session.objects.using(viewer.using).named(session.namespace, name).first()
-            if there is not None:
-                return session_record(there)
-        made = store.fork(session_record(session), at=message, session_id=name)
+    def work(store: SessionStore, session: Session) -> SessionRecord:
+        made = store.fork(session_record(session), at=message)
         _record(
             viewer,
             AuditEvent.Action.FORKED,
@@ -75,7 +65,7 @@ def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
         SessionNotFoundError: It is not on the main branch any more.
     """
 
-    def work(store: SessionStore, session: Session, unsure: bool) -> tuple[BranchRecord | None]:
+    def work(store: SessionStore, session: Session) -> tuple[BranchRecord | None]:
         # Found anew, while nobody else can move it.
         now = message_of(viewer, spot.key)
         if now.branch:
@@ -103,7 +93,7 @@ def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
         The branch that holds what was the main one.
     """
 
-    def work(store: SessionStore, session: Session, unsure: bool) -> BranchRecord:
+    def work(store: SessionStore, session: Session) -> BranchRecord:
         made = store.switch_branch(agent, number)
         _record(viewer, AuditEvent.Action.RESTORED, agent.id, branch=number, left=made.number)
         return made
@@ -126,7 +116,7 @@ def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
         LegalHoldError: The session is under legal hold.
     """
 
-    def work(store: SessionStore, session: Session, unsure: bool) -> int:
+    def work(store: SessionStore, session: Session) -> int:
         deleted = store.delete_branch(agent, number)
         _record(viewer, AuditEvent.Action.BRANCH_DELETED, agent.id, branch=number, messages=deleted)
         return deleted
@@ -145,7 +135,7 @@ def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
         The snapshot, as it is now.
     """
 
-    def work(store: SessionStore, session: Session, unsure: bool) -> SnapshotRecord:
+    def work(store: SessionStore, session: Session) -> SnapshotRecord:
         found = store.restore_snapshot(moment.agent, moment.key)
         _record(viewer, AuditEvent.Action.RESTORED, moment.key, messages=found.length)
         return found
@@ -153,17 +143,17 @@ def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
     return _alone(viewer, work, "restoring a snapshot")
 
 
-def _alone(viewer: Viewer, work: Callable[[SessionStore, Session, bool], _T], what: str) -> _T:
+def _alone(viewer: Viewer, work: Callable[[SessionStore, Session], _T], what: str) -> _T:
     """Does something while every other writer of the session waits, and again if that failed."""
 
-    def attempt(unsure: bool) -> _T:
-        with transaction.atomic(viewer.using):
-            session = lock_session(viewer.using, viewer.session.pk)
-            if session is None:
-                raise SessionNotFoundError(f"{what}: the session was deleted")
-            return work(SessionStore(using=viewer.using), session, unsure)
+    def lock() -> Session:
+        if (session := lock_session(viewer.using, viewer.session.pk)) is None:
+            raise SessionNotFoundError(f"{what}: the session was deleted")
+        return session
 
-    return write(viewer.using, attempt, what=f"{what} in session {viewer.session.pk}")
+    store = SessionStore(using=viewer.using)
+    what = f"{what} in session {viewer.session.pk}"
+    return alone(viewer.using, lock, lambda session: work(store, session), what=what)
 
 
 def _record(viewer: Viewer, action: AuditEvent.Action, target: UUID | None, **details: Any) -> None:

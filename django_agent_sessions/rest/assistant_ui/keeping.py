@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import transaction
 from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
@@ -13,8 +12,7 @@ from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, Usage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.store.alone import alone, lock_session
 from django_agent_sessions.transcripts import ASSISTANT_UI
 
 from . import AGENT_ID
@@ -84,16 +82,14 @@ class Keeper:
     def _locked(self, work: Callable[[Session], R]) -> R:
         using, key = self._store.using, self._session.pk
 
-        def run(unsure: bool) -> tuple[R]:
-            with transaction.atomic(using):
-                # Two that send the same message, and a redaction, come one after the other.
-                row = lock_session(using, key)
-                if row is None:
-                    raise SessionNotFoundError(f"there is no session {key}")
-                return (work(row),)
+        def lock() -> Session:
+            # Two that send the same message, and a redaction, come one after the other.
+            if (row := lock_session(using, key)) is None:
+                raise SessionNotFoundError(f"there is no session {key}")
+            return row
 
         what = f"storing a message in session {key}"
-        return write(using, run, what=what, savepoint=False)[0]
+        return alone(using, lock, lambda row: (work(row),), what=what, savepoint=False)[0]
 
     def _keep(
         self,

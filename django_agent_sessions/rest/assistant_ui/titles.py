@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
 from django.db.models.functions import Substr
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.masking import MASK_PATTERN
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import lock_session
+from django_agent_sessions.store.alone import lock_session
+from django_agent_sessions.store.base import whole, write
 from django_agent_sessions.transcripts import displayable
 
 _LENGTH = 60
@@ -53,7 +52,7 @@ def give_title(store: SessionStore, session: Session, title: str) -> str:
     key = session.pk
 
     def run(unsure: bool) -> str:
-        with transaction.atomic(store.using):
+        with whole(store.using):
             row = lock_session(store.using, key)
             if row is None:
                 raise SessionNotFoundError(f"there is no session {key}")

@@ -1,0 +1,95 @@
+"""Having a session to oneself: its row locked, in a transaction, and exactly once in effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import connections, transaction
+
+from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.models import Session
+
+from .base import is_joined, whole, write
+
+R = TypeVar("R")
+
+
+def lock_session(using: str, session: UUID) -> Session | None:
+    """Makes every writer of a session wait, until the transaction ends.
+
+    A writer that carries its epoch looks at the session's row under a lock of its own, so it comes
+    before this and is seen, or after and sees the new epoch.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+
+    Returns:
+        The session; None if there is none.
+    """
+    return Session.objects.using(using).select_for_update().filter(pk=session).first()
+
+
+def alone(
+    using: str,
+    lock: Callable[[], Session],
+    work: Callable[[Session], R | None],
+    *,
+    what: str,
+    savepoint: bool = True,
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> R:
+    """Does something while every other writer of a session waits, and only once.
+
+    It is done again where :func:`~.base.write` would. Where the connection breaks at the very
+    commit, nobody says whether that was done: the transaction therefore leaves a mark of its own
+    in the session's row, which is looked for before it is done again.
+
+    Args:
+        using: The alias of the database.
+        lock: Locks the session's row; it raises what there is to say if there is none.
+        work: What is done, with the session as it is then. None takes it back, for another try.
+        what: What it is called in errors, with ids and no content.
+        savepoint: As for :func:`~.base.write`.
+        around: Makes what is entered around the transaction of each try.
+
+    Returns:
+        What the work returns.
+
+    Raises:
+        SessionConflictError: The connection broke at the commit, and somebody else had the session
+            before this could look whether it was done; or others were faster each time.
+    """
+    mark = new_id()
+    doubtful: tuple[UUID | None, R] | None = None
+
+    def attempt(unsure: bool) -> R | None:
+        nonlocal doubtful
+        with around():
+            # A caller's transaction is never tried again, so nobody would look for the mark.
+            joined = is_joined(connections[using])
+            with whole(using):
+                session = lock()
+                before = session.last_write
+                # With the row locked: a server may still commit what it was cut off from.
+                if doubtful is not None and before == mark:
+                    return doubtful[1]
+                if doubtful is not None and unsure and before != doubtful[0]:
+                    raise SessionConflictError(
+                        f"{what}: the connection was lost, and it may have been done; read again "
+                        "what is there"
+                    )
+                result = work(session)
+                if result is None:
+                    transaction.set_rollback(True, using)
+                elif not joined:
+                    doubtful = (before, result)
+                    rows = Session.objects.using(using).filter(pk=session.pk)
+                    rows.update(last_write=mark)
+        return result
+
+    return write(using, attempt, what=what, savepoint=savepoint)
