@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ def main() -> int:
     """Runs the measurement.
 
     Returns:
-        The exit status.
+        The exit status: 0, even where a budget is missed.
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
@@ -30,7 +31,10 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a smoke test on short conversations")
     parser.add_argument(
-        "--write", type=Path, metavar="PAGE", help="put the results into this Markdown page too"
+        "--write",
+        type=Path,
+        metavar="PAGE",
+        help="put the results into this Markdown page too, with charts beside it",
     )
     arguments = parser.parse_args()
 
@@ -38,26 +42,41 @@ def main() -> int:
     import django
 
     django.setup()
+    # They tell of each session that is not there yet.
+    logging.disable(logging.WARNING)
     # What follows needs Django's settings.
-    from . import budgets, databases, measure, report, stores
+    from . import budgets, databases, measure, report, snapshots, starting, stores
+    from .search_index import bytes_per_message
 
     plan = measure.QUICK if arguments.quick else measure.Plan()
-    found = []
+    found: list[report.Database] = []
+    verdicts: list[budgets.Verdict] = []
     packages = ["django"]
     remarks = ["A smoke test: the figures mean nothing."] if arguments.quick else []
+    if (load := os.getloadavg()[0]) > 1:
+        remarks.append(f"Other work kept the machine busy (load {load:.1f} at the start).")
     for alias in arguments.database or ["postgresql", "sqlite"]:
         with databases.prepared(alias):
             measured_stores, missing = stores.stores_for(alias, arguments.store or [""])
             remarks += missing
             packages += [package for store in measured_stores for package in store.packages]
             figures = asyncio.run(measure.measure(measured_stores, plan))
+            notes = [store.remark for store in measured_stores if store.remark]
+            if alias == "postgresql":
+                notes.append(bytes_per_message(alias))
+            found.append(report.Database(databases.version(alias), figures, notes))
             # Ratios between conversations this short say nothing about the budgets.
-            verdicts = [] if arguments.quick else list(budgets.judge(alias, figures))
-            found.append((databases.version(alias), figures, verdicts))
-    text = report.page(plan, found, packages, dict.fromkeys(remarks))
+            if not arguments.quick:
+                judged = budgets.judge(alias, figures)
+                verdicts += [v for v in judged if not arguments.store or v.kept is not None]
+            if not arguments.store:
+                verdicts += snapshots.judge(alias, plan.some, plan.many, plan.rounds)
+    if not arguments.store:
+        verdicts += starting.judge(plan.rounds)
+    text = report.page(plan, found, verdicts, packages, dict.fromkeys(remarks))
     print(text)
     if arguments.write is not None:
-        report.write(arguments.write, text)
+        report.write(arguments.write, text, found)
     return 0
 
 

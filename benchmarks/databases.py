@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,7 +28,7 @@ def prepared(alias: str) -> Iterator[None]:
     if alias == "postgresql":
         _administer("CREATE DATABASE {}")
     try:
-        with override_settings(AGENT_SESSIONS={"DATABASE": alias}):
+        with used(alias):
             call_command("migrate", database=alias, verbosity=0)
             yield
     finally:
@@ -36,20 +38,33 @@ def prepared(alias: str) -> Iterator[None]:
             _administer("DROP DATABASE IF EXISTS {} WITH (FORCE)")
 
 
+def used(alias: str) -> Any:
+    """Lets the app use a database that is there.
+
+    Args:
+        alias: ``sqlite`` or ``postgresql``.
+    """
+    return override_settings(AGENT_SESSIONS={"DATABASE": alias})
+
+
 def postgresql_parameters() -> dict[str, Any]:
     """The measured database, as psycopg takes it."""
     return {**_server(), "dbname": settings.NAME}
 
 
-def postgresql_url() -> str:
-    """The measured database, as SQLAlchemy takes it."""
+def postgresql_url(scheme: str = "postgresql+asyncpg") -> str:
+    """The measured database, as a URL.
+
+    Args:
+        scheme: By default SQLAlchemy's.
+    """
     given = settings.DATABASES["postgresql"]
     user = f"{given['USER']}:{given['PASSWORD']}"
-    return f"postgresql+asyncpg://{user}@{given['HOST']}:{given['PORT']}/{settings.NAME}"
+    return f"{scheme}://{user}@{given['HOST']}:{given['PORT']}/{settings.NAME}"
 
 
-def sqlite_file(name: str) -> str:
-    """Names a file for a store of SQLite files."""
+def file(name: str) -> str:
+    """Names a file, or a directory, for a store of files."""
     return os.path.join(settings.DIRECTORY, name)
 
 
@@ -62,10 +77,53 @@ def table_size(names: Sequence[str]) -> int:
     Returns:
         Bytes.
     """
-    query = "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) name"
-    with psycopg.connect(**postgresql_parameters()) as connection:
-        row = connection.execute(query, [list(names)]).fetchone()
-    return 0 if row is None else int(row[0])
+    return _number(
+        "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) name",
+        [list(names)],
+    )
+
+
+def file_size(path: str) -> int:
+    """Measures what is used of an SQLite file, its write-ahead log included.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Bytes.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        figures = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "freelist_count", "page_size")
+        }
+    return int((figures["page_count"] - figures["freelist_count"]) * figures["page_size"])
+
+
+def directory_size(path: str) -> int:
+    """Measures what the files of a directory take on the disk.
+
+    Args:
+        path: The directory.
+
+    Returns:
+        Bytes, in whole blocks.
+    """
+    return sum(found.stat().st_blocks * 512 for found in Path(path).rglob("*") if found.is_file())
+
+
+def logged() -> int:
+    """Tells how far PostgreSQL's write-ahead log has come, in bytes."""
+    return _number("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+
+
+def file_output() -> int | None:
+    """Tells how many bytes this process has written to files, where the system can say it."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError:
+        return None
+    return int(dict(line.split(": ") for line in lines)["wchar"])
 
 
 def settle(alias: str) -> None:
@@ -87,6 +145,12 @@ def version(alias: str) -> str:
         cursor.execute(query)
         number = str(cursor.fetchone()[0]).split()[0]
     return f"{'PostgreSQL' if alias == 'postgresql' else 'SQLite'} {number}"
+
+
+def _number(query: str, parameters: Sequence[Any] = ()) -> int:
+    with psycopg.connect(**postgresql_parameters()) as connection:
+        row = connection.execute(query, parameters).fetchone()  # type: ignore[call-overload]
+    return 0 if row is None else int(row[0])
 
 
 def _server() -> dict[str, Any]:

@@ -6,12 +6,14 @@ import asyncio
 import gc
 import itertools
 import statistics
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Sized
 from dataclasses import dataclass, field
 
-from .databases import settle, table_size
+from . import memory
+from .databases import settle
 from .messages import Message
 from .stores import Conversation, Store
 
@@ -20,6 +22,12 @@ BATCH = 100
 
 LATEST = 20
 """Messages of a read of the latest."""
+
+LISTED = 50
+"""Sessions of a list."""
+
+PATIENCE = 6.0
+"""Seconds that one operation of one store may take in all rounds; then it is not repeated."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,9 @@ class Plan:
         appends: Single appends in a turn.
         concurrent: Conversations that are written to at the same time.
         each: Messages that each of them gets in a turn.
+        sessions: Sessions of which some are listed.
+        turns: Questions and answers of the conversation whose bytes are counted.
+        processes: How many stores, at the most, restore in a process of their own.
     """
 
     some: int = 1_000
@@ -41,9 +52,22 @@ class Plan:
     appends: int = 40
     concurrent: int = 50
     each: int = 10
+    sessions: int = 100_000
+    turns: int = 500
+    processes: int = 100
 
 
-QUICK = Plan(some=50, many=200, rounds=1, appends=5, concurrent=5, each=2)
+QUICK = Plan(
+    some=20,
+    many=60,
+    rounds=1,
+    appends=5,
+    concurrent=5,
+    each=2,
+    sessions=100,
+    turns=5,
+    processes=1,
+)
 """A smoke test: the figures mean nothing."""
 
 
@@ -54,12 +78,18 @@ class Figures:
     Attributes:
         seconds: The median seconds of each operation; those it cannot do are missing.
         rate: Messages per second of the concurrent conversations.
-        size: Bytes of table and indexes per message, on PostgreSQL.
+        size: Bytes stored per message, indexes included.
+        written: Bytes written in a conversation of ``Plan.turns``.
+        memory: Bytes that a process takes more, at the most, while it restores the long one.
+        fewer: Operations that took so long that they were repeated less often than others.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     rate: float | None = None
     size: float | None = None
+    written: int | None = None
+    memory: int | None = None
+    fewer: set[str] = field(default_factory=set)
 
 
 Operation = Callable[[], Awaitable[object]]
@@ -78,42 +108,65 @@ class Operations:
         self._plan = plan
         self._numbers = itertools.count()
         self._kept: dict[str, Conversation] = {}
+        self._lists = True
 
-    async def fill(self) -> float | None:
+    async def fill(self) -> Figures:
         """Writes the conversations that are appended to and read.
 
         Returns:
-            Bytes per message of the longest, where that can be told.
+            What was found on the way: bytes stored and written.
         """
-        plan = self._plan
+        plan, found = self._plan, Figures()
         # The first one warms everything up that is done once.
         for name, count in {"warm": 10, "few": 10}.items():
             await self._keep(name, count)
-        before = self._size()
-        await self._keep("many", plan.many)
-        after = self._size()
+        longest = min(plan.many, self._store.longest)
+        before = await self._store.size()
+        await self._keep("many", longest)
+        after = await self._store.size()
+        if before is not None and after is not None:
+            found.size = (after - before) / longest
+        await self._talk(found)
         await self._keep("some", plan.some)
         await self._keep("append some", plan.some)
-        await self._keep("append many", plan.many)
+        if self._is_long_enough:
+            await self._keep("append many", plan.many)
         await self._keep("batches", 10)
-        for number in range(self._plan.concurrent):
+        for number in range(plan.concurrent):
             self._kept[f"{number}"] = await self._store.concurrent(f"concurrent-{number}")
-        return None if before is None or after is None else (after - before) / plan.many
+        try:
+            await self._store.fill_sessions(plan.sessions)
+        except NotImplementedError:
+            self._lists = False
+        return found
 
-    def names(self) -> dict[str, int]:
-        """The operations, with how often each runs in a turn."""
+    def names(self, turn: int) -> dict[str, int]:
+        """The operations, with how often each runs in a turn.
+
+        Args:
+            turn: The number of the round.
+        """
         appends = self._plan.appends
         few = max(1, appends // 8)
-        return {
+        times = {
             "append 0": few,
             "append some": appends,
             "append many": appends,
             "batch": few,
             "restore 10": few,
             "restore some": few,
-            "restore many": 1,
+            "restore many": 2,
             "latest": few,
+            "list": few,
+            # Each needs a conversation of its own.
+            "delete": (turn + 1) % 2,
         }
+        if not self._is_long_enough:
+            for name in ("append many", "restore many", "latest", "delete"):
+                del times[name]
+        if not self._lists:
+            del times["list"]
+        return times
 
     async def prepare(self, name: str) -> Operation:
         """Makes ready what is not part of an operation.
@@ -137,12 +190,21 @@ class Operations:
             return lambda: self._kept["batches"].append_many(messages)
         if kind == "latest":
             return lambda: _expect(LATEST, self._kept["many"].latest(LATEST))
+        if kind == "list":
+            listed = min(LISTED, self._plan.sessions)
+            return lambda: _expect(listed, self._store.list_sessions(LISTED))
+        if kind == "delete":
+            doomed = f"doomed-{next(self._numbers)}"
+            await (await self._store.conversation(doomed)).fill(
+                self._store.messages(self._plan.many)
+            )
+            return lambda: self._store.delete(doomed)
         key, count = {
             "10": ("few", 10),
             "some": ("some", self._plan.some),
             "many": ("many", self._plan.many),
         }[where]
-        return lambda: _expect(count, self._kept[key].restore())
+        return lambda: _expect(count, _length(self._store.restore(key)))
 
     async def write_at_once(self) -> float:
         """Appends to many conversations at the same time.
@@ -158,15 +220,31 @@ class Operations:
         )
         return count * each / (time.perf_counter() - started)
 
+    @property
+    def _is_long_enough(self) -> bool:
+        return self._store.longest >= self._plan.many
+
     async def _keep(self, name: str, count: int) -> None:
         conversation = await self._store.conversation(name.replace(" ", "-"))
         await conversation.fill(self._store.messages(count))
         self._kept[name] = conversation
 
-    def _size(self) -> int | None:
-        if self._store.alias != "postgresql":
-            return None
-        return table_size(self._store.tables())
+    async def _talk(self, found: Figures) -> None:
+        """Has a conversation of questions and answers, one message after the other."""
+        store, turns = self._store, self._plan.turns
+        conversation = await store.conversation("talk")
+        messages = store.messages(2 * turns)
+        size, written = await store.size(), await store.written()
+        for number, message in enumerate(messages):
+            await conversation.append(message)
+            if number % 2:
+                await conversation.end_turn()
+        now = await store.written()
+        if written is not None and now is not None:
+            found.written = now - written
+        larger = await store.size()
+        if store.rewrites and size is not None and larger is not None:
+            found.size = (larger - size) / (2 * turns)
 
 
 async def measure(stores: Sequence[Store], plan: Plan) -> dict[str, Figures]:
@@ -180,12 +258,12 @@ async def measure(stores: Sequence[Store], plan: Plan) -> dict[str, Figures]:
         The figures of each store, by its name.
     """
     alias = stores[0].alias
-    figures = {store.name: Figures() for store in stores}
-    operations = {}
+    figures, operations = {}, {}
     for store in stores:
+        _tell(f"{alias}: {store.name} is filled")
         await store.start()
         operations[store.name] = made = Operations(store, plan)
-        figures[store.name].size = await made.fill()
+        figures[store.name] = await made.fill()
     settle(alias)
     # What was filled stays; collecting it again and again would be measured too.
     gc.collect()
@@ -193,37 +271,44 @@ async def measure(stores: Sequence[Store], plan: Plan) -> dict[str, Figures]:
     taken: dict[tuple[str, str], list[float]] = defaultdict(list)
     rates: dict[str, list[float]] = defaultdict(list)
     for turn in range(plan.rounds):
+        _tell(f"{alias}: round {turn + 1} of {plan.rounds}")
         # Nobody always comes after the same neighbour.
         order = [store.name for store in stores]
         order = order[turn % len(order) :] + order[: turn % len(order)]
-        for operation in operations[order[0]].names():
+        for operation in Operations(stores[0], plan).names(turn):
             for name in order:
-                taken[name, operation] += await _turn(operations[name], operation)
+                await _turn(operations[name], operation, turn, taken[name, operation])
         for name in order:
             rates[name].append(await operations[name].write_at_once())
     for (name, operation), seconds in taken.items():
         if seconds:
             figures[name].seconds[operation] = statistics.median(seconds)
+            turns = (operations[name].names(turn)[operation] for turn in range(plan.rounds))
+            if len(seconds) < sum(turns):
+                figures[name].fewer.add(operation)
     for name, found in rates.items():
         figures[name].rate = statistics.median(found)
+    for store in stores[: plan.processes]:
+        if store.longest >= plan.many:
+            _tell(f"{alias}: {store.name} restores in a process of its own")
+            figures[store.name].memory = memory.ask(store, "many", warm="few")
     for store in stores:
         await store.stop()
     gc.unfreeze()
     return figures
 
 
-async def _turn(operations: Operations, name: str) -> list[float]:
-    times = operations.names()[name]
-    ready = [await operations.prepare(name) for _ in range(times)]
-    taken = []
-    for operation in ready:
+async def _turn(operations: Operations, name: str, turn: int, taken: list[float]) -> None:
+    for _ in range(operations.names(turn).get(name, 0)):
+        if sum(taken) > PATIENCE:
+            return
+        operation = await operations.prepare(name)
         started = time.perf_counter()
         try:
             await operation()
         except NotImplementedError:
-            return []
+            return
         taken.append(time.perf_counter() - started)
-    return taken
 
 
 async def _append_all(conversation: Conversation, messages: Sequence[Message]) -> None:
@@ -231,6 +316,14 @@ async def _append_all(conversation: Conversation, messages: Sequence[Message]) -
         await conversation.append(message)
 
 
+async def _length(found: Awaitable[Sized]) -> int:
+    return len(await found)
+
+
 async def _expect(count: int, found: Awaitable[int]) -> None:
     if (there := await found) != count:
-        raise AssertionError(f"{there} messages were read instead of {count}")
+        raise AssertionError(f"{there} were read instead of {count}")
+
+
+def _tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)

@@ -10,13 +10,28 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 
-NAME = f"agent_sessions_benchmark_{os.getpid()}"
-DIRECTORY = tempfile.mkdtemp(prefix="agent-sessions-benchmark-")
-atexit.register(shutil.rmtree, DIRECTORY, ignore_errors=True)
+# A process that measures a part of it is told both by the one that started it.
+NAME = os.environ.get("BENCHMARK_NAME", f"agent_sessions_benchmark_{os.getpid()}")
+DIRECTORY = os.environ.get("BENCHMARK_DIRECTORY", "")
+if not DIRECTORY:
+    DIRECTORY = tempfile.mkdtemp(prefix="agent-sessions-benchmark-")
+    atexit.register(shutil.rmtree, DIRECTORY, ignore_errors=True)
 
+_POSTGRESQL = {
+    "ENGINE": "django.db.backends.postgresql",
+    "NAME": NAME,
+    "HOST": os.environ.get("PGHOST", "127.0.0.1"),
+    "PORT": os.environ.get("PGPORT", "5432"),
+    "USER": os.environ.get("PGUSER", "postgres"),
+    "PASSWORD": os.environ.get("PGPASSWORD", ""),
+    "CONN_MAX_AGE": 60,
+}
 DATABASES = {
-    "default": {},
+    # For the stores of others that know no alias; they are measured on PostgreSQL.
+    "default": _POSTGRESQL,
+    "postgresql": _POSTGRESQL,
     "sqlite": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.path.join(DIRECTORY, "django.sqlite3"),
@@ -27,20 +42,17 @@ DATABASES = {
             "init_command": "PRAGMA journal_mode=WAL;",
         },
     },
-    "postgresql": {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": NAME,
-        "HOST": os.environ.get("PGHOST", "127.0.0.1"),
-        "PORT": os.environ.get("PGPORT", "5432"),
-        "USER": os.environ.get("PGUSER", "postgres"),
-        "PASSWORD": os.environ.get("PGPASSWORD", ""),
-        "CONN_MAX_AGE": 60,
-    },
 }
 SECRET_KEY = "benchmark"
+TIME_ZONE = "UTC"
 USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django_agent_sessions",
 ]
+if find_spec("agentic_django"):
+    INSTALLED_APPS.append("agentic_django")
+    # It wants something that makes a dictionary of agents; nobody asks for one.
+    AGENTIC_DJANGO_AGENT_REGISTRY = "builtins.dict"

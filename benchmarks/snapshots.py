@@ -15,14 +15,22 @@ import contextlib
 import logging
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-BUCKET = "benchmark"
+from . import object_storage
+from .budgets import Verdict
+
+MOST = 1.5
+"""The most that a save may take, as a multiple of the SDK's own part."""
+
+MOST_GROWTH = 1.2
+"""The most that it may write, as a multiple of what it writes in a shorter conversation."""
+
 OURS, NOTHING = "DjangoStorage, SQLite", "nothing"
 
 
@@ -110,32 +118,10 @@ def converse(storage: Any, turns: int) -> float:
 @contextlib.contextmanager
 def s3_storage() -> Iterator[Any]:
     """An ``S3Storage`` in a bucket of a server of its own."""
-    import boto3
     from strands.storage import S3Storage
 
-    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    code = (
-        "from moto.server import ThreadedMotoServer as S; s = S('127.0.0.1', port=0, verbose=False)"
-        "; s.start(); print(s.get_host_and_port()[1], flush=True); input()"
-    )
-    server = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        endpoint = f"http://127.0.0.1:{server.stdout.readline().strip()}"
-        os.environ.update(
-            AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test", AWS_ENDPOINT_URL=endpoint
-        )
-        session = boto3.Session(**keys, region_name="us-east-1")
-        session.client("s3", endpoint_url=endpoint).create_bucket(Bucket=BUCKET)
-        yield S3Storage(BUCKET, boto_session=session)
-    finally:
-        server.communicate("\n")
+    with object_storage.served():
+        yield S3Storage(object_storage.BUCKET, boto_session=object_storage.session())
 
 
 def talked(storages: dict[str, Any], turns: int) -> list[list[str]]:
@@ -175,14 +161,38 @@ def talked(storages: dict[str, Any], turns: int) -> list[list[str]]:
     return rows
 
 
-def one_more(storages: dict[str, Any], length: int, rounds: int) -> list[list[str]]:
-    """Saves one message more at a length, on each storage in turns."""
+@dataclass
+class Saves:
+    """What it takes to save one message more.
+
+    Attributes:
+        own: The median seconds of the SDK's part: taking the snapshot, and making bytes of it.
+        added: The median seconds of each storage's part.
+        written: The median bytes that each storage wrote.
+    """
+
+    own: float
+    added: dict[str, float]
+    written: dict[str, float]
+
+
+def one_more(
+    storages: dict[str, Any], length: int, rounds: int, written: Callable[[], int | None]
+) -> Saves:
+    """Saves one message more at a length, on each storage in turns.
+
+    Args:
+        storages: By their names; the conversation must be new to them.
+        length: How many messages there are already.
+        rounds: How often.
+        written: Tells how many bytes were written by now.
+    """
     from strands import Agent
     from strands.session.snapshot_session_manager import _serialize_snapshot
 
     from tests.adapters.strands.scripted import ScriptedModel
 
-    key = "session/long/scopes/agent/default/snapshots/snapshot_latest.json"
+    key = f"session/length-{length}/scopes/agent/default/snapshots/snapshot_latest.json"
 
     def said(number: int) -> Any:
         role = ("user", "assistant")[number % 2]
@@ -194,7 +204,8 @@ def one_more(storages: dict[str, Any], length: int, rounds: int) -> list[list[st
         messages=[said(number) for number in range(length)],
     )
     own: list[float] = []
-    taken: dict[str, list[float]] = {name: [] for name in storages}
+    added: dict[str, list[float]] = {name: [] for name in storages}
+    grown: dict[str, list[int]] = {name: [] for name in storages}
 
     async def measure() -> None:
         for number in range(rounds + 1):
@@ -204,19 +215,76 @@ def one_more(storages: dict[str, Any], length: int, rounds: int) -> list[list[st
             data = _serialize_snapshot(snapshot)
             own.append(time.perf_counter() - started)
             for name, storage in storages.items():
+                before = written() or 0
                 started = time.perf_counter()
                 await storage.write(key, data)
-                taken[name].append(time.perf_counter() - started)
+                added[name].append(time.perf_counter() - started)
+                grown[name].append((written() or 0) - before)
 
     asyncio.run(measure())
     # The first writes the whole conversation.
-    part = statistics.median(own[1:])
-    rows = [["the SDK's own part", f"{part * 1000:.1f}", "1.00"]]
-    for name, seconds in taken.items():
-        if name != NOTHING:
-            added = statistics.median(seconds[1:])
-            rows.append([name, f"{added * 1000:.1f}", f"{1 + added / part:.2f}"])
-    return rows
+    return Saves(
+        statistics.median(own[1:]),
+        {name: statistics.median(found[1:]) for name, found in added.items()},
+        {name: statistics.median(found[1:]) for name, found in grown.items()},
+    )
+
+
+def judge(alias: str, short: int, long: int, rounds: int) -> Iterator[Verdict]:
+    """Holds a save on ``DjangoStorage`` to its budgets, at two lengths.
+
+    Args:
+        alias: ``sqlite`` or ``postgresql``.
+        short: Messages of the one conversation.
+        long: Messages of the other.
+        rounds: How often one more is saved.
+
+    Yields:
+        A verdict for each budget.
+    """
+    from django_agent_sessions.adapters.strands import DjangoStorage
+    from django_agent_sessions.models import SessionMessage, Snapshot
+
+    from . import databases
+
+    written = databases.logged if alias == "postgresql" else databases.file_output
+    ours = f"DjangoStorage, {databases.version(alias).split()[0]}"
+    found, rows = [], []
+    for length in (short, long):
+        before = [model.objects.using(alias).count() for model in (SessionMessage, Snapshot)]
+        saves = one_more({ours: DjangoStorage(using=alias)}, length, rounds, written)
+        after = [model.objects.using(alias).count() for model in (SessionMessage, Snapshot)]
+        found.append(saves)
+        # Those of the first save are the conversation itself.
+        rows.append(sum(after) - sum(before) - length)
+    saves = found[-1]
+    ratio = 1 + saves.added[ours] / saves.own
+    yield Verdict(
+        f"a snapshot save at {long:,} messages, time",
+        f"at most {MOST:g}×",
+        ours,
+        f"{ratio:.2f}×",
+        f"the SDK's own part: {saves.own * 1_000:.0f} ms",
+        ratio <= MOST,
+    )
+    less, more = (saves.written[ours] for saves in found)
+    if less:
+        yield Verdict(
+            f"a snapshot save at {long:,} messages, bytes written",
+            f"at most {MOST_GROWTH:g}×",
+            ours,
+            f"{more / less:.2f}×",
+            f"at {short:,} messages: {less:,.0f} bytes",
+            more / less <= MOST_GROWTH,
+        )
+    yield Verdict(
+        f"a snapshot save at {long:,} messages, rows written",
+        "the same",
+        ours,
+        f"{rows[1]} in {rounds + 1} saves",
+        f"at {short:,} messages: {rows[0]}",
+        rows[0] == rows[1],
+    )
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -257,7 +325,11 @@ def main() -> int:
         print(f"load at the start: {os.getloadavg()[0]:.1f}\n")
         head = ["storage", "MB written", "bytes per save", "rows", "seconds", "ms per late save"]
         print(table(head, talked(storages, arguments.turns)) + "\n")
-        rows = one_more(storages, arguments.length, arguments.rounds)
+        saves = one_more(storages, arguments.length, arguments.rounds, lambda: None)
+        rows = [["the SDK's own part", f"{saves.own * 1000:.1f}", "1.00"]]
+        for name, added in saves.added.items():
+            if name != NOTHING:
+                rows.append([name, f"{added * 1000:.1f}", f"{1 + added / saves.own:.2f}"])
         print(table(["one save", "ms", "× the SDK's own part"], rows))
     return 0
 

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.budgets import judge
+from benchmarks.chart import THEMES, draw
 from benchmarks.measure import Figures
-from benchmarks.report import BEGIN, END, write
+from benchmarks.report import BEGIN, END, Database, write
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -19,7 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_a_quick_run_prints_a_row_for_every_store():
     environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     run = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick", "--database", "sqlite"],
+        # Without Strands' S3SessionManager, whose server takes seconds.
+        [sys.executable, "-m", "benchmarks", "--quick", "--database", "sqlite"]
+        + ["--store", "SessionStore", "--store", "Django", "--store", "FileSession"],
         cwd=ROOT,
         env=environment,
         capture_output=True,
@@ -29,7 +33,12 @@ def test_a_quick_run_prints_a_row_for_every_store():
 
     assert run.returncode == 0, run.stderr
     rows = {line.split(" | ")[0] for line in run.stdout.splitlines()}
-    for store in ("raw sqlite3, WAL", "SessionStore", "Strands FileSessionManager"):
+    for store in (
+        "raw sqlite3, WAL",
+        "SessionStore",
+        "Strands snapshots, DjangoStorage",
+        "Strands FileSessionManager",
+    ):
         assert f"| {store}" in rows
     assert str(ROOT) not in run.stdout
 
@@ -39,11 +48,56 @@ def test_a_budget_is_kept_up_to_its_multiple_of_the_other_store():
 
     def verdict(seconds):
         measured = {"raw sqlite3, WAL": raw, "SessionStore": Figures({"latest": seconds})}
-        (found,) = judge("sqlite", measured)
+        (found,) = (verdict for verdict in judge("sqlite", measured) if verdict.kept is not None)
         return found.kept
 
     assert verdict(0.0029)
     assert not verdict(0.0031)
+
+
+def test_a_budget_against_several_stores_is_against_the_best_of_them():
+    peers = {"agentic-django": 0.010, "LangGraph PostgresSaver": 0.002, "SessionStore": 0.003}
+    measured = {name: Figures({"latest": seconds}) for name, seconds in peers.items()}
+
+    (verdict,) = (verdict for verdict in judge("postgresql", measured) if verdict.kept is not None)
+
+    assert verdict.against.startswith("LangGraph PostgresSaver, the best of 2 (not measured: ")
+    assert not verdict.kept
+
+
+def test_a_budget_without_its_figures_is_said_to_be_not_measured():
+    verdicts = list(judge("sqlite", {}))
+
+    assert verdicts
+    assert {verdict.kept for verdict in verdicts} == {None}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_chart_names_each_store_and_is_well_formed(theme):
+    figures = {
+        "raw <driver>": Figures({"append some": 0.0003, "latest": 0.0002}, rate=9_000),
+        "SessionStore": Figures({"append some": 0.0004, "restore some": 0.002}, rate=3_000),
+        "slow": Figures({"restore some": 2.9}),
+    }
+
+    texts = [element.text for element in ElementTree.fromstring(draw(figures, theme)).iter()]
+
+    assert texts.count("raw <driver>") == 3
+    assert texts.count("SessionStore") == 3
+    assert texts.count("slow") == 1
+    assert "2,900" in texts
+
+
+def test_charts_are_written_beside_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+
+    write(page, "new", [Database("PostgreSQL 15.20", {"raw": Figures({"latest": 0.1})}, [])])
+
+    assert {path.name for path in (tmp_path / "images").iterdir()} == {
+        "bench-postgresql-light.svg",
+        "bench-postgresql-dark.svg",
+    }
 
 
 def test_results_replace_those_between_the_marks(tmp_path):

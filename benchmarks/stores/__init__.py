@@ -10,24 +10,38 @@ from collections.abc import Sequence
 
 from .interface import Conversation, Store
 
-__all__ = ["Conversation", "Store", "stores_for"]
+__all__ = ["Conversation", "Store", "find", "stores_for"]
 
 _CLASSES = {
     "postgresql": (
         "raw.RawPostgreSQL",
+        "raw_in_thread.PostgreSQLInThread",
         "ours_store.Bare",
         "ours_strands.Strands",
+        "strands_snapshots.OnDjango",
         "ours_openai.OpenAI",
+        "ours_openai.Advanced",
         "openai_sqlalchemy.OnPostgreSQL",
+        "openai_django_sessions.OpenAIDjangoSessions",
+        "agentic_django.AgenticDjango",
+        "google_adk.GoogleADK",
+        "langgraph.LangGraph",
+        "openai_redis.OpenAIRedis",
     ),
     "sqlite": (
         "raw.RawSQLite",
+        "raw_in_thread.SQLiteInThread",
         "ours_store.Bare",
         "ours_strands.Strands",
+        "strands_snapshots.OnDjango",
         "ours_openai.OpenAI",
+        "ours_openai.Advanced",
         "openai_sqlalchemy.OnSQLite",
         "openai_sqlite.OpenAISQLite",
+        "openai_sqlite.OpenAIAdvancedSQLite",
         "strands_files.StrandsFiles",
+        "strands_snapshots.OnFiles",
+        "strands_s3.StrandsS3",
     ),
 }
 
@@ -45,12 +59,26 @@ def stores_for(alias: str, wanted: Sequence[str] = ("",)) -> tuple[list[Store], 
     stores: list[Store] = []
     missing: list[str] = []
     for path in _CLASSES[alias]:
-        module, name = path.split(".")
         try:
-            found = getattr(importlib.import_module(f".{module}", __name__), name)
+            store = find(path)(alias)
         except ImportError as error:
-            missing.append(f"{name} is left out: {error.name} is not installed")
+            missing.append(f"{path.split('.')[1]} is left out: {_reason(error)}")
         else:
-            if not stores or any(part.casefold() in found.name.casefold() for part in wanted):
-                stores.append(found(alias))
+            if not stores or any(part.casefold() in store.name.casefold() for part in wanted):
+                stores.append(store)
     return stores, missing
+
+
+def find(path: str) -> type[Store]:
+    """Imports one.
+
+    Args:
+        path: Its module and class, ``raw.RawSQLite``.
+    """
+    module, name = path.split(".")
+    found: type[Store] = getattr(importlib.import_module(f".{module}", __name__), name)
+    return found
+
+
+def _reason(error: ImportError) -> str:
+    return f"{error.name} is not installed" if error.name else str(error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import ClassVar
 
+from benchmarks.databases import file_output, file_size, logged, table_size
 from benchmarks.messages import Message, openai_items
 
 
@@ -27,9 +28,8 @@ class Conversation(ABC):
         """Writes several messages in one call."""
         raise NotImplementedError
 
-    @abstractmethod
-    async def restore(self) -> int:
-        """Reads the conversation in a fresh process's way; tells how many messages came."""
+    async def end_turn(self) -> None:  # noqa: B027 - not every store does something then
+        """Does what the store does when an agent has answered."""
 
     async def latest(self, count: int) -> int:
         """Reads the last messages; tells how many came."""
@@ -41,11 +41,23 @@ class Store(ABC):
 
     Args:
         alias: The database: ``sqlite`` or ``postgresql``.
+
+    Attributes:
+        name: What it is called in the results.
+        packages: The distributions whose versions matter.
+        messages: Makes messages as its SDK has them.
+        longest: The most messages that a conversation gets, where more would take minutes.
+        rewrites: Whether a write is larger in a longer conversation, so that what is stored has
+            to be measured after appends one by one.
+        remark: What a reader must know about its figures.
     """
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]]
     messages: Callable[[int], list[Message]] = staticmethod(openai_items)
+    longest: ClassVar[int] = 10_000
+    rewrites: ClassVar[bool] = False
+    remark: ClassVar[str] = ""
 
     def __init__(self, alias: str) -> None:
         self.alias = alias
@@ -60,10 +72,42 @@ class Store(ABC):
     async def conversation(self, name: str) -> Conversation:
         """Opens a conversation, new or not, as a process does before its first message."""
 
-    def tables(self) -> tuple[str, ...]:
-        """The tables that hold messages, whose size is measured on PostgreSQL."""
-        return ()
-
     async def concurrent(self, name: str) -> Conversation:
         """Opens one of many conversations that are written to at the same time."""
         return await self.conversation(name)
+
+    @abstractmethod
+    async def restore(self, name: str) -> Sized:
+        """Reads a conversation as a process does that has nothing of it yet."""
+
+    @abstractmethod
+    async def delete(self, name: str) -> None:
+        """Deletes a conversation with its messages."""
+
+    async def fill_sessions(self, count: int) -> None:
+        """Makes sessions without messages, all of one user; not measured."""
+        raise NotImplementedError
+
+    async def list_sessions(self, count: int) -> int:
+        """Lists that user's latest sessions; tells how many came."""
+        raise NotImplementedError
+
+    def tables(self) -> tuple[str, ...]:
+        """The tables that hold messages, on PostgreSQL."""
+        return ()
+
+    def path(self) -> str:
+        """The file or directory that holds messages, elsewhere."""
+        return ""
+
+    async def size(self) -> int | None:
+        """Tells how many bytes are stored, indexes included."""
+        if self.tables() and self.alias == "postgresql":
+            return table_size(self.tables())
+        if self.path():
+            return file_size(self.path())
+        return None
+
+    async def written(self) -> int | None:
+        """Tells how many bytes were written by now; counted from anywhere."""
+        return logged() if self.alias == "postgresql" else file_output()

@@ -1,19 +1,17 @@
-"""The OpenAI Agents SDK's ``SQLiteSession`` on a file; it switches the write-ahead log on."""
+"""The OpenAI Agents SDK's SQLite sessions on a file; they switch the write-ahead log on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
-
 from agents import SQLiteSession
+from agents.extensions.memory import AdvancedSQLiteSession
+from agents.memory import Session
 
-from benchmarks.databases import sqlite_file
-from benchmarks.messages import Message
+from benchmarks.databases import file
 
-from .interface import Conversation, Store
+from .openai_session import Sessions
 
 
-class OpenAISQLite(Store):
+class OpenAISQLite(Sessions):
     """One session object per conversation, all on one file."""
 
     name = "SQLiteSession"
@@ -26,30 +24,25 @@ class OpenAISQLite(Store):
         for session in self.sessions:
             session.close()
 
-    async def conversation(self, name: str) -> Conversation:
-        return _Conversation(self.session(name))
-
-    def session(self, name: str) -> SQLiteSession:
-        session = SQLiteSession(name, sqlite_file("openai.sqlite3"))
+    async def session(self, name: str) -> Session:
+        session = self.open(name)
         self.sessions.append(session)
         return session
 
+    def open(self, name: str) -> SQLiteSession:
+        return SQLiteSession(name, self.path())
 
-class _Conversation(Conversation):
-    def __init__(self, session: SQLiteSession) -> None:
-        self.session = session
+    def path(self) -> str:
+        return file("openai.sqlite3")
 
-    async def fill(self, messages: Sequence[Message]) -> None:
-        await self.append_many(messages)
 
-    async def append(self, message: Message) -> None:
-        await self.session.add_items([cast("Any", message)])
+class OpenAIAdvancedSQLite(OpenAISQLite):
+    """The one with branches, turns and usage."""
 
-    async def append_many(self, messages: Sequence[Message]) -> None:
-        await self.session.add_items(cast("Any", messages))
+    name = "AdvancedSQLiteSession"
 
-    async def restore(self) -> int:
-        return len(await self.session.get_items())
+    def open(self, name: str) -> SQLiteSession:
+        return AdvancedSQLiteSession(session_id=name, db_path=self.path(), create_tables=True)
 
-    async def latest(self, count: int) -> int:
-        return len(await self.session.get_items(limit=count))
+    def path(self) -> str:
+        return file("openai-advanced.sqlite3")

@@ -1,44 +1,32 @@
-"""The app's adapter for the OpenAI Agents SDK."""
+"""The app's adapters for the OpenAI Agents SDK: one session object per conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from agents.memory import Session
 
-from benchmarks.messages import Message
-from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 
-from .interface import Conversation
+from .openai_session import Sessions
 from .ours_store import Ours
 
 
-class OpenAI(Ours):
-    """One session object per conversation."""
+class OpenAI(Ours, Sessions):
+    """The plain one."""
 
     name = "OpenAI DjangoSession"
     packages = ("django", "openai-agents")
+    prefix = "openai"
 
-    async def conversation(self, name: str) -> Conversation:
-        return _Conversation(f"openai-{name}", self.alias)
+    async def session(self, name: str) -> Session:
+        return DjangoSession(f"{self.prefix}-{name}", using=self.alias)
 
 
-class _Conversation(Conversation):
-    def __init__(self, name: str, using: str) -> None:
-        self.name = name
-        self.using = using
-        self.session = DjangoSession(name, using=using)
+class Advanced(Ours, Sessions):
+    """The one with branches, turns and usage."""
 
-    async def fill(self, messages: Sequence[Message]) -> None:
-        await self.append_many(messages)
+    name = "OpenAI AdvancedDjangoSession"
+    packages = ("django", "openai-agents")
+    prefix = "advanced"
 
-    async def append(self, message: Message) -> None:
-        await self.session.add_items([cast("Any", message)])
-
-    async def append_many(self, messages: Sequence[Message]) -> None:
-        await self.session.add_items(cast("Any", messages))
-
-    async def restore(self) -> int:
-        return len(await DjangoSession(self.name, using=self.using).get_items())
-
-    async def latest(self, count: int) -> int:
-        return len(await self.session.get_items(limit=count))
+    async def session(self, name: str) -> Session:
+        return AdvancedDjangoSession(f"{self.prefix}-{name}", using=self.alias)

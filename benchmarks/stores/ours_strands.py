@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from benchmarks.messages import Message, strands_messages
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.store import SessionStore
 
 from .interface import Conversation
 from .ours_store import Ours
@@ -19,25 +18,27 @@ class Strands(Ours):
     name = "Strands DjangoSessionManager"
     packages = ("django", "strands-agents")
     messages = staticmethod(strands_messages)
+    prefix = "strands"
 
     async def conversation(self, name: str) -> Conversation:
-        conversation = _Conversation(self.store, f"strands-{name}")
-        await conversation.restore()
-        return conversation
+        return _Conversation(self, name, await self.manager(name))
+
+    async def restore(self, name: str) -> Sized:
+        return build(await self.manager(name)).messages
+
+    async def manager(self, name: str) -> DjangoSessionManager:
+        return await DjangoSessionManager.load(f"{self.prefix}-{name}", using=self.alias)
 
 
 class _Conversation(AgentConversation):
-    def __init__(self, store: SessionStore, name: str) -> None:
-        self.store = store
+    def __init__(self, store: Strands, name: str, manager: DjangoSessionManager) -> None:
+        self.stored = store
         self.name = name
+        super().__init__(build(manager))
 
     async def fill(self, messages: Sequence[Message]) -> None:
-        session = await self.store.aopen(self.name)
-        agent = await self.store.aopen_agent(session, AGENT_ID, dialect="strands")
-        await self.store.aappend_many(agent, messages, count=False)
-        await self.restore()
-
-    async def restore(self) -> int:
-        manager = await DjangoSessionManager.load(self.name, using=self.store.using)
-        self.agent = build(manager)
-        return len(self.agent.messages)
+        store = self.stored.store
+        session = await store.aopen(f"{self.stored.prefix}-{self.name}")
+        agent = await store.aopen_agent(session, AGENT_ID, dialect="strands")
+        await store.aappend_many(agent, messages, count=False)
+        self.agent = build(await self.stored.manager(self.name))

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from strands import Agent
 from strands.agent.conversation_manager import NullConversationManager
-from strands.hooks.events import MessageAddedEvent
+from strands.hooks.events import AfterInvocationEvent, MessageAddedEvent
 from strands.models import Model
 from strands.session.session_manager import SessionManager
 
@@ -37,11 +37,17 @@ class _SilentModel(Model):
 _model = _SilentModel()
 
 
-def build(manager: SessionManager[Any]) -> Agent:
-    """Builds an agent, which restores it from its session."""
+def build(manager: SessionManager[Any], messages: Sequence[Message] = ()) -> Agent:
+    """Builds an agent, which restores it from its session.
+
+    Args:
+        manager: Its session's.
+        messages: What a new agent has from its beginning.
+    """
     return Agent(
         agent_id=AGENT_ID,
         model=_model,
+        messages=cast("Any", list(messages)),
         session_manager=manager,
         # A window would hide how much was restored.
         conversation_manager=NullConversationManager(),
@@ -64,6 +70,9 @@ class AgentConversation(Conversation):
         self.agent.messages.append(cast("Any", message))
         event = MessageAddedEvent(agent=self.agent, message=cast("Any", message))
         await self.agent.hooks.invoke_callbacks_async(event)
+
+    async def end_turn(self) -> None:
+        await self.agent.hooks.invoke_callbacks_async(AfterInvocationEvent(agent=self.agent))
 
     async def fill(self, messages: Sequence[Message]) -> None:
         raise NotImplementedError

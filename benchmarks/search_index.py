@@ -1,0 +1,33 @@
+"""What the full-text index takes, which a project makes by a command of the app if it wants it."""
+
+from __future__ import annotations
+
+import io
+
+from django.core.management import call_command
+from django.test.utils import override_settings
+
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.search import WORDS_INDEX
+
+from .databases import table_size
+
+
+def bytes_per_message(alias: str) -> str:
+    """Makes the index of all messages that are there, and measures it.
+
+    Args:
+        alias: ``postgresql``.
+
+    Returns:
+        A sentence.
+    """
+    given = {"DATABASE": alias, "FULL_TEXT_SEARCH": "simple"}
+    with override_settings(AGENT_SESSIONS=given):
+        call_command("agent_sessions_search_index", "create", database=alias, stdout=io.StringIO())
+    count = SessionMessage.objects.using(alias).count()
+    size = table_size([WORDS_INDEX]) / count
+    return (
+        f"The full-text index, which is not among these bytes, adds {size:,.0f} for each message; "
+        "these messages are made of few words, and more words take more."
+    )

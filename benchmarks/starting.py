@@ -1,0 +1,74 @@
+"""How long Django's setup takes with the app, and without it, each time in a new process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .budgets import Verdict
+
+MOST = 0.050
+"""Seconds that the app may add."""
+
+APP = "django_agent_sessions"
+_LEAST = ("django.contrib.auth", "django.contrib.contenttypes")
+_PROJECTS = {
+    "with auth and contenttypes only": _LEAST,
+    "with the apps of a new project, the admin among them": (
+        "django.contrib.admin",
+        *_LEAST,
+        "django.contrib.sessions",
+        "django.contrib.messages",
+        "django.contrib.staticfiles",
+    ),
+}
+_CODE = """
+import sys, time
+began = time.perf_counter()
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=sys.argv[1:], SECRET_KEY="benchmark", USE_TZ=True)
+django.setup()
+print(time.perf_counter() - began)
+"""
+
+
+def judge(rounds: int) -> Iterator[Verdict]:
+    """Measures and judges.
+
+    Args:
+        rounds: How many processes of each kind.
+
+    Yields:
+        A verdict for each kind of project.
+    """
+    taken: dict[tuple[str, bool], list[float]] = defaultdict(list)
+    for turn in range(rounds + 1):
+        for project, apps in _PROJECTS.items():
+            for ours in (True, False) if turn % 2 else (False, True):
+                seconds = _set_up(*apps, *([APP] if ours else []))
+                # The first one may have had to compile.
+                if turn:
+                    taken[project, ours].append(seconds)
+    for project in _PROJECTS:
+        alone = statistics.median(taken[project, False])
+        added = statistics.median(taken[project, True]) - alone
+        yield Verdict(
+            subject=f"import of the app, {project}",
+            allowed=f"at most {MOST * 1_000:.0f} ms more",
+            ours=APP,
+            measured=f"{added * 1_000:.0f} ms more",
+            against=f"Django's setup alone: {alone * 1_000:.0f} ms",
+            kept=added <= MOST,
+        )
+
+
+def _set_up(*apps: str) -> float:
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    command = [sys.executable, "-c", _CODE, *apps]
+    done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True, text=True)
+    return float(done.stdout)
