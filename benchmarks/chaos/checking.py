@@ -233,13 +233,18 @@ def _pops_that_met(operations: Sequence[Operation]) -> Counter[str]:
         if operation.possible:
             for session in set(operation.tokens.values()):
                 said[session].append(operation)
-    return Counter(
+    met = Counter(
         pop.session
         for pop in operations
         if pop.kind == "pop"
         and pop.possible
         and any(o.started < pop.ended and pop.started < o.ended for o in said[pop.session])
     )
+    for fork in operations:
+        if fork.kind == "fork" and fork.value is not None and met[fork.session]:
+            # A copy of a conversation has its positions.
+            met[fork.value] = met[fork.session]
+    return met
 
 
 def _states(

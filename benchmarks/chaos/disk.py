@@ -60,7 +60,7 @@ def _fill(file: Path) -> None:
     with file.open("wb", buffering=0) as target:
         for size in (1 << 20, 1 << 12):
             zeros = bytes(size)
-            with contextlib.suppress(_Full):
+            with contextlib.suppress(_FullError):
                 while True:
                     _write(target.fileno(), zeros)
 
@@ -69,7 +69,7 @@ def _succeeds(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-class _Full(Exception):
+class _FullError(Exception):
     pass
 
 
@@ -78,5 +78,5 @@ def _write(target: int, data: bytes) -> None:
         os.write(target, data)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise _Full from None
+            raise _FullError from None
         raise

@@ -74,6 +74,7 @@ def actions(means: Means, chance: random.Random) -> dict[str, Action]:
     if isinstance(ground, ServerGround):
         found |= {
             "server killed": lambda seconds: ground.restart_by_kill(seconds / 4),
+            "server restarted": lambda seconds: ground.restart(seconds / 4),
             "backends killed": lambda seconds: _repeat(seconds, ground.kill_backends),
             "connections reset": lambda seconds: _repeat(
                 seconds, lambda: f"{ground.proxy.reset_all()} connections"

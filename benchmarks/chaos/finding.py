@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from . import marks, scripts
 from .checking import Found, Row
 
 
-def find(files: Path) -> Found:
+def find(files: Sequence[Path]) -> Found:
     """Reads all that is there, without the store, so that a fault of its reading hides nothing.
 
     Args:
-        files: The folder of the binaries, and of the database if that is a file.
+        files: Folders in whose files nothing may stand that was redacted: that of the binaries, and
+            SQLite's. (What a server's own files hold of deleted rows is its vacuum's business.)
     """
     agents = dict(SessionAgent.objects.values_list("id", "agent_id"))
     sessions = dict(Session.objects.values_list("id", "session_id"))
@@ -31,7 +32,7 @@ def find(files: Path) -> Found:
     for place, text in _texts():
         for secret in marks.secrets_in(text):
             leaks[secret].append(place)
-    for file in files.rglob("*"):
+    for file in [file for folder in files for file in folder.rglob("*")]:
         if file.is_file():
             for secret in marks.secrets_in(file.read_bytes().decode("latin-1")):
                 leaks[secret].append(file.name)

@@ -42,6 +42,11 @@ class Ground(ABC):
         self.disk = disk
         self.chance = chance
 
+    @property
+    def files(self) -> list[Path]:
+        """Folders of files in which nothing may stand that was redacted."""
+        return []
+
     @abstractmethod
     def start(self) -> None:
         """Makes the database, empty."""
@@ -59,9 +64,11 @@ class Ground(ABC):
     def read_only(self) -> Iterator[None]:
         """Lets nobody write for the time of a block."""
 
+    @abstractmethod
     def heal(self) -> None:
         """Brings up again what a fault has ended."""
 
+    @abstractmethod
     def close(self) -> None:
         """Ends it."""
 
@@ -76,6 +83,10 @@ class SQLiteGround(Ground):
         """The database."""
         return self.disk / "database" / "chaos.sqlite3"
 
+    @property
+    def files(self) -> list[Path]:
+        return [self.file.parent]
+
     def start(self) -> None:
         self.file.parent.mkdir()
 
@@ -89,6 +100,12 @@ class SQLiteGround(Ground):
                 "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
             },
         }
+
+    def heal(self) -> None:
+        """Nothing of a file is ended by a fault."""
+
+    def close(self) -> None:
+        """Nothing runs."""
 
     def hold_locks(self, seconds: float) -> str:
         with contextlib.closing(sqlite3.connect(self.file, timeout=10)) as connection:
@@ -133,6 +150,13 @@ class ServerGround(Ground):
     @abstractmethod
     def provoke_deadlock(self) -> str:
         """Takes two sessions' rows in an order that may be another's the other way round."""
+
+    def restart(self, seconds: float) -> str:
+        """Ends the server in good order, as for an update, and starts it again after a time."""
+        self.server.stop()
+        time.sleep(seconds)
+        self.heal()
+        return "in good order"
 
     def restart_by_kill(self, seconds: float) -> str:
         """Kills the server, and starts it again after a time."""

@@ -1,8 +1,8 @@
-"""What every process of a run has imported before it is forked: Django, the SDKs and the writers."""
+"""What every process of a run has imported before it is forked: Django, SDKs and writers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,15 @@ from django.db import connections  # noqa: E402
 from . import finding, writers  # noqa: E402, F401 - is there when writers are forked
 
 
-def _migrate(files: Path) -> None:
+def _migrate(files: Sequence[Path]) -> None:
     call_command("migrate", verbosity=0)
     connections.close_all()
 
 
-def _judge(files: Path) -> Any:
+def _judge(files: Sequence[Path]) -> Any:
     # The app's check first, because to talk to every agent writes messages.
     integrity = finding.integrity()
     return finding.find(files), integrity
 
 
-TASKS: dict[str, Callable[[Path], Any]] = {"migrate": _migrate, "judge": _judge}
+TASKS: dict[str, Callable[[Sequence[Path]], Any]] = {"migrate": _migrate, "judge": _judge}

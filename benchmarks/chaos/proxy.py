@@ -92,8 +92,7 @@ class Proxy:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                while (rest := self._stalled_until - time.monotonic()) > 0:
-                    await asyncio.sleep(min(rest, 0.1))
+                await asyncio.sleep(max(0, self._stalled_until - time.monotonic()))
                 if answers and self._losing and self._chance.random() < self._losing:
                     return
                 writer.write(data)

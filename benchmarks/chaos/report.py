@@ -43,8 +43,9 @@ def lines(result: Result) -> Iterator[str]:
     yield ""
     yield from (f"Not tried – {reason}." for reason in result.missing)
     said = sum(len(o.tokens) for o in result.operations if o.acknowledged)
+    rows, sessions = len(result.found.rows), len(result.found.sessions)
     yield (
-        f"{said:,} messages were acknowledged, {len(result.found.rows):,} rows in {len(result.found.sessions):,} "
+        f"{said:,} messages were acknowledged, {rows:,} rows in {sessions:,} "
         f"sessions are there; {result.explained} positions are free because a pop met an append."
     )
     status, printed = result.integrity
@@ -63,7 +64,7 @@ def _surfaced(result: Result) -> dict[str, Counter[str]]:
     for operation in result.operations:
         if operation.error is None:
             continue
-        at = {kind for kind in _at_the_time(operation, result)} or {""}
+        at = set(_at_the_time(operation, result)) or {""}
         for kind in at:
             found[kind][f"{operation.kind}: {operation.error}"] += 1
     return found

@@ -256,7 +256,9 @@ class _Run:
     def _in_child(self, task: str) -> Any:
         """Does something in a fresh process, and brings back what came of it."""
         near, far = self._context.Pipe(duplex=False)
-        child = self._context.Process(target=_task, args=[task, self._small.path, far])
+        child = self._context.Process(
+            target=_task, args=[task, [self._binaries, *self._ground.files], far]
+        )
         child.start()
         far.close()
         try:
@@ -276,7 +278,7 @@ def _work(assignment: Assignment, unprivileged: bool) -> None:
     writers.work(assignment, unprivileged)
 
 
-def _task(task: str, files: Path, answer: Any) -> None:
+def _task(task: str, files: list[Path], answer: Any) -> None:
     import traceback
 
     from . import preloaded

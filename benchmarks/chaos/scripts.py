@@ -1,7 +1,7 @@
 """The agents that writers run: the real SDKs, with models that need no network.
 
-What the user says carries a token ``w1.2.3u``; the call of the tool, its result and the answer carry
-``w1.2.3c``, ``w1.2.3r`` and ``w1.2.3a``, so that every message is known beforehand.
+What the user says carries a token ``w1.2.3u``; the call of the tool, its result and the answer
+carry ``w1.2.3c``, ``w1.2.3r`` and ``w1.2.3a``, so that every message is known beforehand.
 """
 
 from __future__ import annotations
