@@ -12,13 +12,15 @@ _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020})
 _DUPLICATE_STATE = "23505"
 _DUPLICATE_NUMBER = 1062
-# Shut down by an administrator, crashed, starting up; idle for too long; too many connections.
-_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300"})
+# Shut down by an administrator, crashed, starting up; idle for too long; too many connections; and
+# what takes no writes, because another server does after a failover.
+_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300", "25006"})
 _LOST_CLASS = "08"
 # Too many connections; a node of a cluster that is not ready; shutting down; broken on the way;
-# failed at the commit; killed; idle for too long; and the client's own: refused, gone, lost.
+# failed at the commit; read-only; killed; idle for too long; and the client's own: refused, gone,
+# lost.
 _LOST_NUMBERS = frozenset(
-    {1040, 1203, 1047, 1053, *range(1158, 1162), 1180, 1927, 4031}
+    {1040, 1203, 1047, 1053, *range(1158, 1162), 1180, 1290, 1836, 1927, 4031}
     | {2002, 2003, 2006, 2012, 2013, 2055}
 )
 

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import transaction
 
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
 
-from .base import is_joined, whole, write
+from .base import whole, write
 
 R = TypeVar("R")
 
@@ -69,27 +69,24 @@ def alone(
 
     def attempt(unsure: bool) -> R | None:
         nonlocal doubtful
-        with around():
-            # A caller's transaction is never tried again, so nobody would look for the mark.
-            joined = is_joined(connections[using])
-            with whole(using):
-                session = lock()
-                before = session.last_write
-                # With the row locked: a server may still commit what it was cut off from.
-                if doubtful is not None and before == mark:
-                    return doubtful[1]
-                if doubtful is not None and unsure and before != doubtful[0]:
-                    raise SessionConflictError(
-                        f"{what}: the connection was lost, and it may have been done; read again "
-                        "what is there"
-                    )
-                result = work(session)
-                if result is None:
-                    transaction.set_rollback(True, using)
-                elif not joined:
-                    doubtful = (before, result)
-                    rows = Session.objects.using(using).filter(pk=session.pk)
-                    rows.update(last_write=mark)
+        with around(), whole(using):
+            session = lock()
+            before = session.last_write
+            # With the row locked: a server may still commit what it was cut off from.
+            if doubtful is not None and before == mark:
+                return doubtful[1]
+            if doubtful is not None and unsure and before != doubtful[0]:
+                raise SessionConflictError(
+                    f"{what}: the connection was lost, and it may have been done; read again "
+                    "what is there"
+                )
+            result = work(session)
+            if result is None:
+                transaction.set_rollback(True, using)
+            else:
+                doubtful = (before, result)
+                rows = Session.objects.using(using).filter(pk=session.pk)
+                rows.update(last_write=mark)
         return result
 
     return write(using, attempt, what=what, savepoint=savepoint)

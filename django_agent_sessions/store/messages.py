@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
-from django.db import connections
+from django.db import transaction
 
 from django_agent_sessions import notifying, payloads, statements
 from django_agent_sessions.blobs import Uploads, drop_messages, in_use, restored
@@ -24,7 +24,7 @@ from django_agent_sessions.records import AgentRecord, PlacedPayload, Usage
 
 from .alone import alone, lock_session
 from .appending import MessageAppender, replacing_columns
-from .base import is_joined, whole, write
+from .base import whole, write
 from .rows import Row
 from .vendors import check_statement_size
 
@@ -182,7 +182,8 @@ class MessageStore(MessageAppender):
             # It looks for a legal hold itself, under the same lock.
             deleted = self._messages(agent).order_by().delete()[0]
             if deleted:
-                self._move_counters(agent.session, Usage(messages=-deleted))
+                session_row = self._all().filter(pk=agent.session)
+                self._move_counters(session_row, Usage(messages=-deleted))
             if deleted and in_use():
                 drop_messages(self.using, agent.session)
             return deleted
@@ -206,35 +207,46 @@ class MessageStore(MessageAppender):
     def _pop_row(self, agent: AgentRecord) -> PlacedPayload | None:
         using = self.using
         what = f"popping from agent {agent.agent_id!r}"
-        joined = is_joined(connections[using])
         mark = new_id()
         doubtful: tuple[UUID, PlacedPayload] | None = None
 
-        def pop(unsure: bool) -> tuple[PlacedPayload | None] | None:
+        def pop(unsure: bool) -> tuple[PlacedPayload | None]:
             nonlocal doubtful
             with whole(using):
-                if joined:
-                    self._lock_session_first(agent.session)
                 if (
                     unsure
                     and doubtful is not None
                     and self._was_taken(agent, mark, doubtful[0], what)
                 ):
                     return (doubtful[1],)
-                found = statements.pop(using, agent.id, agent.session, branch=agent.branch)
+                # First, because it waits for those who append just now, and lets them wait.
+                if not self._take_note(agent, mark, what):
+                    return (None,)
+                found = statements.pop(using, agent.id, branch=agent.branch)
                 if found is None:
-                    if not self._messages(agent).exists():
-                        return (None,)
-                    refuse_held(using, agent, what)
-                    # Another caller was faster.
-                    return None
+                    transaction.set_rollback(True, using)
+                    return (None,)
                 # What cannot be restored whole is not taken.
                 taken = self._taken(agent, *found[1:])
                 doubtful = (found[0], taken)
-                self._move_counters(agent.session, Usage(messages=-1), last_write=mark)
                 return (taken,)
 
         return write(using, pop, what=what, savepoint=False)[0]
+
+    def _take_note(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
+        """Counts one message less, and leaves a mark, in the session's row.
+
+        Returns:
+            Whether there is such a session.
+
+        Raises:
+            LegalHoldError: It is under legal hold.
+        """
+        free = self._all().filter(pk=agent.session, legal_hold=False)
+        if self._move_counters(free, Usage(messages=-1), last_write=mark):
+            return True
+        refuse_held(self.using, agent, what)
+        return False
 
     def _was_taken(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
         """Finds out whether a pop was committed whose connection was lost just then.

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import batches, notifying
@@ -383,14 +383,14 @@ class SessionsStore(StorePart):
         def update(unsure: bool) -> bool:
             # After a lost connection the figures may have moved already; better twice the
             # activity than twice the tokens.
-            self._move_counters(session, Usage() if unsure else spent)
+            self._move_counters(self._all().filter(pk=session), Usage() if unsure else spent)
             return True
 
         write(self.using, update, what="counting a turn", savepoint=False)
 
-    def _move_counters(self, session: UUID, by: Usage, **columns: Any) -> None:
+    def _move_counters(self, sessions: QuerySet[Session], by: Usage, **columns: Any) -> int:
         now = timezone.now()
-        self._all().filter(pk=session).update(
+        return sessions.update(
             last_activity_at=now,
             updated_at=now,
             message_count=F("message_count") + by.messages,

@@ -42,7 +42,11 @@ def statements(context):
                 sql for sql in told if sql.endswith(("LIMIT 1 FOR UPDATE", "FOR NO KEY UPDATE"))
             ]
             assert len(locks) <= 1
-        ends = [sql for sql in told if sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE"))]
+        ends = [
+            sql
+            for sql in told
+            if sql.startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"))
+        ]
         return len(told) - len(locks) - len(ends)
 
     return count
