@@ -54,7 +54,6 @@ class Binaries:
         there = self._there(holding, used)
         for row in messages:
             wanted = used.get(row.pk, set())
-            # Somebody may mend what cannot be read, and needs all that is noted then.
             if wanted is None:
                 continue
             where = {
@@ -67,7 +66,7 @@ class Binaries:
             known = {sha256 for sha256 in wanted if (row.session, sha256) in there}
             if wanted - known:
                 self._batch.add(Kind.BLOB_UNKNOWN, **where, detail=f"{len(wanted - known)} unknown")
-            if noted.get(row.pk, set()) != known:
+            if noted.get(row.pk, set()) != known and _hashes(row) is not None:
                 self._batch.add(Kind.BLOB_USES, **where)
 
     def _there(
@@ -162,7 +161,10 @@ def _may_hold(row: Message) -> bool:
 
 
 def _hashes(row: Message) -> set[str] | None:
-    """The hashes of the binaries that a message refers to; None if it cannot be read."""
+    """The hashes of the binaries that a message refers to; None if it cannot be read.
+
+    Somebody may mend it, and needs all that is noted of it then.
+    """
     values = [read(text) for text in {row.payload, row.redacted or "null"}]
     if any(isinstance(value, CorruptPayload) for value in values):
         return None

@@ -197,14 +197,15 @@ class Conversations:
         self._count(row)
         content = read(row.shown)
         corrupt = isinstance(content, CorruptPayload)
+        self._look_at_redaction(row)
         if corrupt or (row.redacted is not None and _is_corrupt(row)):
             self._batch.add(Kind.CORRUPT, **where)
-        self._look_at_redaction(row)
-        columns = changed_columns(self._batch, row, agent, content)
-        if columns:
+        if corrupt:
+            # Its columns may be all that is left of it.
+            return
+        if columns := changed_columns(self._batch, row, agent, content):
             self._batch.add(Kind.NEUTRAL, **where, detail=", ".join(columns))
-        if not corrupt:
-            self._look_at_calls(row, agent, content)
+        self._look_at_calls(row, agent, content)
 
     def _look_at_redaction(self, row: Message) -> None:
         held = self._batch.sessions[row.session].legal_hold if self._knows(row) else True

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 
 from django_agent_sessions.blobs import note_uses, rows
-from django_agent_sessions.fields import read
+from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import (
     Blob,
     BlobReference,
@@ -87,8 +87,10 @@ def _neutral_columns(using: str, session: Session, findings: Sequence[Finding]) 
     for part in read_messages(using, _rows(findings)):
         for row in part:
             agent = agents.get(row.agent)
-            columns = agent and changed_columns(batch, row, agent, read(row.shown))
-            if columns:
+            content = read(row.shown)
+            if agent is None or isinstance(content, CorruptPayload):
+                continue
+            if columns := changed_columns(batch, row, agent, content):
                 SessionMessage.objects.using(using).filter(pk=row.pk).update(**columns)
     return ""
 

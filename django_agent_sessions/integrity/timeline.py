@@ -79,6 +79,7 @@ def _branches(batch: Batch, ends: _Ends) -> None:
             where = {"session": session, "agent": agent, "branch": number, "row": key}
             if not _belongs(batch, agent, session):
                 batch.add(Kind.MISPLACED, **where, detail="branch")
+                continue
             if number == MAIN_BRANCH or name == _MAIN_NAME:
                 batch.add(Kind.BRANCH, **where)
             if start > ends.get((agent, number), 0):

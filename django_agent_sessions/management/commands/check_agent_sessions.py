@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -84,7 +85,7 @@ class Command(BaseCommand):
         alias = bridge.database(options["database"])
         sessions = _sessions(alias, options["namespace"], options["sessions"])
         total = (Session.objects.using(alias) if sessions is None else sessions).count()
-        line = ProgressLine(self.stderr, total=total)  # type: ignore[arg-type] # it is a stream
+        line = ProgressLine(options.get("stderr") or sys.stderr, total=total)
         check = Check(
             using=alias,
             sessions=sessions,

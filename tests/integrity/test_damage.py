@@ -1,0 +1,486 @@
+"""Each damage is found by its code, and mended where that is promised."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.storage import storages
+from django.utils import timezone
+
+from django_agent_sessions import holds, usage
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.ids import new_id
+from django_agent_sessions.integrity import Kind, checking, figures
+from django_agent_sessions.integrity.batch import Batch
+from django_agent_sessions.models import (
+    AuditEvent,
+    Blob,
+    BlobReference,
+    Branch,
+    RunLease,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+    TurnUsage,
+    UsageRollup,
+)
+from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.keyed import KeyedStore
+from tests.blobs.messages import image, picture, user
+
+from .healthy import TEXTS, said, talk, travelled, with_binaries
+from .running import check, codes
+
+pytestmark = pytest.mark.django_db
+
+Damage = Callable[[SessionStore], Any]
+
+PLANTED: dict[str, tuple[str, Damage]] = {}
+"""By what is done: the code that it is found by, and how it is done."""
+
+
+def planted(code: str) -> Callable[[Damage], Damage]:
+    def name(damage: Damage) -> Damage:
+        PLANTED[damage.__name__] = (code, damage)
+        return damage
+
+    return name
+
+
+def rows(agent: AgentRecord, *positions: int) -> Any:
+    found = SessionMessage.objects.filter(agent=agent.id, branch=agent.branch)
+    return found.filter(message_id__in=positions) if positions else found
+
+
+def take(agent: AgentRecord, *positions: int) -> None:
+    """Takes messages away as somebody who types SQL does."""
+    rows(agent, *positions)._raw_delete("default")
+    left = SessionMessage.objects.filter(session=agent.session).count()
+    Session.objects.filter(pk=agent.session).update(message_count=left)
+
+
+@planted("gap")
+def a_message_was_deleted(store):
+    take(talk(store), 2)
+
+
+@planted("gap")
+def the_first_message_was_deleted(store):
+    take(talk(store), 0)
+
+
+@planted("corrupt")
+def a_payload_was_damaged(store):
+    rows(talk(store), 1).update(message=CorruptPayload('{"role": "user", "con'))
+
+
+@planted("corrupt")
+def a_kept_original_was_damaged(store):
+    rows(talk(store), 1).update(
+        message=CorruptPayload("{"), redact_message=said("x"), text="x", redacted_at=timezone.now()
+    )
+
+
+@planted("orphan-result")
+def a_result_answers_nothing(store):
+    result = {"toolResult": {"toolUseId": "t", "status": "success", "content": []}}
+    store.append(talk(store), {"role": "user", "content": [result]})
+
+
+@planted("orphan-result")
+def a_result_was_doubled(store):
+    agent = store.open_agent(store.open("items"))
+    call = {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "3"}
+    store.append_many(agent, [call, result, result])
+
+
+@planted("orphan-result")
+def a_chat_message_answers_nothing(store):
+    agent = store.open_agent(store.open("items"))
+    store.append(agent, {"role": "tool", "tool_call_id": "c", "content": "3"})
+
+
+@planted("open-call")
+def a_run_was_interrupted(store):
+    agent = store.open_agent(store.open("items"))
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    store.append(agent, {"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+@planted("open-call")
+def a_strands_run_was_interrupted(store):
+    call = {"toolUse": {"toolUseId": "t", "name": "add", "input": {}}}
+    store.append(talk(store), {"role": "assistant", "content": [call]})
+
+
+@planted("neutral-columns")
+def the_text_is_not_what_was_said(store):
+    rows(talk(store), 1).update(text="other", role="assistant")
+
+
+@planted("neutral-columns")
+def the_figures_are_not_what_was_reported(store):
+    rows(talk(store), 1).update(input_tokens=-3)
+
+
+@planted("misplaced")
+def messages_are_in_another_session(store):
+    agent = talk(store)
+    rows(agent, 1).update(session=talk(store, "other").session)
+    Session.objects.filter(pk=agent.session).update(message_count=4)
+    Session.objects.exclude(pk=agent.session).update(message_count=6)
+
+
+@planted("misplaced")
+def a_snapshot_is_in_another_session(store):
+    agent = talk(store)
+    store.take_snapshot(agent)
+    Snapshot.objects.update(session=talk(store, "other").session)
+
+
+@planted("misplaced")
+def a_branch_is_in_another_session(store):
+    travelled(store)
+    Branch.objects.filter(number=2).update(session=talk(store, "other").session)
+
+
+@planted("misplaced")
+def a_turn_is_in_another_session(store):
+    travelled(store)
+    TurnUsage.objects.update(session=talk(store, "other").session, input_tokens=0, output_tokens=0)
+
+
+@planted("window")
+def a_window_is_none(store):
+    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": "all", "tail": -1})
+
+
+@planted("window-past-end")
+def a_window_is_of_more_messages(store):
+    SessionAgent.objects.filter(pk=talk(store).id).update(window={"kept": [0], "tail": 9})
+
+
+@planted("unhidden")
+def a_redacted_version_was_lost(store):
+    rows(talk(store), 1).update(redacted_at=timezone.now())
+
+
+@planted("unheld-original")
+def an_edits_original_stayed_behind(store):
+    rows(talk(store), 1).update(redact_message=said("x"), text="x")
+
+
+@planted("branch")
+def a_branch_is_called_as_the_main_one(store):
+    travelled(store)
+    Branch.objects.filter(number=2).update(name="main")
+
+
+@planted("branch-unnamed")
+def a_branch_lost_its_row(store):
+    travelled(store)
+    Branch.objects.filter(number=2)._raw_delete("default")
+
+
+@planted("branch-base")
+def a_branch_was_shortened(store):
+    agent = travelled(store)
+    while store.pop(agent.on_branch(2)):
+        pass
+
+
+@planted("snapshot")
+def a_snapshot_refers_to_nothing(store):
+    travelled(store)
+    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(messages=[[3, 1]])
+
+
+@planted("snapshot")
+def a_snapshot_is_shorter_than_its_messages(store):
+    travelled(store)
+    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(length=1, tail=None)
+
+
+@planted("snapshot")
+def a_snapshot_is_of_nobody(store):
+    travelled(store)
+    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(agent=None)
+
+
+@planted("snapshot-cut")
+def messages_of_a_snapshot_were_popped(store):
+    agent = talk(store)
+    store.take_snapshot(agent)
+    store.pop(agent)
+    store.append(agent, said("other"))
+
+
+@planted("fork")
+def a_fork_forgot_its_line(store):
+    travelled(store)
+    Session.objects.filter(session_id="forked").update(origin={})
+
+
+@planted("corrupt-state")
+def a_state_was_damaged(store):
+    SessionAgent.objects.filter(pk=talk(store).id).update(state=CorruptPayload("{"))
+
+
+@planted("corrupt-state")
+def a_snapshots_document_was_damaged(store):
+    travelled(store)
+    Snapshot.objects.filter(branch=0).update(document=CorruptPayload("{"))
+
+
+@planted("corrupt-state")
+def an_orchestrator_was_damaged(store):
+    session = store.open("graph")
+    store.create_multi_agent(session, "g", CorruptPayload("{"))
+
+
+@planted("stored-object")
+def a_part_of_an_object_was_lost(store):
+    KeyedStore().write_object("key", b"x" * 100)
+    StoredPart.objects.all().delete()
+
+
+@planted("stored-object")
+def an_object_of_a_session_is_longer_than_it_says(store):
+    talk(store)
+    KeyedStore().write_object("key", b"x" * 100, session=store.get("talk"))
+    StoredObject.objects.update(size=99)
+
+
+@planted("blob-unknown")
+def the_row_of_a_binary_was_lost(store):
+    blobs = Blob.objects.filter(session=with_binaries(store).session)
+    first = blobs.values_list("pk", flat=True).first()
+    BlobReference.objects.filter(blob=first).delete()
+    blobs.filter(pk=first)._raw_delete("default")
+
+
+@planted("blob-uses")
+def a_use_was_not_noted(store):
+    agent, twice = talk(store), picture()
+    store.append_many(agent, [user(image(twice)), user(image(twice))])
+    BlobReference.objects.first().delete()
+
+
+@planted("blob-uses")
+def a_use_is_of_a_message_that_is_gone(store):
+    agent = with_binaries(store)
+    blob = Blob.objects.filter(session=agent.session).first()
+    BlobReference.objects.create(session_id=agent.session, message=new_id(), blob=blob)
+
+
+@planted("blob-unused")
+def a_binary_is_used_by_nobody(store):
+    with_binaries(store)
+    BlobReference.objects.filter(message=_picture().references.get().message).delete()
+    shown = SessionMessage.objects.filter(session=_picture().session_id, text="one")
+    holder = SessionMessage.objects.filter(message__contains=_picture().sha256)
+    holder.filter(session=_picture().session_id).update(**shown.values("message", "text").get())
+
+
+@planted("counters")
+def a_process_died_before_the_end_of_its_turn(store):
+    metadata = {"usage": {"inputTokens": 7, "outputTokens": 2}}
+    store.append(talk(store), {**said("x", "assistant"), "metadata": metadata}, count=False)
+
+
+@planted("counters")
+def a_pop_was_not_counted(store):
+    Session.objects.filter(pk=talk(store).session).update(message_count=6)
+
+
+@planted("lease")
+def a_lease_was_never_given_back(store):
+    long_ago = timezone.now() - timedelta(days=3)
+    RunLease.objects.create(session_id=talk(store).session, expires_at=long_ago)
+
+
+@planted("usage")
+def a_rolled_up_day_lost_messages(store):
+    talk(store)
+    usage.roll_up(until=timezone.now() + timedelta(minutes=1))
+    UsageRollup.objects.filter(dimension="day").update(messages=1)
+
+
+@planted("blob-missing")
+def a_file_was_deleted(store):
+    with_binaries(store)
+    _file().unlink()
+
+
+@planted("blob-damaged")
+def a_file_was_damaged(store):
+    with_binaries(store)
+    _file().write_bytes(b"?" * _file().stat().st_size)
+
+
+def _picture() -> Blob:
+    blob = Blob.objects.filter(session__session_id="pictures").first()
+    assert blob is not None
+    return blob
+
+
+def _file() -> Path:
+    return Path(storages["blobs"].path(_picture().file))
+
+
+@pytest.mark.parametrize("deed", PLANTED)
+def test_each_damage_is_found_and_mended_where_that_is_promised(deed, store, blob_folder):
+    code, damage = PLANTED[deed]
+    kind = next(kind for kind in Kind if kind.code == code)
+    damage(store)
+
+    found, summary = check("--blobs")
+
+    assert {finding["code"] for finding in found} == {code}
+    assert all(finding["severity"] == kind.severity.value for finding in found)
+    assert summary["found"] == {code: len(found)}
+    assert (summary["left"] == 0) == (kind.severity.value == "note")
+
+    mended, _ = check("--fix", "--blobs")
+
+    assert {finding["mended"] for finding in mended if finding["code"] == code} == {kind.mendable}
+    again = codes("--blobs")
+    assert again == ([] if kind.mendable else [finding["code"] for finding in found])
+
+
+def test_every_code_is_planted_here_or_below():
+    below = {"counting", "blob-files", "blob-storage"}
+    assert {code for code, _ in PLANTED.values()} | below == {kind.code for kind in Kind}
+
+
+def closed(agent: AgentRecord) -> list[tuple[int, str]]:
+    return list(rows(agent).order_by("message_id").values_list("message_id", "text"))
+
+
+def test_closing_up_takes_all_along_that_refers_to_positions(store):
+    agent = talk(store)
+    snapshot = store.take_snapshot(agent)
+    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
+    Snapshot.objects.filter(pk=snapshot.id).update(
+        messages=[[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
+    )
+    epoch = store.get("talk").redaction_epoch
+    take(agent, 1, 2)
+
+    check("--fix")
+
+    assert closed(agent) == [(0, "one"), (1, "four"), (2, "five")]
+    assert SessionAgent.objects.get(pk=agent.id).window == {"kept": [0], "tail": 1}
+    kept = Snapshot.objects.get(pk=snapshot.id)
+    assert kept.messages == [[0, 1], {"message": said("short"), "position": 1}, [2, 3]]
+    assert (kept.length, kept.tail) == (3, rows(agent, 2).get().pk)
+    assert store.get("talk").redaction_epoch == epoch + 1
+    event = AuditEvent.objects.get(action="repaired")
+    assert (event.session, event.target) == (agent.session, agent.id)
+    assert store.append(agent, said("six")).message_id == 3
+    store.restore_snapshot(agent, snapshot.id)
+
+
+def test_branches_are_closed_up_together_so_that_copies_stay_side_by_side(store):
+    agent = talk(store)
+    side = agent.on_branch(store.create_branch(agent, name="side").number)
+    store.append(side, said("more"))
+    for branch in (agent, side):
+        take(branch, 1, 3)
+
+    check("--fix")
+
+    assert closed(agent) == [(0, "one"), (1, "three"), (2, "five")]
+    assert closed(side) == [(0, "one"), (1, "three"), (2, "five"), (3, "more")]
+    assert store.common_length(agent, 0, side.branch) == 3
+    store.redact_message(agent, 1, said("[REDACTED]"))
+    assert closed(side)[1] == (1, "[REDACTED]")
+    assert codes() == []
+
+
+def test_a_gap_on_one_of_several_branches_is_left(store):
+    agent = talk(store)
+    store.create_branch(agent, name="side")
+    take(agent, 1)
+    before = closed(agent)
+
+    found, summary = check("--fix")
+
+    assert [(finding["code"], finding["mended"]) for finding in found] == [("gap", False)]
+    assert "do not miss the same positions" in found[0]["left"]
+    assert closed(agent) == before
+    assert summary["left"] == 1
+
+
+def test_nothing_is_mended_under_legal_hold(store):
+    agent = talk(store)
+    take(agent, 1)
+    holds.hold(agent.session, reason="a case")
+    before = closed(agent)
+
+    found, _ = check("--fix")
+
+    assert [finding["left"] for finding in found] == ["the session is under legal hold"]
+    assert closed(agent) == before
+
+
+def test_a_hundred_of_a_kind_are_listed_and_all_are_mended(store):
+    agent = talk(store)
+    store.append_many(agent, [said(f"number {number}") for number in range(250)])
+    rows(agent).update(text="")
+
+    found, summary = check()
+    assert (len(found), summary["unlisted"]) == (100, 155)
+
+    check("--fix")
+    assert codes() == []
+    assert closed(agent)[:5] == list(enumerate(TEXTS))
+
+
+def test_files_that_no_row_names_are_found_and_deleted(store, blob_folder):
+    with_binaries(store)
+    lost = _file().with_name("lost")
+    lost.write_bytes(b"lost")
+    os.utime(lost, (0, 0))
+
+    assert codes() == []
+    assert codes("--blobs") == ["blob-files"]
+    assert codes("--blobs", "--fix") == ["blob-files"]
+    assert not lost.exists()
+    assert codes("--blobs") == []
+
+
+def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
+    talk(store)
+    settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_STORAGE": "nowhere"}
+
+    assert codes("--blobs") == ["blob-storage"]
+
+
+def test_what_comes_in_between_is_no_finding(store, monkeypatch):
+    agent = talk(store)
+    look = figures.look_at_counters
+    popped: list[Any] = []
+
+    def pop_meanwhile(batch: Batch, grace: timedelta) -> None:
+        if not popped:
+            popped.append(store.pop(agent))
+        look(batch, grace)
+
+    monkeypatch.setattr(checking, "look_at_counters", pop_meanwhile)
+    Session.objects.filter(pk=agent.session).update(message_count=4)
+    # What the first look saw was true a moment before.
+    Session.objects.filter(pk=agent.session).update(message_count=5)
+
+    assert codes() == []
+    assert popped

@@ -1,0 +1,147 @@
+"""What is whole is told to be whole, whatever it is."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from django_agent_sessions.ids import id_at
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+
+from .healthy import everything, talk
+from .running import check, codes, told
+
+pytestmark = pytest.mark.django_db
+
+AGENTS = pytest.mark.django_db(transaction=True)
+
+
+@AGENTS
+def test_all_that_conversations_can_be_is_whole(store, tmp_path, blob_folder):
+    everything(store, tmp_path)
+
+    found, summary = check("--blobs")
+
+    assert [finding for finding in found if finding["severity"] != "note"] == []
+    assert summary["sessions"] == Session.objects.count() >= 20
+    assert summary["messages"] == SessionMessage.objects.count()
+
+
+@AGENTS
+def test_mending_what_is_whole_changes_nothing(store, tmp_path, blob_folder):
+    everything(store, tmp_path)
+    before = list(SessionMessage.objects.order_by("pk").values())
+    sessions = list(Session.objects.order_by("pk").values())
+
+    check("--fix", "--blobs")
+
+    assert list(SessionMessage.objects.order_by("pk").values()) == before
+    assert list(Session.objects.order_by("pk").values()) == sessions
+
+
+def test_an_empty_database_is_whole():
+    assert told() == "0 sessions and 0 messages looked at\nall is well\n"
+
+
+def test_only_the_sessions_that_are_named_are_looked_at(store):
+    for name in ("one", "two"):
+        talk(store, name)
+    key = store.get("two").id
+    Session.objects.update(message_count=7)
+
+    assert codes("one") == ["counters"]
+    assert codes("one", key) == ["counters", "counters"]
+    assert codes("--namespace", "elsewhere") == []
+    assert codes("--namespace", "") == ["counters", "counters"]
+    assert codes("--fail-fast") == ["counters"]
+    with pytest.raises(CommandError, match="there is no session 'three'"):
+        told("three")
+
+
+def test_people_read_codes_places_and_sums_and_never_content(store):
+    agent = talk(store)
+    plant = SessionMessage.objects.filter(agent=agent.id, message_id=1)
+    plant.update(text="planted secret", role="user")
+    out = io.StringIO()
+
+    with pytest.raises(CommandError, match="1 finding left") as failure:
+        call_command("check_agent_sessions", stdout=out)
+
+    assert failure.value.returncode == 1
+    assert out.getvalue().splitlines() == [
+        "warning neutral-columns: role, text or figures are not the payload's (text) "
+        f"session {agent.session} agent {agent.id} branch 0 position 1 row {plant.get().pk}",
+        "1 session and 5 messages looked at",
+        "      1 warning neutral-columns: role, text or figures are not the payload's",
+    ]
+    assert "planted" not in out.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_it_came(store):
+    talk(store)
+    shown = Terminal()
+
+    call_command("check_agent_sessions", stdout=io.StringIO(), stderr=shown)
+
+    assert "0/1, 5 messages" in shown.getvalue()
+    assert shown.getvalue().endswith("\r")
+
+
+def test_a_turn_that_may_be_under_way_is_no_fault(store):
+    agent = store.open_agent(store.open("busy"))
+    store.append(agent, {"role": "user", "content": "one"}, count=False)
+
+    assert "all is well (-v 2 lists the notes)" in told()
+    assert "note    counting: " in told("-v", 2)
+    assert "message_count" in told("-v", 2)
+    assert codes() == ["counters"]
+
+
+def statements(*arguments: object) -> int:
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        check(*arguments)
+    return len(captured)
+
+
+def many(name: str, sessions: int, each: int) -> None:
+    now = timezone.now() - timedelta(days=1)
+    for number in range(sessions):
+        session = Session.objects.create(session_id=f"{name}-{number}", message_count=each)
+        agent = SessionAgent.objects.create(session=session, agent_id="a", dialect="openai")
+        SessionMessage.objects.bulk_create(
+            SessionMessage(
+                id=id_at(now, position),
+                session=session,
+                agent=agent,
+                message_id=position,
+                message={"role": "user", "content": "x"},
+                role="user",
+                text="x",
+                created_at=now,
+            )
+            for position in range(each)
+        )
+
+
+def test_statements_are_counted_by_pieces_and_not_by_rows(db):
+    many("few", 2, 5)
+    few = statements()
+    many("more", 98, 2)
+
+    assert statements() <= few + 2
+    many("long", 1, 2000)
+    # 500 keys, and then 200 payloads, are a statement each.
+    assert statements() <= few + 2 + 20 + 4 * 5
