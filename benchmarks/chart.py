@@ -11,8 +11,8 @@ from .budgets import Measured
 from .measure import Figures
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
-_ROW, _HEAD, _GAP = 19, 46, 26
-_NAMES, _AXIS, _VALUES = 212, 150, 62
+_ROW, _HEAD, _GAP = 19, 46, 24
+_NAMES, _AXIS, _VALUES = 232, 122, 52
 _PANEL = _NAMES + _AXIS + _VALUES
 WIDTH = 2 * _PANEL + _GAP
 
@@ -80,7 +80,7 @@ def draw(measured: Measured, theme: str) -> str:
     for number, (panel, values) in enumerate(zip(_PANELS, found, strict=True)):
         x = (number % 2) * (_PANEL + _GAP)
         lines += [f'<g transform="translate({x} {tops[number]})">']
-        lines += _panel(panel, values, next(iter(measured)), colors)
+        lines += _panel(panel, values, colors)
         lines += ["</g>"]
     lines += [*_legend(height - 8, colors), "</svg>"]
     return "\n".join(lines) + "\n"
@@ -96,9 +96,7 @@ def _values(panel: _Panel, measured: Measured) -> list[tuple[str, float]]:
     return sorted(values.items(), key=lambda item: item[1], reverse=panel.more_is_better)
 
 
-def _panel(
-    panel: _Panel, values: list[tuple[str, float]], raw: str, colors: _Theme
-) -> Iterator[str]:
+def _panel(panel: _Panel, values: list[tuple[str, float]], colors: _Theme) -> Iterator[str]:
     better = "more is better" if panel.more_is_better else "less is better"
     yield _text(0, 14, panel.title, colors.text, weight=600)
     yield _text(0, 31, f"{panel.unit}, logarithmic; {better}", colors.faint, size=11)
@@ -117,19 +115,19 @@ def _panel(
             f'<line x1="{x:.1f}" y1="{_HEAD - 4}" x2="{x:.1f}" y2="{bottom}" '
             f'stroke="{colors.line}" stroke-width="1"/>'
         )
-        yield _text(x, bottom + 12, f"{10.0**power:,g}", colors.faint, size=10, anchor="middle")
+        yield _text(x, bottom + 12, _mark(power), colors.faint, size=10, anchor="middle")
     for number, (name, value) in enumerate(values):
         y = _HEAD + _ROW * number + _ROW / 2
         ours = is_ours(name)
-        color = colors.ours if ours else colors.raw if name == raw else colors.others
+        color = colors.ours if ours else colors.raw if name.startswith("raw ") else colors.others
         ink, weight = (colors.text, 600) if ours else (colors.text, 400)
-        yield _text(_NAMES - 10, y + 4, name, ink, weight=weight, size=11.5, anchor="end")
+        yield _text(_NAMES - 10, y + 4, _short(name), ink, weight=weight, size=11, anchor="end")
         yield (
             f'<line x1="{_NAMES}" y1="{y:.1f}" x2="{across(value):.1f}" y2="{y:.1f}" '
             f'stroke="{color}" stroke-width="2" stroke-opacity="0.55"/>'
         )
         yield f'<circle cx="{across(value):.1f}" cy="{y:.1f}" r="4.5" fill="{color}"/>'
-        yield _text(_PANEL, y + 4, _number(value), ink, weight=weight, size=11.5, anchor="end")
+        yield _text(_PANEL, y + 4, _number(value), ink, weight=weight, size=11, anchor="end")
 
 
 def is_ours(name: str) -> bool:
@@ -149,7 +147,7 @@ def _legend(y: float, colors: _Theme) -> Iterator[str]:
         (colors.raw, "the raw driver"),
     ):
         yield f'<circle cx="{x + 5}" cy="{y - 4}" r="4.5" fill="{color}"/>'
-        yield _text(x + 16, y, words, colors.faint, size=11.5)
+        yield _text(x + 16, y, words, colors.faint, size=11)
         x += 34 + 7 * len(words)
 
 
@@ -167,6 +165,15 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" font-size="{size:g}" '
         f'font-weight="{weight}" text-anchor="{anchor}">{escape(words)}</text>'
     )
+
+
+def _short(name: str) -> str:
+    """Leaves out the database, of which there is one in each picture."""
+    return name.removesuffix(", PostgreSQL").removesuffix(", SQLite")
+
+
+def _mark(power: int) -> str:
+    return f"{10 ** (power - 3)}k" if power >= 3 else f"{10.0**power:g}"
 
 
 def _number(value: float) -> str:

@@ -149,7 +149,7 @@ def version(alias: str) -> str:
 
 def _number(query: str, parameters: Sequence[Any] = ()) -> int:
     with psycopg.connect(**postgresql_parameters()) as connection:
-        row = connection.execute(query, parameters).fetchone()  # type: ignore[call-overload]
+        row = connection.execute(query, parameters).fetchone()
     return 0 if row is None else int(row[0])
 
 

@@ -46,7 +46,7 @@ class StrandsS3(Repository):
 
     async def size(self) -> int | None:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
-        return sum(found["Size"] for page in pages for found in page.get("Contents", ()))
+        return sum(int(found["Size"]) for page in pages for found in page.get("Contents", ()))
 
     async def written(self) -> int | None:
         return self._written
