@@ -147,6 +147,15 @@ test-pgbouncer: $(INSTALLED) ## Run PostgreSQL's tests through PgBouncer in tran
 	$(BIN)/python -m benchmarks.topologies pgbouncer \
 		$(BIN)/python -m pytest --reuse-db $(ON_POSTGRESQL) $(PYTEST_ARGS)
 
+.PHONY: test-replica
+test-replica: $(INSTALLED) ## Read pages from a streaming replica of PostgreSQL that is two seconds behind.
+	$(BIN)/python -m benchmarks.topologies replica \
+		$(BIN)/python -m pytest --reuse-db tests/topologies/live $(PYTEST_ARGS)
+
+.PHONY: test-galera
+test-galera: mariadb-client ## Write to three nodes of a Galera cluster while they are killed and cut off.
+	$(BIN)/python -m benchmarks.topologies.galera
+
 .PHONY: screenshots
 screenshots: $(INSTALLED) ## Take the documentation's pictures of the admin and the chat, in Chromium.
 	SCREENSHOTS=docs/images TEST_DATABASE=sqlite $(BIN)/python -m pytest tests/browser/test_pages.py \
@@ -201,6 +210,11 @@ load: $(INSTALLED) ## Serve 200 agents at once (MINUTES, AGENTS, SERVER=asgi|wsg
 	@$(SYNC) --group load
 	$(BIN)/python -m benchmarks.load --minutes $(or $(MINUTES),10) --agents $(or $(AGENTS),200) \
 		--server $(or $(SERVER),asgi) --database $(or $(DATABASE),postgresql) $(LOAD)
+
+.PHONY: chaos
+chaos: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),mariadb-client) ## Break databases under agents, check what is left (DATABASE, MINUTES, SEED).
+	$(BIN)/python -m benchmarks.chaos --database $(or $(DATABASE),all) \
+		--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 .PHONY: clean
 clean: ## Remove what was made here, .venv included.

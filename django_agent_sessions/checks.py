@@ -31,6 +31,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     for key, alias in (
         ("DATABASE", settings_now.DATABASE),
         ("LISTEN_DATABASE", settings_now.LISTEN_DATABASE),
+        ("REPLICA_DATABASE", settings_now.REPLICA_DATABASE),
     ):
         if alias and alias not in connections:
             found.append(

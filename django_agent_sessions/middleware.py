@@ -1,4 +1,4 @@
-"""Naming the signed-in user in what is recorded during a request."""
+"""Naming the user in what is recorded during a request, and showing users what they wrote."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from . import audit
+from . import audit, replicas
 
 _Sync = Callable[[HttpRequest], HttpResponseBase]
 _Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -50,5 +50,44 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
     def middleware(request: HttpRequest) -> HttpResponseBase:
         with audit.acting(request.user):
             return following(request)
+
+    return middleware
+
+
+@sync_and_async_middleware
+def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
+    """Lets people see what they have just written, where pages come from a replica.
+
+    After a request that may have written, its user reads from the primary for
+    ``AGENT_SESSIONS["REPLICA_LAG_SECONDS"]``. A cookie tells, so that it holds in all processes.
+    Where it stands among the others makes no difference::
+
+        MIDDLEWARE = [
+            # …
+            "django_agent_sessions.middleware.reading_own_writes",
+        ]
+
+    Args:
+        get_response: The next middleware, or the view.
+
+    Returns:
+        The middleware.
+    """
+    if iscoroutinefunction(get_response):
+        ahead = cast(_Async, get_response)
+
+        async def amiddleware(request: HttpRequest) -> HttpResponseBase:
+            response = await ahead(request)
+            replicas.remember(request, response)
+            return response
+
+        return amiddleware
+
+    following = cast(_Sync, get_response)
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = following(request)
+        replicas.remember(request, response)
+        return response
 
     return middleware

@@ -137,11 +137,13 @@ class Scope:
     """Whether only main branches count; an agent's own messages are always of one branch."""
     branch: int = MAIN_BRANCH
     """Number of the agent's branch."""
+    alias: str = ""
+    """The alias of the database, if it is not the store's: a replica."""
 
     @property
     def using(self) -> str:
-        """The alias of the sessions' database."""
-        return bridge.database()
+        """The alias of the database that the messages are read from."""
+        return self.alias or bridge.database()
 
     @property
     def messages(self) -> QuerySet[SessionMessage]:

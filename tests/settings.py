@@ -82,6 +82,11 @@ DATABASE_NAME = os.environ.setdefault("TEST_DATABASE_NAME", _new_database_name()
 _choices = {"sqlite": _sqlite, "postgresql": _postgresql, "mariadb": _mariadb}
 DATABASES = {"default": _choices[TEST_DATABASE](DATABASE_NAME)}
 
+if "REPLICAPORT" in os.environ:
+    # A streaming replica, which follows whatever is done to the database.
+    _replica = {"PORT": os.environ["REPLICAPORT"], "TEST": {"MIRROR": "default"}}
+    DATABASES["replica"] = {**DATABASES["default"], **_replica}
+
 if TEST_DATABASE == "sqlite" and _first_process:
     _directory = Path(DATABASES["default"]["NAME"]).parent
     _directory.mkdir(parents=True, exist_ok=True)

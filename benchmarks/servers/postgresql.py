@@ -49,13 +49,17 @@ class PostgreSQLServer(Server):
         self.run(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def run(
-        self, statement: sql.SQL | sql.Composed | LiteralString, database: str = "postgres"
+        self,
+        statement: sql.SQL | sql.Composed | LiteralString,
+        database: str = "postgres",
+        *values: Any,
     ) -> list[tuple[Any, ...]]:
         """Runs one statement as the superuser.
 
         Args:
             statement: It is committed at once.
             database: Where.
+            *values: Of its placeholders.
 
         Returns:
             Its rows, if it has any.
@@ -69,7 +73,7 @@ class PostgreSQLServer(Server):
             connect_timeout=5,
         ) as connection:
             composed = sql.SQL(statement) if isinstance(statement, str) else statement
-            cursor = connection.execute(composed)
+            cursor = connection.execute(composed, values or None)
             return cursor.fetchall() if cursor.description else []
 
     def django(self, name: str) -> dict[str, Any]:

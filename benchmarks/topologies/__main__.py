@@ -16,11 +16,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from benchmarks.servers import PostgreSQLServer, scratch
+from benchmarks.servers import PostgreSQLServer, end_on_sigterm, scratch
 
 from .pgbouncer import PgBouncer
+from .replica import Replica
 
 Environment = dict[str, str]
+
+DELAY = "2s"
+"""How far the replica is behind."""
 
 
 @contextmanager
@@ -39,8 +43,25 @@ def pgbouncer(directory: Path) -> Iterator[Environment]:
         }
 
 
+@contextmanager
+def replica(directory: Path) -> Iterator[Environment]:
+    """A primary, and a replica two seconds behind. ``REPLICAPORT`` is the replica's."""
+    with (
+        PostgreSQLServer(directory / "primary") as primary,
+        Replica(directory / "replica", primary, delay=DELAY) as standby,
+    ):
+        yield {
+            "TEST_DATABASE": "postgresql",
+            "PGHOST": primary.host,
+            "PGPORT": str(primary.port),
+            "PGUSER": "postgres",
+            "REPLICAPORT": str(standby.port),
+        }
+
+
 TOPOLOGIES: dict[str, Callable[[Path], AbstractContextManager[Environment]]] = {
     "pgbouncer": pgbouncer,
+    "replica": replica,
 }
 
 
@@ -54,6 +75,7 @@ def main() -> int:
     parser.add_argument("topology", choices=sorted(TOPOLOGIES))
     parser.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
+    end_on_sigterm()
     with scratch() as directory, TOPOLOGIES[asked.topology](directory) as environment:
         for name, value in environment.items():
             print(f"{name}={value}", flush=True)

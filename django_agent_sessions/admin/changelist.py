@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_agent_sessions import audit, conf
+from django_agent_sessions import audit, bridge, conf, replicas
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent
 from django_agent_sessions.search import SearchResult, find_sessions
 
@@ -102,6 +102,8 @@ class SessionChangeList(ChangeList):
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
 
+    _from: str | None = None
+
     found: SearchResult | None = None
     """What was searched for, if anything was."""
 
@@ -122,6 +124,14 @@ class SessionChangeList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Filters and searches; which page it is makes no difference here."""
         refuse_nul(self.get_filters_params())
+
+        def read(using: str) -> Any:
+            self.root_queryset = self.root_queryset.using(using)
+            return self._sessions(request, exclude_parameters)
+
+        return read(self._from) if self._from else replicas.answered(request, read)
+
+    def _sessions(self, request: HttpRequest, exclude_parameters: Any) -> Any:
         query, self.query = self.query, ""
         try:
             sessions: Any = super().get_queryset(request, exclude_parameters)
@@ -142,7 +152,18 @@ class SessionChangeList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Reads the page: its sessions with their owners, and the sessions' agents."""
         position, backwards = self._position(request)
-        rows, more = self._rows(position, backwards)
+        more = False
+
+        def read(using: str) -> list[Session]:
+            nonlocal more
+            if using != self.queryset.db:
+                # What the replica had is not what there is.
+                self._from, self.found = using, None
+                self.queryset = self.get_queryset(request)
+            rows, more = self._rows(position, backwards)
+            return rows
+
+        rows = [*replicas.listed(request, read)]
         self._describe(rows, readable=may(request, Allowed.READ))
         earlier, later = (more, True) if backwards else (position is not None, more)
         self.result_list = rows
@@ -172,7 +193,7 @@ class SessionChangeList(ChangeList):
                 AuditEvent.Action.SEARCHED,
                 actor=request.user,
                 details={"found": len(found.sessions)},
-                using=sessions.db,
+                using=bridge.database(),
             )
         return found
 

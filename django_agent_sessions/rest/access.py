@@ -53,7 +53,10 @@ class SessionAccess:
 
     @property
     def using(self) -> str:
-        """The alias of the sessions' database, for reads too: a replica may be behind."""
+        """The alias of the sessions' database, for reads too: a replica may be behind.
+
+        What may be behind is read by :mod:`django_agent_sessions.replicas`.
+        """
         return bridge.database()
 
     @property

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from django_agent_sessions import audit, search, windows
+from django_agent_sessions import audit, replicas, search, windows
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.windows import Scope, Window
@@ -179,14 +179,20 @@ def _scope(viewer: Viewer) -> Scope:
         # Without an agent there is no telling whose branch it would be.
         if branch:
             raise Http404
-        return Scope(viewer.session, main=True)
+        return Scope(viewer.session, main=True, alias=_database(viewer))
     key = _key(given)
     if key is None or not heads.has_agent(viewer, key):
         raise Http404
     agent = SessionAgent(pk=key)
     if not branch:
-        return Scope(viewer.session, agent)
-    return Scope(viewer.session, agent, branch=kin.branch_number(viewer, key, branch))
+        return Scope(viewer.session, agent, alias=_database(viewer))
+    number = kin.branch_number(viewer, key, branch)
+    return Scope(viewer.session, agent, branch=number, alias=_database(viewer))
+
+
+def _database(viewer: Viewer) -> str:
+    # What stands beside the messages is little, and is asked of the primary.
+    return replicas.database_of(viewer.session, viewer.request)
 
 
 def _on_its_branch(viewer: Viewer) -> HttpResponse | None:

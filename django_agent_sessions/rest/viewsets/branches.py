@@ -304,8 +304,10 @@ class BranchMessageViewSet(OfAgent, MessageList):
         wanted = number_of(number)
         if wanted != MAIN_BRANCH and not self._is_there(agent.id, wanted):
             raise Http404
-        scope = Scope(row, SessionAgent(pk=agent.id), branch=wanted)
-        return self.page_of(row, lambda reading: scope, branch=wanted)
+        one = SessionAgent(pk=agent.id)
+        return self.page_of(
+            row, lambda _, using: Scope(row, one, branch=wanted, alias=using), branch=wanted
+        )
 
     def _is_there(self, agent: UUID, number: int) -> bool:
         branches = Branch.objects.using(self.using).filter(agent=agent, number=number)

@@ -10,7 +10,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import viewsets
 from rest_framework.response import Response
 
-from django_agent_sessions import windows
+from django_agent_sessions import replicas, windows
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.rest.base import SessionAPI
@@ -27,23 +27,23 @@ class MessageList(SessionAPI):
     """What lists messages; mixed into viewsets."""
 
     def page_of(
-        self, row: Session, scope_of: Callable[[Reading], Scope], **details: Any
+        self, row: Session, scope_of: Callable[[Reading, str], Scope], **details: Any
     ) -> Response:
         """Answers with a page of messages.
 
         Args:
             row: The session.
-            scope_of: Tells which of its messages, from what is known of its agents.
+            scope_of: Tells which of its messages, from what is known of its agents, and the alias
+                of the database that they are read from.
             **details: What else is recorded of the reading.
 
         Returns:
             The page.
         """
         view: Any = self
-        reading = Reading.of(
-            row, self.using, media_url=media_url(self), raw=flag_of(self.request, RAW)
-        )
-        scope = scope_of(reading)
+        using = replicas.database_of(row, self.request)
+        reading = Reading.of(row, using, media_url=media_url(self), raw=flag_of(self.request, RAW))
+        scope = scope_of(reading, using)
         window = view.paginator.read(self.request, scope, view=self)
         if window.rows:
             windows.fill(scope, window.rows)
@@ -89,18 +89,19 @@ class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
     def list(self, request: Any, session: str) -> Response:
         """Lists messages, in neutral parts, in either direction or around one of them."""
         row = self.session(session, Allowed.READ)
-        return self.page_of(row, lambda reading: self._scope(row, reading))
+        return self.page_of(row, lambda reading, using: self._scope(row, reading, using))
 
-    def _scope(self, row: Session, reading: Reading) -> Scope:
+    def _scope(self, row: Session, reading: Reading, using: str) -> Scope:
         name, query = self._agent(), query_of(self.request)
         only = None
         if query:
-            only = frozenset(find_messages(row.pk, query, using=self.using))
+            only = frozenset(find_messages(row.pk, query, using=using))
         if name is None:
-            return Scope(row, only=only, main=True)
+            return Scope(row, only=only, main=True, alias=using)
         named = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
         # One that is not there has said nothing.
-        return Scope(row, SessionAgent(pk=named[0] if named else UUID(int=0)), only)
+        agent = SessionAgent(pk=named[0] if named else UUID(int=0))
+        return Scope(row, agent, only, alias=using)
 
     def _agent(self) -> str | None:
         name: str | None = self.request.query_params.get(AGENT)

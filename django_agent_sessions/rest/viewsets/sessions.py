@@ -17,7 +17,7 @@ from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions import audit, serving
+from django_agent_sessions import audit, replicas, serving
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
@@ -118,16 +118,23 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
 
         The rows hold nothing that was said.
         """
-        # Joined rows would be read, where rows are all that an order by an index needs.
-        sessions: Any = self.filter_queryset(self.get_queryset().defer("metadata", "origin"))
-        more = {}
+        more: dict[str, Any] = {}
         paginator: Any = self.paginator
         paginator.refuse_unknown(request, self)
-        if query := query_of(request):
-            found = find_sessions(query, sessions=sessions, content=True, using=self.using)
-            sessions = sessions.filter(pk__in=found.sessions)
-            more["search"] = {"truncated": found.truncated, "limited": found.limited}
-        rows = paginator.paginate_queryset(sessions, request, view=self)
+        query = query_of(request)
+
+        def read(using: str) -> Sequence[Session]:
+            # Joined rows would be read, where rows are all that an order by an index needs.
+            reached = self.get_queryset().using(using).defer("metadata", "origin")
+            sessions: Any = self.filter_queryset(reached)
+            if query:
+                found = find_sessions(query, sessions=sessions, content=True, using=using)
+                sessions = sessions.filter(pk__in=found.sessions)
+                more["search"] = {"truncated": found.truncated, "limited": found.limited}
+            rows: Sequence[Session] = paginator.paginate_queryset(sessions, request, view=self)
+            return rows
+
+        rows = replicas.listed(request, read)
         if self.reaches_everybody:
             self._record_listing(rows, searched=bool(query))
         data = self.row_serializer_class(rows, many=True, context=self.get_serializer_context())

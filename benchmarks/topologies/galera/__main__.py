@@ -1,0 +1,275 @@
+"""Writers on three nodes, of which one is killed, one cut off, one stopped, one begun anew.
+
+    python -m benchmarks.topologies.galera --seconds 60
+
+Then every node is asked for everything: nothing that was acknowledged may be missing, nothing be
+there twice, positions are dense, and every session goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.servers import end_on_sigterm, scratch
+
+from . import journal
+from .checking import Stored, differences, problems
+from .cluster import NODES, GaleraCluster, GaleraNode
+
+NAME = "sessions"
+_END = 60
+# Nobody waits for a certified conflict: this is what a client sees of two nodes that met.
+_NEVER_SURFACES = ("1213", "1205", "1020", "1062", "SessionConflictError")
+
+
+class Writers:
+    """One writer of each kind on each node."""
+
+    def __init__(self, cluster: GaleraCluster, directory: Path, pause: float) -> None:
+        self.directory = directory
+        self._pause = pause
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        for node in cluster.nodes:
+            for kind in ("store", "strands", "openai"):
+                self._start(kind, f"{kind}-node{node.number}", node)
+        # All of them start at once, and wait for nothing when they are ready.
+        for name, process in self.processes.items():
+            assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError(f"{name} did not start: see {directory / name}.err")
+
+    def _start(self, kind: str, name: str, node: GaleraNode) -> None:
+        arguments = [kind, name, str(self.directory / f"{name}.jsonl"), str(self._pause)]
+        with (self.directory / f"{name}.err").open("w") as errors:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.topologies.galera.writer", *arguments],
+                env=environment(node),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def end(self) -> list[str]:
+        """Lets all of them end.
+
+        Returns:
+            Who did not end well.
+        """
+        for process in self.processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
+        bad = []
+        for name, process in self.processes.items():
+            try:
+                status = process.wait(_END)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                status = process.wait()
+            if status:
+                bad.append(f"writer {name} ended with {status}")
+        return bad
+
+    def kill(self) -> None:
+        """Kills those that still run."""
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+    def told(self) -> journal.Told:
+        """Reads what they were told until now."""
+        return journal.read(sorted(self.directory.glob("*.jsonl")))
+
+
+def environment(node: GaleraNode) -> dict[str, str]:
+    """Gives the environment of a process that works at a node."""
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "benchmarks.topologies.galera.settings",
+        "GALERA_DATABASE": json.dumps(database(node)),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def database(node: GaleraNode) -> dict[str, Any]:
+    """Gives the entry of ``DATABASES`` that the documentation recommends."""
+    entry = node.django(NAME)
+    # Reads see what was committed on any node before.
+    entry["OPTIONS"]["init_command"] = "SET SESSION wsrep_sync_wait = 1"
+    return {**entry, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+
+
+def faults(cluster: GaleraCluster, part: float) -> list[tuple[str, Callable[[], object]]]:
+    """Lists what happens, one after the other, with a part of the time after each.
+
+    Args:
+        cluster: The cluster.
+        part: Seconds.
+    """
+    first, second, third = cluster.nodes
+
+    def begin_anew() -> None:
+        third.kill()
+        shutil.rmtree(third.data)
+        third.start()
+
+    return [
+        ("kill -9 of node2", third.kill),
+        ("node2 comes back", third.start),
+        ("node1 is cut off", second.isolate),
+        ("node1 is healed", second.heal),
+        ("node0 is stopped", first.suspend),
+        ("node0 goes on", first.resume),
+        ("node2 is killed, emptied, and copied anew", begin_anew),
+    ]
+
+
+def stored_on(node: GaleraNode) -> list[Stored]:
+    """Reads everything that a node has, without the code that is tested."""
+    rows = node.run(
+        "SELECT s.session_id, a.agent_id, m.message_id, HEX(m.id), m.message"
+        " FROM agent_sessions_sessionmessage m"
+        " JOIN agent_sessions_session s ON s.id = m.session_id"
+        " JOIN agent_sessions_sessionagent a ON a.id = m.agent_id",
+        NAME,
+    )
+    return [
+        Stored(session, agent, position, key, tuple(journal.labels_in(payload)), payload)
+        for session, agent, position, key, payload in (
+            (_text(s), _text(a), int(p), _text(k), _text(m)) for s, a, p, k, m in rows
+        )
+    ]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def run(directory: Path, seconds: float, pause: float) -> list[str]:
+    """Runs it all and prints what happened.
+
+    Returns:
+        What is wrong.
+    """
+    started = time.monotonic()
+    with GaleraCluster(directory / "cluster") as cluster, ExitStack() as ending:
+        _say(started, f"{NODES} nodes are synced")
+        cluster.nodes[0].create(NAME)
+        manage(cluster.nodes[0], "migrate", "--verbosity=0")
+        journals = directory / "journals"
+        journals.mkdir()
+        writers = Writers(cluster, journals, pause)
+        ending.callback(writers.kill)
+        _say(started, f"{len(writers.processes)} writers write")
+        steps = faults(cluster, seconds)
+        part = seconds / (len(steps) + 1)
+        time.sleep(part)
+        for what, step in steps:
+            _say(started, f"{what} (acknowledged: {len(writers.told().acknowledged)})")
+            step()
+            time.sleep(part)
+        cluster.await_size(NODES)
+        _say(started, "all nodes are back")
+        time.sleep(part)
+        wrong = writers.end()
+        told = writers.told()
+        _say(started, f"{len(told.acknowledged)} messages were acknowledged")
+        wrong += _judge(cluster, told)
+        wrong += _go_on(cluster, started)
+    _report(told)
+    return wrong
+
+
+def _judge(cluster: GaleraCluster, told: journal.Told) -> list[str]:
+    found = [stored_on(node) for node in cluster.nodes]
+    wrong = []
+    for node, stored in zip(cluster.nodes, found, strict=True):
+        wrong += [f"node{node.number}: {problem}" for problem in problems(told, stored)]
+        wrong += [
+            f"node{node.number} beside node0: {problem}"
+            for problem in differences(found[0], stored)
+        ]
+    print(f"messages on each node: {[len(stored) for stored in found]}")
+    wrong += [
+        f"{writer} saw {error}, {count} times"
+        for (writer, error), count in told.errors.items()
+        if any(part in error for part in _NEVER_SURFACES)
+    ]
+    return wrong
+
+
+def _go_on(cluster: GaleraCluster, started: float) -> list[str]:
+    wrong = []
+    for node in cluster.nodes:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.topologies.galera.resume", f"again-{node.number}"],
+            env=environment(node),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        _say(started, f"node{node.number}: {done.stdout.strip()}")
+        if done.returncode:
+            wrong.append(f"node{node.number}: sessions do not go on: {done.stderr[-500:]}")
+    return wrong
+
+
+def manage(node: GaleraNode, *arguments: str) -> None:
+    """Runs a command of Django's at a node."""
+    subprocess.run([sys.executable, "-m", "django", *arguments], env=environment(node), check=True)
+
+
+def _report(told: journal.Told) -> None:
+    times = sorted(told.seconds)
+    if times:
+        at = [times[int(len(times) * share)] * 1000 for share in (0.5, 0.95, 0.99)]
+        print("a call: median {:.1f} ms, 95 % {:.1f} ms, 99 % {:.1f} ms".format(*at), end="")
+        print(f", longest {times[-1]:.1f} s, mean {statistics.fmean(times) * 1000:.1f} ms")
+    by_error = Counter[str]()
+    for (_, error), count in told.errors.items():
+        by_error[error] += count
+    print(f"surfaced after the retry time: {dict(by_error) or 'nothing'}")
+    for (writer, error), count in sorted(told.errors.items()):
+        print(f"  {writer}: {error} × {count}")
+
+
+def _say(started: float, what: str) -> None:
+    print(f"{time.monotonic() - started:6.1f} s  {what}", flush=True)
+
+
+def main() -> int:
+    """Runs it.
+
+    Returns:
+        0 if nothing is wrong.
+    """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.topologies.galera")
+    parser.add_argument("--seconds", type=float, default=80, help="how long writers write")
+    parser.add_argument("--pause", type=float, default=0.05, help="mean seconds between two turns")
+    parser.add_argument("--keep", type=Path, help="copy the writers' journals there")
+    given = parser.parse_args()
+    end_on_sigterm()
+    with scratch() as directory:
+        wrong = run(directory, given.seconds, given.pause)
+        if given.keep:
+            shutil.copytree(directory / "journals", given.keep, dirs_exist_ok=True)
+    for problem in wrong:
+        print(f"WRONG: {problem}")
+    print("nothing is wrong" if not wrong else f"{len(wrong)} things are wrong")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

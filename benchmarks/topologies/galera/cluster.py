@@ -1,0 +1,184 @@
+"""A MariaDB Galera cluster of three nodes on loopback."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.servers import MariaDBServer, ServerError, free_port
+from benchmarks.servers.mariadb import client
+
+PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
+NODES = 3
+
+# A node that nobody hears is taken out after this; Galera's own patience is for wide networks.
+_SUSPECT = "evs.suspect_timeout=PT3S;evs.inactive_timeout=PT6S;evs.keepalive_period=PT0.5S"
+_PATIENCE = 120.0
+
+
+class GaleraNode(MariaDBServer):
+    """One node. It answers once it is synced with its cluster.
+
+    Args:
+        directory: Where it keeps everything.
+        number: Its number in the cluster.
+        settings: Settings of the server.
+    """
+
+    def __init__(
+        self, directory: Path | str, number: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(directory, None, settings)
+        self.number = number
+        self.group_port, self.ist_port, self.sst_port = (free_port() for _ in range(3))
+        self.members: list[GaleraNode] = []
+        self._founds = False
+
+    @property
+    def group_address(self) -> str:
+        """Where the other nodes meet it."""
+        return f"{self.host}:{self.group_port}"
+
+    def found(self) -> None:
+        """Starts as the first node of a new cluster."""
+        self._founds = True
+        try:
+            self.start()
+        finally:
+            self._founds = False
+
+    def prepare(self) -> None:
+        options = ";".join(
+            [
+                f"gmcast.listen_addr=tcp://{self.group_address}",
+                f"ist.recv_addr={self.host}:{self.ist_port}",
+                "gcache.size=64M",
+                _SUSPECT,
+            ]
+        )
+        addresses = ",".join(node.group_address for node in self.members)
+        self.settings |= {
+            "wsrep_on": "ON",
+            "wsrep_provider": str(PROVIDER),
+            "wsrep_cluster_name": "agent-sessions",
+            "wsrep_cluster_address": f"gcomm://{addresses}",
+            "wsrep_node_name": f"node{self.number}",
+            "wsrep_node_address": self.host,
+            "wsrep_node_incoming_address": f"{self.host}:{self.port}",
+            "wsrep_provider_options": f'"{options}"',
+            "wsrep_sst_method": "rsync",
+            "wsrep_sst_receive_address": f"{self.host}:{self.sst_port}",
+            "binlog_format": "ROW",
+            "innodb_autoinc_lock_mode": "2",
+        }
+        super().prepare()
+
+    def command(self) -> list[str | Path]:
+        return [*super().command(), *(["--wsrep-new-cluster"] if self._founds else [])]
+
+    def answers(self) -> bool:
+        try:
+            return (
+                self.status("wsrep_ready") == "ON"
+                and self.status("wsrep_local_state_comment") == "Synced"
+            )
+        except client().Error:
+            return False
+
+    def status(self, name: str) -> str:
+        """Reads one of the node's status variables."""
+        rows = self.run(f"SHOW STATUS LIKE '{name}'")
+        return str(rows[0][1]) if rows else ""
+
+    def isolate(self) -> None:
+        """Cuts it off from the others: it hears nobody and nobody hears it, and clients do."""
+        self.run("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
+
+    def heal(self) -> None:
+        """Lets it hear the others again."""
+        self.run("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+
+
+class GaleraCluster:
+    """Three nodes; as a context manager they are there for the block.
+
+    Args:
+        directory: Where they keep everything.
+        settings: Settings of each server.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        if not PROVIDER.exists():
+            raise ServerError(f"Galera is not installed: there is no {PROVIDER}")
+        self.nodes = [
+            GaleraNode(directory / f"node{number}", number, settings) for number in range(NODES)
+        ]
+        for node in self.nodes:
+            node.members = self.nodes
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.destroy()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.destroy()
+
+    def start(self) -> None:
+        """Founds the cluster and lets the other nodes join, one after the other.
+
+        Raises:
+            ServerError: One did not come up.
+        """
+        first, *others = self.nodes
+        first.found()
+        for node in others:
+            node.start()
+        self.await_size(NODES)
+
+    def await_size(self, size: int, patience: float = _PATIENCE) -> None:
+        """Waits until the nodes that run agree on how many there are, and are synced.
+
+        Args:
+            size: How many.
+            patience: How many seconds to wait.
+
+        Raises:
+            ServerError: They do not.
+        """
+        deadline = time.monotonic() + patience
+        while not all(node.answers() and self._size(node) == size for node in self._running()):
+            if time.monotonic() > deadline:
+                raise ServerError(f"the cluster did not come to {size} nodes: {self.describe()}")
+            time.sleep(0.1)
+
+    def describe(self) -> dict[str, Any]:
+        """Tells what each node says of itself."""
+        names = ("wsrep_cluster_status", "wsrep_cluster_size", "wsrep_local_state_comment")
+        found: dict[str, Any] = {}
+        for node in self.nodes:
+            try:
+                found[f"node{node.number}"] = {name: node.status(name) for name in names}
+            except client().Error as error:
+                found[f"node{node.number}"] = str(error)
+        return found
+
+    def destroy(self) -> None:
+        """Kills all nodes and removes their directories."""
+        with ThreadPoolExecutor(NODES) as pool:
+            list(pool.map(GaleraNode.destroy, self.nodes))
+
+    def _running(self) -> list[GaleraNode]:
+        return [node for node in self.nodes if node.pid is not None]
+
+    def _size(self, node: GaleraNode) -> int:
+        try:
+            return int(node.status("wsrep_cluster_size") or 0)
+        except client().Error:
+            return 0
