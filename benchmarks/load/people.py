@@ -101,7 +101,7 @@ class Person:
             heard = await browser.say(conversation.id, line.said)
         finally:
             diary.answering -= 1
-        _compare(line, heard)
+        compare(line, heard)
         conversation.acknowledge(line)
         diary.first.append(heard.first)
         diary.whole.append(heard.whole)
@@ -136,7 +136,12 @@ def said_in(messages: Sequence[dict[str, object]]) -> list[str]:
     return found
 
 
-def _compare(line: Line, heard: Heard) -> None:
+def compare(line: Line, heard: Heard) -> None:
+    """Compares what was heard with what had to be.
+
+    Raises:
+        WrongError: It is something else.
+    """
     if heard.error or not heard.finished:
         raise WrongError(f"{line.said!r} ended with {heard.error or 'nothing'}")
     if heard.text.strip() != line.answer:

@@ -35,9 +35,8 @@ class Plan:
     seed: int
 
     def environment(self) -> dict[str, str]:
-        """What the server is told."""
+        """What the settings are told."""
         return {
-            **PACE,
             "LOAD_AGENTS": str(self.agents),
             "LOAD_VENDOR": self.database,
             "LOAD_CONN_MAX_AGE": str(self.conn_max_age),

@@ -24,7 +24,7 @@ REQUESTS, OWN = "load: requests", "load: agents"
 """The names of connections at the database: those of requests, and of the app's own threads."""
 
 _POOL = int(os.environ.get("LOAD_POOL", "0"))
-_OPTIONS: dict[str, Any] = {"application_name": os.environ.get("LOAD_ROLE", REQUESTS)}
+_OPTIONS: dict[str, Any] = {"application_name": REQUESTS}
 if _POOL:
     _OPTIONS["pool"] = {"min_size": 1, "max_size": _POOL, "timeout": 30}
 

@@ -83,7 +83,8 @@ def install() -> None:
         finally:
             _add(turn, time.perf_counter() - began)
 
-    bridge.run_sync, bridge.run_async = timed_sync, timed_async
+    modified: Any = bridge
+    modified.run_sync, modified.run_async = timed_sync, timed_async
     connection_created.connect(_name, dispatch_uid="benchmarks.load")
 
 

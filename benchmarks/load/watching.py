@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,19 +71,27 @@ class Watch:
         self._ending.set()
         self._thread.join()
 
+    def look(self) -> Sample:
+        """Looks once, now."""
+        with self._connected() as connection:
+            return _look(0, self._processes(), connection)
+
     def _watch(self) -> None:
         began = time.monotonic()
-        connection = None
-        if self._database is not None:
-            connection = psycopg.connect(**self._database, autocommit=True, application_name=_OWN)
-        while not self._ending.wait(1):
-            self.samples.append(look(time.monotonic() - began, self._processes(), connection))
-        if connection is not None:
-            connection.close()
+        with self._connected() as connection:
+            while not self._ending.wait(1):
+                at = time.monotonic() - began
+                self.samples.append(_look(at, self._processes(), connection))
+
+    def _connected(self) -> AbstractContextManager[psycopg.Connection[Any] | None]:
+        if self._database is None:
+            return nullcontext()
+        return psycopg.connect(**self._database, autocommit=True, application_name=_OWN)
 
 
-def look(at: float, processes: Sequence[int], connection: Any = None) -> Sample:
-    """Looks once."""
+def _look(
+    at: float, processes: Sequence[int], connection: psycopg.Connection[Any] | None
+) -> Sample:
     rss = files = threads = 0
     cpu = 0.0
     for pid in processes:
