@@ -140,7 +140,7 @@ def outcome_of(kind: str, error: Exception) -> Outcome:
 
 def chain(error: BaseException) -> str:
     """Names the types of an error and of what caused it."""
-    names = []
+    names: list[str] = []
     found: BaseException | None = error
     while found is not None and len(names) < 4:
         names.append(type(found).__name__)

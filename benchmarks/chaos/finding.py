@@ -37,9 +37,9 @@ def find(files: Sequence[Path]) -> Found:
             for secret in marks.secrets_in(file.read_bytes().decode("latin-1")):
                 leaks[secret].append(file.name)
     states = {
-        sessions[key]: state.get("value") if isinstance(state, dict) else None
-        for key, state in SessionAgent.objects.values_list("session", "state")
-        if sessions[key].startswith("state-")
+        agent.session.session_id: agent.state.get("value")
+        for agent in SessionAgent.objects.select_related("session")
+        if agent.session.session_id.startswith("state-")
     }
     rows = list(_rows(sessions, agents))
     return Found(rows, frozenset(sessions.values()), states, leaks, _broken(sessions.values()))

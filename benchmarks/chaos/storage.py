@@ -27,13 +27,15 @@ class MoodyStorage(FileSystemStorage):
         super().__init__(**options)
         self._mood_file = Path(mood_file)
 
-    def _open(self, name: str, mode: str = "rb") -> File[bytes]:
+    def open(self, name: str, mode: str = "rb") -> File[Any]:
+        """Opens a file."""
         self._wait("open")
-        return super()._open(name, mode)
+        return super().open(name, mode)
 
-    def _save(self, name: str, content: File[Any]) -> str:
+    def save(self, name: str | None, content: Any, max_length: int | None = None) -> str:
+        """Stores a file; it may be there although this raises."""
         self._wait("save")
-        saved = super()._save(name, content)
+        saved = super().save(name, content, max_length)
         self._wait("save")
         return saved
 

@@ -21,7 +21,6 @@ from . import marks, scripts
 from .desk import Assignment, Desk
 from .history import Outcome
 
-KINDS = ("store", "openai", "strands")
 STATES = 3
 """How many sessions there are whose agent's state all write."""
 
@@ -280,7 +279,12 @@ def _maybe_redact(
     return lambda: redact_secret(desk, store, session, secret)
 
 
-_WRITERS = {"store": StoreWriter, "openai": OpenAIWriter, "strands": StrandsWriter}
+Writer = StoreWriter | OpenAIWriter | StrandsWriter
+_WRITERS: dict[str, Callable[[Desk], Writer]] = {
+    "store": StoreWriter,
+    "openai": OpenAIWriter,
+    "strands": StrandsWriter,
+}
 
 
 def work(assignment: Assignment, unprivileged: bool) -> None:
