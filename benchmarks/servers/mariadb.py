@@ -48,12 +48,15 @@ class MariaDBServer(Server):
     def create(self, name: str) -> None:
         self.run(f"CREATE DATABASE `{name}` CHARACTER SET utf8mb4")
 
-    def run(self, statement: str, database: str = "") -> list[tuple[Any, ...]]:
+    def run(
+        self, statement: str, database: str = "", *, patience: int = 30
+    ) -> list[tuple[Any, ...]]:
         """Runs one statement as root.
 
         Args:
             statement: It is committed at once.
             database: Where.
+            patience: How many seconds to wait for the answer.
 
         Returns:
             Its rows, if it has any.
@@ -63,8 +66,8 @@ class MariaDBServer(Server):
             port=self.port,
             user="root",
             database=database,
-            connect_timeout=5,
-            read_timeout=30,
+            connect_timeout=min(patience, 5),
+            read_timeout=patience,
             autocommit=True,
         )
         try:

@@ -27,35 +27,38 @@ from benchmarks.servers import end_on_sigterm, scratch
 from . import journal
 from .checking import Stored, differences, problems
 from .cluster import NODES, GaleraCluster, GaleraNode
+from .proxy import Proxy
 
 NAME = "sessions"
 _END = 60
-# Nobody waits for a certified conflict: this is what a client sees of two nodes that met.
+# What a client sees of two nodes that met, if nobody tries again. By the proxy it sees nothing.
 _NEVER_SURFACES = ("1213", "1205", "1020", "1062", "SessionConflictError")
 
 
 class Writers:
-    """One writer of each kind on each node."""
+    """One writer of each kind on each node, and one of each that comes by the proxy."""
 
-    def __init__(self, cluster: GaleraCluster, directory: Path, pause: float) -> None:
+    def __init__(self, cluster: GaleraCluster, proxy: Proxy, directory: Path, pause: float) -> None:
         self.directory = directory
         self._pause = pause
         self.processes: dict[str, subprocess.Popen[str]] = {}
-        for node in cluster.nodes:
+        places = [(f"node{node.number}", database(node)) for node in cluster.nodes]
+        places.append(("proxy", {**database(cluster.nodes[0]), "PORT": str(proxy.port)}))
+        for place, entry in places:
             for kind in ("store", "strands", "openai"):
-                self._start(kind, f"{kind}-node{node.number}", node)
+                self._start(kind, f"{kind}-{place}", entry)
         # All of them start at once, and wait for nothing when they are ready.
         for name, process in self.processes.items():
             assert process.stdout is not None
             if process.stdout.readline() != "ready\n":
                 raise RuntimeError(f"{name} did not start: see {directory / name}.err")
 
-    def _start(self, kind: str, name: str, node: GaleraNode) -> None:
+    def _start(self, kind: str, name: str, entry: dict[str, Any]) -> None:
         arguments = [kind, name, str(self.directory / f"{name}.jsonl"), str(self._pause)]
         with (self.directory / f"{name}.err").open("w") as errors:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.topologies.galera.writer", *arguments],
-                env=environment(node),
+                env=environment(entry),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -93,12 +96,12 @@ class Writers:
         return journal.read(sorted(self.directory.glob("*.jsonl")))
 
 
-def environment(node: GaleraNode) -> dict[str, str]:
-    """Gives the environment of a process that works at a node."""
+def environment(entry: dict[str, Any]) -> dict[str, str]:
+    """Gives the environment of a process that works with a database."""
     return {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "benchmarks.topologies.galera.settings",
-        "GALERA_DATABASE": json.dumps(database(node)),
+        "GALERA_DATABASE": json.dumps(entry),
         "PYTHONWARNINGS": "ignore",
     }
 
@@ -168,9 +171,12 @@ def run(directory: Path, seconds: float, pause: float) -> list[str]:
         _say(started, f"{NODES} nodes are synced")
         cluster.nodes[0].create(NAME)
         manage(cluster.nodes[0], "migrate", "--verbosity=0")
+        _say(started, "the tables are there")
         journals = directory / "journals"
         journals.mkdir()
-        writers = Writers(cluster, journals, pause)
+        # Each of the nodes that something happens to is the preferred one at first.
+        proxy = ending.enter_context(Proxy(cluster.nodes[::-1]))
+        writers = Writers(cluster, proxy, journals, pause)
         ending.callback(writers.kill)
         _say(started, f"{len(writers.processes)} writers write")
         steps = faults(cluster, seconds)
@@ -183,13 +189,23 @@ def run(directory: Path, seconds: float, pause: float) -> list[str]:
         cluster.await_size(NODES)
         _say(started, "all nodes are back")
         time.sleep(part)
+        _say(
+            started, f"conflicts between nodes since they were last started: {_conflicts(cluster)}"
+        )
         wrong = writers.end()
         told = writers.told()
         _say(started, f"{len(told.acknowledged)} messages were acknowledged")
+        _say(started, f"the proxy changed the node {proxy.failovers} times")
         wrong += _judge(cluster, told)
         wrong += _go_on(cluster, started)
     _report(told)
     return wrong
+
+
+def _conflicts(cluster: GaleraCluster) -> dict[str, int]:
+    """Counts what was refused at its certification, or ended for another node's write."""
+    names = ("wsrep_local_cert_failures", "wsrep_local_bf_aborts")
+    return {name: sum(int(node.status(name)) for node in cluster.nodes) for name in names}
 
 
 def _judge(cluster: GaleraCluster, told: journal.Told) -> list[str]:
@@ -205,7 +221,7 @@ def _judge(cluster: GaleraCluster, told: journal.Told) -> list[str]:
     wrong += [
         f"{writer} saw {error}, {count} times"
         for (writer, error), count in told.errors.items()
-        if any(part in error for part in _NEVER_SURFACES)
+        if any(part in error for part in _NEVER_SURFACES) or writer.endswith("-proxy")
     ]
     return wrong
 
@@ -215,7 +231,7 @@ def _go_on(cluster: GaleraCluster, started: float) -> list[str]:
     for node in cluster.nodes:
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.topologies.galera.resume", f"again-{node.number}"],
-            env=environment(node),
+            env=environment(database(node)),
             capture_output=True,
             text=True,
             check=False,
@@ -228,7 +244,9 @@ def _go_on(cluster: GaleraCluster, started: float) -> list[str]:
 
 def manage(node: GaleraNode, *arguments: str) -> None:
     """Runs a command of Django's at a node."""
-    subprocess.run([sys.executable, "-m", "django", *arguments], env=environment(node), check=True)
+    subprocess.run(
+        [sys.executable, "-m", "django", *arguments], env=environment(database(node)), check=True
+    )
 
 
 def _report(told: journal.Told) -> None:

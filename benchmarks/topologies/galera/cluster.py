@@ -79,14 +79,14 @@ class GaleraNode(MariaDBServer):
     def command(self) -> list[str | Path]:
         return [*super().command(), *(["--wsrep-new-cluster"] if self._founds else [])]
 
-    def answers(self) -> bool:
+    def answers(self, *, patience: int = 30) -> bool:
         try:
-            return (
-                self.status("wsrep_ready") == "ON"
-                and self.status("wsrep_local_state_comment") == "Synced"
-            )
+            found = dict(self.run("SHOW STATUS LIKE 'wsrep_%'", patience=patience))
         except client().Error:
             return False
+        return (
+            found.get("wsrep_ready") == "ON" and found.get("wsrep_local_state_comment") == "Synced"
+        )
 
     def status(self, name: str) -> str:
         """Reads one of the node's status variables."""
