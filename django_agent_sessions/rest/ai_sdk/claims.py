@@ -51,7 +51,13 @@ class Claims:
     """
 
     def __init__(self, alias: str) -> None:
-        self._cache: Any = caches[alias]
+        self._alias = alias
+
+    @property
+    def _cache(self) -> Any:
+        # Of the thread that asks: Django has one for each thread and each task, and each of those
+        # may have connections of its own.
+        return caches[self._alias]
 
     async def ask(self, function: Callable[..., R], *args: Any) -> R:
         """Calls one of the other methods without blocking the loop.
