@@ -75,6 +75,19 @@ def test_four_processes_pop_100_messages_each_and_none_twice(store, conversation
     assert store.usage("shared") == Usage(0)
 
 
+def test_pops_between_appends_of_others_leave_no_gap(store, conversation):
+    taken = work_together("append-and-pop", 90, 3)
+
+    assert [len(texts) for texts in taken] == [30] * 3
+    found = said(store, conversation)
+    assert positions(store, conversation) == list(range(270 - 90))
+    gone = [text for texts in taken for text in texts]
+    assert sorted(found + gone) == sorted(
+        f"{number}-{index}" for number in range(3) for index in range(90)
+    )
+    assert store.usage("shared") == Usage(180)
+
+
 @pytest.mark.parametrize("work", ["append", "append-many"])
 def test_what_was_acknowledged_outlives_the_kill_of_its_writer(store, conversation, work):
     chance = random.Random(7)

@@ -1,6 +1,6 @@
 """A process that works on a conversation beside others.
 
-``python -m tests.concurrency.worker append|append-many|pop SESSION COUNT NUMBER``
+``python -m tests.concurrency.worker append|append-many|pop|append-and-pop SESSION COUNT NUMBER``
 """
 
 from __future__ import annotations
@@ -33,10 +33,22 @@ def pop(store: SessionStore, agent: AgentRecord, text: str) -> None:
     print(taken["content"])
 
 
+def append_and_pop(store: SessionStore, agent: AgentRecord, text: str) -> None:
+    store.append(agent, {"role": "user", "content": text})
+    if int(text.rpartition("-")[2]) % 3 == 2:
+        taken = store.pop(agent)
+        print("" if taken is None else taken["content"])
+
+
 def main(work: str, session_id: str, count: int, number: str) -> None:
     store = SessionStore()
     agent = store.open_agent(store.open(session_id))
-    do = {"append": append, "append-many": append_many, "pop": pop}[work]
+    do = {
+        "append": append,
+        "append-many": append_many,
+        "pop": pop,
+        "append-and-pop": append_and_pop,
+    }[work]
     print("ready")
     sys.stdin.readline()
     for index in range(count):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from django.db import connections
 from strands.types.agent import LocalAgent
@@ -28,6 +29,10 @@ from .restoring import Restored, check_dialect, is_message
 from .scrubbing import scrub_agent
 
 logger = logging.getLogger("django_agent_sessions")
+
+R = TypeVar("R")
+
+_MOST_RELOADS = 10
 
 
 class SessionWork:
@@ -170,11 +175,16 @@ class SessionWork:
         """Writes what of an agent is not in the database: its row, messages and state."""
         with conversation.lock:
             self._drop_rolled_back(conversation)
+            self._at_epoch(lambda: self._write_at(conversation, agent, self._epoch))
+
+    def _at_epoch(self, write: Callable[[], R]) -> R:
+        """Writes, and again whenever something was redacted, or taken back, since it was read."""
+        for _ in range(_MOST_RELOADS):
             try:
-                self._write_at(conversation, agent, self._epoch)
+                return write()
             except StaleSessionError:
                 self._reload()
-                self._write_at(conversation, agent, self._epoch)
+        return write()
 
     def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
         if conversation.record is None:
@@ -252,11 +262,7 @@ class SessionWork:
         """Writes the agent's state, and what was pinned anew."""
         self._write(conversation, agent)
         for stored in conversation.repinned(agent):
-            try:
-                self._store_pin(conversation, stored)
-            except StaleSessionError:
-                self._reload()
-                self._store_pin(conversation, stored)
+            self._at_epoch(partial(self._store_pin, conversation, stored))
 
     def _store_pin(self, conversation: Conversation, stored: Stored) -> None:
         row = _row_of(conversation)
@@ -283,11 +289,9 @@ class SessionWork:
     ) -> None:
         """Writes an orchestrator's state."""
         self.open()
-        try:
-            self.orchestrators.write(multi_agent_id, state, epoch=self._epoch, ended=ended)
-        except StaleSessionError:
-            self._reload()
-            self.orchestrators.write(multi_agent_id, state, epoch=self._epoch, ended=ended)
+        self._at_epoch(
+            lambda: self.orchestrators.write(multi_agent_id, state, epoch=self._epoch, ended=ended)
+        )
 
     def redact(self, redact_message: Message, agent: LocalAgent) -> None:
         """Overwrites the agent's latest message, wherever it stands."""
