@@ -19,7 +19,7 @@ class AgentSessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connects the checks, what a new database connection needs, and what a deletion needs."""
-        from . import holds, lenders
+        from . import holds, lenders, workers
         from .batches import set_aside
         from .blobs.rows import before_session_deletion
         from .checks import (
@@ -40,6 +40,7 @@ class AgentSessionsConfig(AppConfig):
         checks.register(check_blobs_left, checks.Tags.database)
         checks.register(check_storage, checks.Tags.models)
         connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
+        connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(
             vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )

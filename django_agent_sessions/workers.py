@@ -33,6 +33,28 @@ LINGER = 0.4
 
 _of_workers: weakref.WeakSet[BaseDatabaseWrapper] = weakref.WeakSet()
 _kept: list[BaseDatabaseWrapper] = []
+# Those that this thread has opened. Asking Django for all there are takes longer than a statement.
+_opened = threading.local()
+
+
+def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+    """Notes what a thread of ours opened; a receiver of Django's ``connection_created``.
+
+    Args:
+        connection: The connection that was just opened.
+        **kwargs: The rest of the signal.
+    """
+    mine = getattr(_opened, "connections", None)
+    if mine is not None:
+        mine.add(connection)
+        _of_workers.add(connection)
+
+
+def _own_connections() -> set[BaseDatabaseWrapper]:
+    mine: set[BaseDatabaseWrapper] | None = getattr(_opened, "connections", None)
+    if mine is None:
+        mine = _opened.connections = set()
+    return mine
 
 
 def _keep_connections() -> None:
@@ -136,6 +158,7 @@ class WorkerPool:
         self._threads.add(thread)
 
     def _work(self) -> None:
+        _own_connections()
         try:
             while (job := self._next()) is not None:
                 _run(*job)
@@ -148,8 +171,10 @@ class WorkerPool:
 
     def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
         with self._changed:
-            deadline = time.monotonic() + linger_seconds()
+            deadline = None
             while not self._waiting:
+                if deadline is None:
+                    deadline = time.monotonic() + linger_seconds()
                 remaining = deadline - time.monotonic()
                 if self._closed or remaining <= 0:
                     self._threads.discard(threading.current_thread())
@@ -182,8 +207,7 @@ def linger_seconds() -> float:
         Seconds: the longest ``CONN_MAX_AGE`` of the connections this thread has open, and a
         moment even where that is 0, so that a run of appends does not reconnect each time.
     """
-    open_connections = [c for c in connections.all(initialized_only=True) if c.connection]
-    ages = [c.settings_dict["CONN_MAX_AGE"] for c in open_connections]
+    ages = [c.settings_dict["CONN_MAX_AGE"] for c in _own_connections() if c.connection]
     return max([LINGER, *(threading.TIMEOUT_MAX if age is None else age for age in ages)])
 
 
@@ -192,8 +216,7 @@ def tidy_connections() -> None:
 
     A test run drops its database at the end, which a connection that lingers would prevent.
     """
-    for connection in connections.all(initialized_only=True):
-        _of_workers.add(connection)
+    for connection in _own_connections():
         if connection.connection is None:
             continue
         too_old = connection.close_at is not None and (

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import Error, connections, transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.utils import timezone
 
 from django_agent_sessions import notifying, statements
 from django_agent_sessions.blobs import Uploads, in_use, note_uses
@@ -22,7 +23,7 @@ from django_agent_sessions.fields import ExactJSONField
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
 
-from .base import write
+from .base import whole, write
 from .reading import MessageReader
 from .rows import Row, chunks
 from .sessions import SessionsStore
@@ -54,8 +55,8 @@ class MessageAppender(MessageReader, SessionsStore):
                 restored one after the other.
             expected: Write only if this is the next position.
             epoch: Write only if the session's redaction epoch is still this one.
-            count: Whether to move the session's counters and last activity too, with one more
-                statement. Whoever appends several in a turn says False, and :meth:`touch` at
+            count: Whether to move the session's counters and last activity too, together with
+                the message. Whoever appends several in a turn says False, and :meth:`touch` at
                 its end.
             again: Whether it may be written already, by a try whose outcome is unknown; it must
                 then be the same ``NewMessage``.
@@ -142,10 +143,9 @@ class MessageAppender(MessageReader, SessionsStore):
         there = self._rewrite(agent, rows) if again else {}
         missing = [row for row in rows if row.id not in there]
         if missing:
-            first = self._append_rows(agent, missing, expected, epoch)
+            spent = sum((row.usage for row in missing), Usage()) if count else None
+            first = self._append_rows(agent, missing, expected, epoch, spent)
             there |= {row.id: first + position for position, row in enumerate(missing)}
-            if count:
-                self._count(agent, sum((row.usage for row in missing), Usage()))
         notifying.written(self.using, agent.session)
         return [row.record(there[row.id]) for row in rows]
 
@@ -173,13 +173,21 @@ class MessageAppender(MessageReader, SessionsStore):
         )
 
     def _append_rows(
-        self, agent: AgentRecord, rows: Sequence[Row], expected: int | None, epoch: int | None
+        self,
+        agent: AgentRecord,
+        rows: Sequence[Row],
+        expected: int | None,
+        epoch: int | None,
+        spent: Usage | None,
     ) -> int:
         using = self.using
         parts = chunks(rows)
         for part in parts:
             check_statement_size(using, [text for row in part for text in row.texts])
         uploads = Uploads(using, agent.session, rows)
+        counting = None
+        if spent is not None:
+            counting = statements.Counting(agent.session, spent, timezone.now())
         first_try = True
 
         def append(unsure: bool) -> int | None:
@@ -188,20 +196,25 @@ class MessageAppender(MessageReader, SessionsStore):
                 return there[rows[0].id]
             first_try = False
             if uploads:
-                return self._append_with_binaries(agent, parts, uploads, expected, epoch)
-            self._lock_before_append(agent)
-            if len(parts) == 1:
-                values = [row.values(using) for row in rows]
+                return self._append_with_binaries(agent, parts, uploads, expected, epoch, counting)
+            if len(parts) == 1 and (counting is None or statements.counts_along(using)):
+                self._lock_before_append(agent)
                 first = statements.append(
                     using,
                     agent.id,
-                    values,
+                    [row.values(using) for row in rows],
                     branch=agent.branch,
                     expected=expected,
                     epoch=epoch,
+                    counting=counting,
                 )
             else:
-                first = self._append_parts(agent, parts, expected, epoch)
+                # All of it is one commit.
+                with whole(using):
+                    self._lock_before_append(agent)
+                    first = self._append_parts(agent, parts, expected, epoch, counting)
+                    if first is None:
+                        transaction.set_rollback(True, using)
             if first is None:
                 self._explain(agent, expected, epoch)
             return first
@@ -217,13 +230,14 @@ class MessageAppender(MessageReader, SessionsStore):
         uploads: Uploads,
         expected: int | None,
         epoch: int | None,
+        counting: statements.Counting | None,
     ) -> int | None:
         with uploads.attempt():
-            with transaction.atomic(self.using):
+            with whole(self.using):
                 self._lock_session_first(agent.session)
                 if not uploads.store():
                     return None
-                first = self._append_parts(agent, parts, expected, epoch)
+                first = self._append_parts(agent, parts, expected, epoch, counting)
                 if first is None:
                     transaction.set_rollback(True, self.using)
                 else:
@@ -238,25 +252,25 @@ class MessageAppender(MessageReader, SessionsStore):
         parts: Sequence[Sequence[Row]],
         expected: int | None,
         epoch: int | None,
+        counting: statements.Counting | None,
     ) -> int | None:
         using = self.using
         first = None
-        with transaction.atomic(using):
-            for part in parts:
-                values = [row.values(using) for row in part]
-                position = statements.append(
-                    using,
-                    agent.id,
-                    values,
-                    branch=agent.branch,
-                    expected=expected,
-                    epoch=epoch,
-                )
-                if position is None:
-                    transaction.set_rollback(True, using)
-                    return None
-                first = position if first is None else first
-                expected = position + len(part)
+        for part in parts:
+            position = statements.append(
+                using,
+                agent.id,
+                [row.values(using) for row in part],
+                branch=agent.branch,
+                expected=expected,
+                epoch=epoch,
+            )
+            if position is None:
+                return None
+            first = position if first is None else first
+            expected = position + len(part)
+        if counting is not None:
+            statements.count(using, counting)
         return first
 
     def _lock_before_append(self, agent: AgentRecord) -> None:
@@ -311,7 +325,7 @@ class MessageAppender(MessageReader, SessionsStore):
         """
         if not uploads and not in_use():
             return found.update(**columns)
-        with transaction.atomic(self.using):
+        with whole(self.using):
             self._lock_session_first(agent.session)
             if not uploads.store():
                 return None

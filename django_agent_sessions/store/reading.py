@@ -111,11 +111,30 @@ class MessageReader(StorePart):
             The payloads in order. Corrupt ones are left out and reported; ``latest`` counts the
             others.
         """
-        return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
+        if latest is not None and latest <= 0:
+            return []
+        found = self._plain_payloads(agent, latest)
+        if found is None:
+            return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
+        return found if latest is None else found[::-1]
 
     async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Does what :meth:`payloads` does."""
         return await self._arun(self.payloads, agent, latest=latest)
+
+    @repeatable
+    def _plain_payloads(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
+        """Reads what nearly all conversations are: sound payloads without large binaries.
+
+        Returns:
+            The payloads as they were read; None if there is anything else among them.
+        """
+        texts = statements.texts(self.using, agent.id, branch=agent.branch, latest=latest)
+        try:
+            found = [payloads.loads(text) for (text,) in texts]
+        except ValueError:
+            return None
+        return None if any(payloads.has_blobs(text) for (text,) in texts if "$" in text) else found
 
     @repeatable
     def placed_payloads(
@@ -209,8 +228,14 @@ class MessageReader(StorePart):
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
     ) -> list[tuple[Any, Any]]:
         """Reads the content of rows that start with position and content, whole."""
-        found = list(_decoded(agent, rows))
-        places = [at for at, (row, _) in enumerate(found) if payloads.has_blobs(row[1])]
+        rows = list(rows)
+        try:
+            found = [(row, payloads.loads(row[1])) for row in rows]
+        except ValueError:
+            found = list(_decoded(agent, rows))
+        places = [
+            at for at, (row, _) in enumerate(found) if "$" in row[1] and payloads.has_blobs(row[1])
+        ]
         if places:
             parts = [found[at][1] for at in places]
             whole = restored(self.using, agent.session, parts, agent.dialect)

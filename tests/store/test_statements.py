@@ -52,17 +52,28 @@ def statements(context):
     return count
 
 
-def test_appending_takes_one_statement_and_one_for_the_counters(store, agent, statements):
+def counted(context: str) -> int:
+    """Statements of an append that counts too. They are one commit in any case."""
+    if connection.vendor == "postgresql":
+        return 1
+    # Outside of a caller's transaction MariaDB's lock is not left out.
+    return 3 if connection.vendor == "mysql" and context == "autocommit" else 2
+
+
+def test_appending_takes_one_statement_and_counting_another_in_one_commit(
+    store, session, agent, statements, context
+):
     assert statements(store.append, agent, user("a"), count=False) == 1
-    assert statements(store.append, agent, user("b")) == 2
+    assert statements(store.append, agent, user("b")) == counted(context)
+    assert store.usage(session.session_id).messages == 1
     assert statements(store.append, agent, user("c"), expected=2, epoch=0, count=False) == 1
 
 
 @pytest.mark.parametrize("length", [2, 200])
-def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statements, length):
+def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statements, context, length):
     batch = [user("a")] * length
     assert statements(store.append_many, agent, batch, count=False) == 1
-    assert statements(store.append_many, agent, batch) == 2
+    assert statements(store.append_many, agent, batch) == counted(context)
     assert statements(store.append_many, agent, []) == 0
 
 

@@ -139,7 +139,7 @@ def first_of(verb: str, table: str, meanwhile):
     met: list[str] = []
 
     def execute_after(execute, sql, params, many, context):
-        if not met and sql.startswith(verb) and table in sql:
+        if not met and sql.removeprefix("WITH written AS (").startswith(verb) and table in sql:
             met.append(sql)
             meanwhile()
         return execute(sql, params, many, context)

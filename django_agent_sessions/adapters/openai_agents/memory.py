@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django_agent_sessions import masking
@@ -27,7 +27,7 @@ class Memory:
         self._secrets: set[str] = set()
         self._redacted: list[tuple[Any, Any]] = []
 
-    def has_read(self, found: Iterable[PlacedPayload], *, branch: int = 0) -> None:
+    def has_read(self, found: Collection[PlacedPayload], *, branch: int = 0) -> None:
         """Notes what is in the database, and what was taken out of it since it was known.
 
         Args:
@@ -35,8 +35,9 @@ class Memory:
             branch: The branch that it is on.
         """
         for placed in found:
-            self._compare(placed, branch)
-            self._items[branch, placed.position] = placed.payload
+            if placed.redacted:
+                self._compare(placed, branch)
+        self._items.update({(branch, placed.position): placed.payload for placed in found})
 
     def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
         """Notes what was written.
