@@ -6,6 +6,7 @@ import argparse
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from .report import lines
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=None, help="the same again; else a new one")
     parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
+    parser.add_argument("--writers", type=int, help="how many of each kind; else 3, 2 and 2")
     parser.add_argument(
         "--keep", type=Path, help="write all operations, faults and rows to this file"
     )
@@ -33,6 +35,8 @@ def main() -> int:
     if arguments.database == "all":
         return _all(arguments, seed)
     plan = Plan(arguments.database, arguments.minutes * 60, seed, kinds=tuple(arguments.only))
+    if arguments.writers is not None:
+        plan = replace(plan, writers=dict.fromkeys(plan.writers, arguments.writers))
     print(f"{plan.database}: {plan.seconds:.0f} seconds with seed {seed} …", flush=True)
     result = run(plan)
     print("\n".join(lines(result)))
