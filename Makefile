@@ -25,8 +25,13 @@ answers = { status=0; $(BIN)/python -m tests.reachable $(1) || status=$$?; \
 PYTEST_ARGS ?=
 # What a browser, Node or a terminal shows; it runs on SQLite.
 PAGES := tests/browser tests/node tests/example
-# What each database server is asked for; pages, wires, formats, and the scenarios of adapters, which
-# write by the store alone, are tested on SQLite.
+# What SDKs and clients see: about half of the rest.
+WIRES := tests/adapters tests/rest
+# What no database has a part in.
+WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation exceptions ids load \
+	payloads storing version)
+# What each database server is asked for; pages, wires, formats, storages, and the scenarios of
+# adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/test_reading.py \
 	tests/blobs/test_store.py tests/blobs/test_together.py tests/blobs/test_statements.py \
 	tests/interchange/test_importing.py tests/interchange/test_jsonl_reading.py \
@@ -40,7 +45,7 @@ ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/te
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \
 	tests/rest/test_redacting.py \
 	tests/rest/test_sessions.py tests/rest/test_statements.py \
-	$(filter-out tests/test_payloads.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
+	$(filter-out $(WITHOUT_DATABASE),$(wildcard tests/test_*.py))
 # And what only PostgreSQL has, or does in a way of its own.
 ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py
 SERVE ?= 1
@@ -93,27 +98,33 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 
 .PHONY: test
 test: $(INSTALLED) ## Run all tests on SQLite, and those of the database on each server that answers.
-	@# The tests wait as much as they work, so some run beside the others; what these print comes
-	@# last.
-	@failed= log=.cache/test-beside.log; mkdir -p .cache/coverage; $(COVERAGE) erase; \
-	$(MAKE) -k test-pages test-servers >$$log 2>&1 & beside=$$!; \
-	$(MAKE) test-core || failed+=" the core"; \
-	wait $$beside || failed+=" what ran beside it"; cat $$log; \
-	$(MAKE) coverage || failed+=" the coverage"; \
-	if [ -n "$$failed" ]; then echo "Failed:$$failed" >&2; exit 1; fi
+	@# The tests wait as much as they work, so some run beside others.
+	@echo "Each part is shown when it has ended."; rm -rf .cache/coverage; failed=; \
+	$(MAKE) -k -j3 --output-sync=target test-servers $(ON_SQLITE) || failed=1; \
+	$(MAKE) coverage || failed=1; [ -z "$$failed" ]
 
 .PHONY: test-sqlite
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite; branch coverage has to be 95 % or more.
-	@mkdir -p .cache/coverage; $(COVERAGE) erase
-	@$(MAKE) -k test-core test-pages
+	@rm -rf .cache/coverage
+	@$(MAKE) -k $(ON_SQLITE)
 	@$(MAKE) coverage
 
+ON_SQLITE := test-core test-wires test-pages
+
+.cache/coverage:
+	@mkdir -p $@
+
 .PHONY: test-core
-test-core: $(INSTALLED)
-	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PAGES:%=--ignore %) $(PYTEST_ARGS)
+test-core: $(INSTALLED) | .cache/coverage
+	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PAGES:%=--ignore %) $(WIRES:%=--ignore %) \
+		$(PYTEST_ARGS)
+
+.PHONY: test-wires
+test-wires: $(INSTALLED) | .cache/coverage
+	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(WIRES) $(PYTEST_ARGS)
 
 .PHONY: test-pages
-test-pages: $(INSTALLED) ## Run the tests in a browser, under Node and in a terminal.
+test-pages: $(INSTALLED) | .cache/coverage ## Run the tests in a browser, under Node and in a terminal.
 	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(PAGES) $(PYTEST_ARGS)
 
 .PHONY: coverage
@@ -123,12 +134,17 @@ coverage: $(INSTALLED)
 
 .PHONY: test-servers
 test-servers: $(INSTALLED) ## Run the database's tests on each database server that answers.
-	@failed=; \
-	if $(call answers,postgresql); then $(MAKE) test-postgresql || failed+=" PostgreSQL"; fi; \
-	if ! $(call answers,mariadb --port); then :; \
+	@$(MAKE) -k try-mariadb try-postgresql
+
+.PHONY: try-postgresql
+try-postgresql: $(INSTALLED)
+	@if $(call answers,postgresql); then $(MAKE) test-postgresql; fi
+
+.PHONY: try-mariadb
+try-mariadb: $(INSTALLED)
+	@if ! $(call answers,mariadb --port); then :; \
 	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
-	elif $(call answers,mariadb); then $(MAKE) test-mariadb || failed+=" MariaDB"; fi; \
-	if [ -n "$$failed" ]; then echo "Failed on:$$failed" >&2; exit 1; fi
+	elif $(call answers,mariadb); then $(MAKE) test-mariadb; fi
 
 .PHONY: test-postgresql
 test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).

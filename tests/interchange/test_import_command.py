@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,8 @@ def test_a_database_of_openais_sdk_comes_in(tmp_path):
 
     assert run("openai-sqlite", path).startswith("1 message written; sessions: 1 new")
     assert SessionMessage.objects.get().message == {"role": "user", "content": "hi"}
-    with sqlite3.connect(path) as connection:
+    # Used itself in `with`, a connection commits, and stays open.
+    with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM agent_messages").fetchone() == (1,)
 
 
