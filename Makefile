@@ -27,7 +27,7 @@ PYTEST_ARGS ?=
 PAGES := tests/browser tests/node tests/example
 # What SDKs and clients see: about half of the rest.
 WIRES := tests/adapters tests/rest
-# What no database has a part in.
+# What asks a database nothing that another one could answer otherwise.
 WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation exceptions ids load \
 	payloads storing version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of

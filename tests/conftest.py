@@ -38,7 +38,9 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         if connection.vendor == "postgresql":
             # No test turns the machine off; to wait for its disk at each commit proves nothing.
             with connection.cursor() as cursor:
-                name = connection.ops.quote_name(connection.settings_dict["NAME"])
+                # A pooler may call it by another name than the server.
+                cursor.execute("SELECT quote_ident(current_database())")
+                name = cursor.fetchone()[0]
                 cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
         connection.close()
     with deleted_instead_of_flushed(kept):
