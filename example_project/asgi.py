@@ -5,6 +5,7 @@ The chat streams, and a stream under WSGI would take a worker for itself.
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
@@ -20,6 +21,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 application: Any = get_asgi_application()
 # The SDKs take seconds to import: now, and not in the first request while all others wait.
 _ = get_resolver().url_patterns
+# What was imported stays. Looking through all of it for garbage would stop the loop each time.
+gc.freeze()
 if settings.DEBUG:
     # Whoever serves a site to others lets a web server do this.
     application = ASGIStaticFilesHandler(application)

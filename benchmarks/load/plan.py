@@ -41,7 +41,6 @@ class Plan:
             "LOAD_VENDOR": self.database,
             "LOAD_CONN_MAX_AGE": str(self.conn_max_age),
             "LOAD_MAX_CONNECTIONS": str(self.max_connections),
-            "LOAD_POOL": str(self.pool),
         }
 
     def own_connections(self) -> int:

@@ -46,7 +46,7 @@ def run(plan: Plan, directory: Path) -> Found:
             plan.server,
             workers=plan.workers,
             threads=plan.threads,
-            environment=PACE,
+            environment={**PACE, "LOAD_POOL": str(plan.pool)},
             log=directory / "server.log",
         )
         try:
