@@ -170,6 +170,25 @@ class MessageReader(StorePart):
         return await self._arun(self.placed_payloads, agent, latest=latest)
 
     @repeatable
+    def redacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
+        """Reads what was redacted on the other branches, where it may have been moved to.
+
+        Args:
+            agent: The agent whose conversation it is, with the branch that is not read.
+
+        Returns:
+            The messages, by branch and position.
+        """
+        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
+        aside = rows.exclude(branch=agent.branch).filter(redact_message__isnull=False)
+        found = aside.order_by("branch", "message_id").values_list(*_COLUMNS)
+        return self._records(agent, found)
+
+    async def aredacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
+        """Does what :meth:`redacted_aside` does."""
+        return await self._arun(self.redacted_aside, agent)
+
+    @repeatable
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Reads a conversation for a model to go on with.
 

@@ -21,7 +21,7 @@ from django_agent_sessions.store.branch_names import NamedBranch, NamedBranchSto
 
 from .order import Queue
 from .rewording import item_at, redacted
-from .session import DjangoSession
+from .session import MOST_REDACTIONS, DjangoSession
 
 R = TypeVar("R")
 _Context = RunContextWrapper[Any]
@@ -129,11 +129,12 @@ class BranchedSession(DjangoSession):
                 ((record.message_id, record.message) for record in written), branch=found.branch
             )
 
-        try:
-            append()
-        except StaleSessionError:
-            self._catch_up(store, store.follow(agent, place.name) or agent)
-            append()
+        for _ in range(MOST_REDACTIONS):
+            try:
+                return append()
+            except StaleSessionError:
+                self._catch_up(store, store.follow(agent, place.name) or agent)
+        return append()
 
     def _pop_at(self, place: Place, store: NamedBranchStore, agent: AgentRecord) -> Any:
         name = place.name if place.agent in (None, agent.id) else MAIN.name

@@ -39,6 +39,25 @@ class Memory:
                 self._compare(placed, branch)
         self._items.update({(branch, placed.position): placed.payload for placed in found})
 
+    def has_missed(
+        self, aside: Collection[PlacedPayload], found: Collection[PlacedPayload], *, branch: int = 0
+    ) -> None:
+        """Notes what was taken out of items that are not on their branch any more.
+
+        Going back in time leaves an item its position on another branch. Where several branches
+        have something redacted there, any of it may be what is known.
+
+        Args:
+            aside: What was redacted on other branches.
+            found: What is on this branch now.
+            branch: The branch that the known items were on.
+        """
+        there = {placed.position: placed.payload for placed in found}
+        for placed in aside:
+            known = self._items.get((branch, placed.position))
+            if known is not None and known != there.get(placed.position):
+                self._compare(placed, branch)
+
     def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
         """Notes what was written.
 

@@ -23,7 +23,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.records import AgentRecord, SessionRecord
+from django_agent_sessions.records import AgentRecord, PlacedPayload, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
 
@@ -32,6 +32,9 @@ from .memory import Memory
 from .rewording import item_at, redacted
 
 R = TypeVar("R")
+
+MOST_REDACTIONS = 10
+"""How often a write finds out what was redacted while it was under way."""
 
 _Context = RunContextWrapper[Any]
 
@@ -312,16 +315,23 @@ class DjangoSession(TakesTurns):
         self._at_epoch(store, agent, append)
 
     def _at_epoch(self, store: SessionStore, agent: AgentRecord, write: Callable[[], R]) -> R:
-        """Writes, and if somebody redacted meanwhile, first finds out what."""
-        try:
-            return write()
-        except StaleSessionError:
-            self._catch_up(store, agent)
+        """Writes, and whenever somebody redacted meanwhile, first finds out what."""
+        for _ in range(MOST_REDACTIONS):
+            try:
+                return write()
+            except StaleSessionError:
+                self._catch_up(store, agent)
         return write()
 
     def _catch_up(self, store: SessionStore, agent: AgentRecord) -> None:
         epoch = store.get(self.session_id).redaction_epoch
-        self._memory.has_read(store.placed_payloads(agent), branch=agent.branch)
+        aside = [
+            PlacedPayload(record.message_id, record.content, True)
+            for record in store.redacted_aside(agent)
+        ]
+        found = store.placed_payloads(agent)
+        self._memory.has_missed(aside, found, branch=agent.branch)
+        self._memory.has_read(found, branch=agent.branch)
         self._memory.epoch = epoch
 
     def _redact(

@@ -206,6 +206,9 @@ class SessionWork:
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
         new = conversation.unwritten
+        for message in new if conversation.corrections.secrets else ():
+            # A model that was answering meanwhile may repeat what it was asked with.
+            masking.scrub_in_place(message.payload, conversation.corrections.secrets)
         try:
             written = self.store.append_many(
                 record,
@@ -350,14 +353,19 @@ class SessionWork:
                 scrub_agent(agent, secrets)
 
     def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
-        contents = {
-            record.message_id: record.content
-            for record in self.store.messages(record)
-            if record.redact_message is not None
+        here = {
+            found.message_id: found.content
+            for found in self.store.messages(record)
+            if found.redact_message is not None
+        }
+        # What somebody set aside since it was known is not at its place any more.
+        aside = {
+            found.content.get("tracking_id"): found.content
+            for found in self.store.redacted_aside(record)
         }
         secrets: set[str] = set()
         for stored in conversation.all_stored():
-            content = contents.get(stored.position)
+            content = aside.get(stored.message["tracking_id"], here.get(stored.position))
             if content is not None and content != stored.message:
                 secrets |= masking.removed(stored.message, content)
                 _forget(stored.message, content)

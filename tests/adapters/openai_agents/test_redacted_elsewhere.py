@@ -114,3 +114,25 @@ async def test_what_another_process_added_is_popped_without_mixing_up_what_is_kn
     await session.add_items(items)
 
     assert await bridge.arun_orm(columns_holding, "plantedsecret") == []
+
+
+async def test_no_append_brings_back_what_was_redacted_and_then_taken_back_in_time():
+    session = DjangoSession("s")
+    await session.add_items([user("hello")])
+    await session.add_items([user(f"My code is {SECRET}")])
+
+    def redact_and_rewind() -> None:
+        store = SessionStore()
+        found = store.get("s")
+        redact(found.id, Find(SECRET), reason="A request")
+        store.rewind(store.open_agent(found, "default"), 0)
+
+    await bridge.arun_orm(redact_and_rewind)
+    await session.add_items([user("What else?"), user(f"I said {SECRET}")])
+
+    assert await bridge.arun_orm(lambda: columns_holding(SECRET)) == []
+    assert await session.get_items() == [
+        user("hello"),
+        user("What else?"),
+        user("I said [REDACTED]"),
+    ]

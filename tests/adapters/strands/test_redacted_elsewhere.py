@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
+import strands
 from django.db import connections
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 
-from django_agent_sessions.adapters.strands import DjangoSessionRepository
+from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore
@@ -20,6 +21,7 @@ from tests.processes import go, outputs, ready, start
 from .agents import build
 from .held import SECRET, summarizing
 from .process import graph
+from .scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -175,3 +177,27 @@ def test_the_redaction_of_one_word_leaves_the_agents_state_alone():
 
     assert SessionAgent.objects.get().state == {"count": 100, "day": "yesterday", "more": 1}
     assert SessionMessage.objects.get(message_id=0).text == "[REDACTED]"
+
+
+def test_no_answer_brings_back_what_was_redacted_and_then_taken_back_in_time():
+    @strands.tool
+    def look() -> str:
+        """Somebody redacts, and goes back in time, while a tool runs."""
+        store = SessionStore()
+        session = store.get("s")
+        redact(session.id, Find(SECRET), reason="A request")
+        store.rewind(store.open_agent(session, "a"), 0)
+        return "there"
+
+    agent = strands.Agent(
+        agent_id="a",
+        model=ScriptedModel(["fine", call("look"), f"You said {SECRET}."]),
+        tools=[look],
+        session_manager=DjangoSessionManager("s"),
+        callback_handler=None,
+    )
+    agent("hello")
+    agent(f"My code is {SECRET}")
+
+    assert columns_holding(SECRET) == []
+    assert SECRET not in json.dumps(agent.messages)
