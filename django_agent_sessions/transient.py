@@ -77,8 +77,9 @@ def is_lost_connection(error: Error) -> bool:
         return False
     if isinstance(number, int):
         return number in _LOST_NUMBERS
+    # SQLite opens a file that cannot be written for reading, for as long as the connection lasts.
     # PostgreSQL's client names no state for what it did not hear from the server.
-    return _is_of_client(error)
+    return "readonly database" in str(error) or _is_of_client(error)
 
 
 def is_uncertain(error: Error) -> bool:
