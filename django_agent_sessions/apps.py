@@ -27,6 +27,7 @@ class AgentSessionsConfig(AppConfig):
             check_blob_storage,
             check_blobs_left,
             check_detectors,
+            check_replica,
             check_settings,
             check_storage,
         )
@@ -34,6 +35,7 @@ class AgentSessionsConfig(AppConfig):
         from .store import vendors
 
         checks.register(check_settings)
+        checks.register(check_replica)
         checks.register(check_detectors)
         checks.register(check_blob_storage)
         checks.register(check_blob_prefix)

@@ -14,7 +14,7 @@ from django.core.checks import Warning as CheckWarning
 from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
 
-from . import conf, detectors
+from . import bridge, conf, detectors
 from .exceptions import ConfigurationError
 
 
@@ -42,6 +42,38 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return found
+
+
+def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Checks that a replica is read at all, and that people see what they have just written."""
+    if conf.problems(getattr(settings, conf.SETTING, {})):
+        return []
+    found: list[CheckMessage] = []
+    if conf.get_settings().REPLICA_DATABASE is None:
+        return found
+    if _REMEMBERING not in settings.MIDDLEWARE:
+        found.append(
+            CheckWarning(
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, and nobody remembers who has just "
+                "written: a session that somebody makes may be missing in the list after it",
+                hint=f"Add {_REMEMBERING!r} to MIDDLEWARE.",
+                id="agent_sessions.W006",
+            )
+        )
+    primary = bridge.database()
+    if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
+        found.append(
+            CheckWarning(
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, and never read: every request is a "
+                f"transaction on {primary!r}, which has to see what it wrote",
+                hint=f"Take ATOMIC_REQUESTS from DATABASES[{primary!r}].",
+                id="agent_sessions.W007",
+            )
+        )
+    return found
+
+
+_REMEMBERING = "django_agent_sessions.middleware.reading_own_writes"
 
 
 def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, connections, transaction
+from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
+from django_agent_sessions.middleware import reading_own_writes
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.redaction import Find, redact
 
@@ -230,14 +232,11 @@ def test_who_keeps_no_cookies_can_ask_for_what_is_there_now(api, replica, ada):
 
 
 async def test_the_middleware_is_async_too(replica, rf):
-    from django.http import HttpResponse
-
-    from django_agent_sessions.middleware import reading_own_writes
-
     async def view(request):
         return HttpResponse()
 
-    answer = await reading_own_writes(view)(rf.post("/"))
+    middleware: Any = reading_own_writes(view)
+    answer = await middleware(rf.post("/"))
     assert "agent_sessions_wrote" in answer.cookies
 
 

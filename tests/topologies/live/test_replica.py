@@ -7,7 +7,7 @@ import time
 import pytest
 from agents import Agent, Runner
 from django.contrib.auth import get_user_model
-from django.db import connections
+from django.db import OperationalError, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
@@ -18,7 +18,7 @@ from tests.topologies.conftest import CHANGELIST, LIST, SECRET, Talk, client_of
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "replica"])
 
 
-def one(alias: str, query: str, *values: object):
+def one(alias: str, query: str, *values: str):
     with connections[alias].cursor() as cursor:
         cursor.execute(query, values)
         return cursor.fetchone()[0]
@@ -39,14 +39,13 @@ def asked() -> CaptureQueriesContext:
 def there(django_db_setup, django_db_blocker):
     """The test's database, which the replica gets later than the test."""
     with django_db_blocker.unblock():
-        written = one("default", "SELECT pg_current_wal_lsn()::text")
-        del written
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        while True:
             try:
                 connections["replica"].ensure_connection()
                 break
-            except Exception:
+            except OperationalError:
+                assert time.monotonic() < deadline
                 time.sleep(0.2)
         catch_up()
 
