@@ -15,8 +15,7 @@ from django.utils import timezone
 from django_agent_sessions import holds, usage
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.integrity import Kind, checking, figures
-from django_agent_sessions.integrity.batch import Batch
+from django_agent_sessions.integrity import Kind, batch, checking
 from django_agent_sessions.models import (
     AuditEvent,
     Blob,
@@ -26,6 +25,7 @@ from django_agent_sessions.models import (
     Session,
     SessionAgent,
     SessionMessage,
+    SessionMultiAgent,
     Snapshot,
     StoredObject,
     StoredPart,
@@ -244,8 +244,8 @@ def a_snapshots_document_was_damaged(store):
 
 @planted("corrupt-state")
 def an_orchestrator_was_damaged(store):
-    session = store.open("graph")
-    store.create_multi_agent(session, "g", CorruptPayload("{"))
+    store.create_multi_agent(store.open("graph"), "g", {})
+    SessionMultiAgent.objects.update(state=CorruptPayload("{"))
 
 
 @planted("stored-object")
@@ -467,20 +467,34 @@ def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
     assert codes("--blobs") == ["blob-storage"]
 
 
-def test_what_comes_in_between_is_no_finding(store, monkeypatch):
+def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
     agent = talk(store)
-    look = figures.look_at_counters
-    popped: list[Any] = []
+    read, lock = batch.large, checking.lock_session
+    appended: list[Any] = []
+    locked: list[Any] = []
 
-    def pop_meanwhile(batch: Batch, grace: timedelta) -> None:
-        if not popped:
-            popped.append(store.pop(agent))
-        look(batch, grace)
+    def append_first(*arguments: Any) -> Any:
+        # The session is read, and its messages are not counted yet.
+        if not appended:
+            appended.append(store.append(agent, said("six")))
+        return read(*arguments)
 
-    monkeypatch.setattr(checking, "look_at_counters", pop_meanwhile)
-    Session.objects.filter(pk=agent.session).update(message_count=4)
-    # What the first look saw was true a moment before.
-    Session.objects.filter(pk=agent.session).update(message_count=5)
+    def lock_and_tell(using: str, session: Any) -> Any:
+        locked.append(session)
+        return lock(using, session)
+
+    monkeypatch.setattr(batch, "large", append_first)
+    monkeypatch.setattr(checking, "lock_session", lock_and_tell)
 
     assert codes() == []
-    assert popped
+    assert locked == [agent.session]
+
+
+def test_a_long_session_is_looked_at_again_without_being_locked(store, monkeypatch):
+    agent = talk(store)
+    monkeypatch.setattr(checking, "_LOCKED", 4)
+    monkeypatch.delattr(checking, "lock_session")
+    take(agent, 2)
+    store.append(agent, said("six"))
+
+    assert codes() == ["gap"]
