@@ -161,6 +161,7 @@ class Conversations:
         self._next = 0
         # Where the calls are that wait for a result. An id may be used again.
         self._open: dict[str, list[tuple[int, UUID]]] = {}
+        self._answered: set[str] = set()
 
     def look(self) -> Iterator[list[Message]]:
         """Looks at all messages.
@@ -223,8 +224,14 @@ class Conversations:
         for call in found.results:
             waiting = self._open.get(call)
             if not waiting:
-                self._batch.add(Kind.ORPHAN_RESULT, **_where(row))
+                # A Strands agent that was restored while another process worked says that a call
+                # was interrupted, which is answered after all. Restores keep the real answer.
+                again = agent.dialect == transcripts.STRANDS and call in self._answered
+                self._batch.add(
+                    Kind.ANSWERED_TWICE if again else Kind.ORPHAN_RESULT, **_where(row)
+                )
             else:
+                self._answered.add(call)
                 waiting.pop()
                 if not waiting:
                     del self._open[call]
@@ -245,6 +252,7 @@ class Conversations:
                     row=key,
                 )
         self._open = {}
+        self._answered = set()
 
     def _count(self, row: Message) -> None:
         if row.source is not None:

@@ -37,6 +37,9 @@ class Kind(Enum):
     ORPHAN_RESULT = _Told(
         "orphan-result", Severity.ERROR, False, "a tool's result answers no open call"
     )
+    ANSWERED_TWICE = _Told(
+        "answered-twice", Severity.NOTE, False, "a tool's call was answered once more"
+    )
     OPEN_CALL = _Told("open-call", Severity.NOTE, False, "a tool's call was never answered")
     NEUTRAL = _Told(
         "neutral-columns", Severity.WARNING, True, "role, text or figures are not the payload's"

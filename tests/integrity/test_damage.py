@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -102,6 +103,16 @@ def a_result_was_doubled(store):
     call = {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": "3"}
     store.append_many(agent, [call, result, result])
+
+
+@planted("answered-twice")
+def a_call_was_taken_for_interrupted_while_it_was_answered(store):
+    call = {"toolUse": {"toolUseId": "t", "name": "add", "input": {}}}
+    agent = talk(store)
+    store.append(agent, {"role": "assistant", "content": [call]})
+    for answer in ("3", "Tool was interrupted."):
+        result = {"toolUseId": "t", "status": "success", "content": [{"text": answer}]}
+        store.append(agent, {"role": "user", "content": [{"toolResult": result}]})
 
 
 @planted("orphan-result")
@@ -356,6 +367,14 @@ def test_each_damage_is_found_and_mended_where_that_is_promised(deed, store, blo
     assert {finding["mended"] for finding in mended if finding["code"] == code} == {kind.mendable}
     again = codes("--blobs")
     assert again == ([] if kind.mendable else [finding["code"] for finding in found])
+
+
+def test_every_code_is_on_the_page_as_it_is():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "integrity.md").read_text()
+    said = re.findall(r"^\| `([\w-]+)` \| (error|warning|note) \| (yes )?\|", page, re.MULTILINE)
+    assert [(code, severity, bool(mends)) for code, severity, mends in said] == [
+        (kind.code, kind.severity.value, kind.mendable) for kind in Kind
+    ]
 
 
 def test_every_code_is_planted_here_or_below():
