@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from .report import lines
+from . import report
 from .running import Plan, run
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
@@ -30,6 +30,9 @@ def main() -> int:
     parser.add_argument(
         "--keep", type=Path, help="write all operations, faults and rows to this file"
     )
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="put the tables into this Markdown page too"
+    )
     arguments = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     if arguments.database == "all":
@@ -39,7 +42,9 @@ def main() -> int:
         plan = replace(plan, writers=dict.fromkeys(plan.writers, arguments.writers))
     print(f"{plan.database}: {plan.seconds:.0f} seconds with seed {seed} …", flush=True)
     result = run(plan)
-    print("\n".join(lines(result)))
+    print("\n".join([*report.lines(result), "", *report.details(result)]))
+    if arguments.write is not None:
+        report.write(arguments.write, result)
     if arguments.keep is not None:
         kept = map(repr, [*result.operations, *result.faults, *result.found.rows])
         arguments.keep.write_text("\n".join(kept) + "\n")
@@ -54,6 +59,7 @@ def _all(arguments: argparse.Namespace, seed: int) -> int:
                 *(sys.executable, "-m", "benchmarks.chaos", "--database", database),
                 *("--minutes", str(arguments.minutes), "--seed", str(seed)),
                 *(part for name in arguments.only for part in ("--only", name)),
+                *(("--write", str(arguments.write)) if arguments.write else ()),
             ],
             check=False,
         ).returncode

@@ -85,26 +85,12 @@ def check(operations: Sequence[Operation], found: Found) -> list[Violation]:
         *_taken_twice(taken, there),
         *_outlived(operations, there),
         *_reordered(operations, found.rows),
-        *_gaps(operations, found.rows),
+        *_gaps(found.rows),
         *_states(operations, found.states),
         *_forks(operations, found.sessions),
         *_leaked(operations, found.leaks),
         *(Violation("broken", what) for what in found.broken),
     ]
-
-
-def explained_gaps(operations: Sequence[Operation], rows: Sequence[Row]) -> int:
-    """Counts positions that nobody has because a pop met an append, which is documented.
-
-    Args:
-        operations: As for :func:`check`.
-        rows: All messages.
-
-    Returns:
-        How many there are.
-    """
-    explained = _pops_that_met(operations)
-    return sum(len(holes) for key, holes in _holes(rows) if key[0] in explained)
 
 
 def _settled(operation: Operation, there: Counter[str], taken: Counter[str]) -> Operation:
@@ -207,44 +193,15 @@ def _reordered(operations: Sequence[Operation], rows: Sequence[Row]) -> Iterator
             last[key] = (number, token)
 
 
-def _gaps(operations: Sequence[Operation], rows: Sequence[Row]) -> Iterator[Violation]:
-    explained = _pops_that_met(operations)
-    for (session, agent, branch), holes in _holes(rows):
-        if len(holes) > explained[session]:
-            yield Violation(
-                "gap", f"{session}/{agent} has nothing at {_some(holes)} of branch {branch}"
-            )
-
-
-def _holes(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str, int], list[int]]]:
+def _gaps(rows: Sequence[Row]) -> Iterator[Violation]:
     positions: dict[tuple[str, str, int], set[int]] = defaultdict(set)
     for row in rows:
         positions[row.session, row.agent, row.branch].add(row.position)
-    for key, taken in positions.items():
-        holes = sorted(set(range(max(taken) + 1)) - taken)
-        if holes:
-            yield key, holes
-
-
-def _pops_that_met(operations: Sequence[Operation]) -> Counter[str]:
-    """Counts the pops of each session that may have met an append, and so have left a gap."""
-    said: dict[str, list[Operation]] = defaultdict(list)
-    for operation in operations:
-        if operation.possible:
-            for session in set(operation.tokens.values()):
-                said[session].append(operation)
-    met = Counter(
-        pop.session
-        for pop in operations
-        if pop.kind == "pop"
-        and pop.possible
-        and any(o.started < pop.ended and pop.started < o.ended for o in said[pop.session])
-    )
-    for fork in operations:
-        if fork.kind == "fork" and fork.value is not None and met[fork.session]:
-            # A copy of a conversation has its positions.
-            met[fork.value] = met[fork.session]
-    return met
+    for (session, agent, branch), taken in positions.items():
+        if holes := sorted(set(range(max(taken) + 1)) - taken):
+            yield Violation(
+                "gap", f"{session}/{agent} has nothing at {_some(holes)} of branch {branch}"
+            )
 
 
 def _states(

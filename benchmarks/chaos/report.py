@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 from .history import Operation, Outcome
 from .running import Result
 
 _AFTER = 0.5
+_NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -21,52 +23,106 @@ def lines(result: Result) -> Iterator[str]:
         Lines of Markdown.
     """
     plan = result.plan
-    yield f"## {plan.database}, {plan.seconds:.0f} s, seed {plan.seed}"
+    yield f"### {_NAMES[plan.database]}, {plan.seconds:.0f} seconds, seed {plan.seed}"
     yield ""
+    yield from _operations(result)
+    yield ""
+    yield from _faults(result)
+    yield ""
+    for reason in result.missing:
+        yield f"Not tried – {reason}."
+    if result.missing:
+        yield ""
+    yield _sum(result)
+
+
+def details(result: Result) -> Iterator[str]:
+    """Writes down what was not as it should be.
+
+    Args:
+        result: What came of the run.
+
+    Yields:
+        Lines of text.
+    """
+    status, printed = result.integrity
+    if status:
+        yield from (f"    {line}" for line in printed.splitlines()[-30:])
+    yield from (f"CRASH: {how} ({times} times)" for how, times in result.crashes.items())
+    yield from (f"VIOLATION, {found.kind}: {found.what}" for found in result.violations[:50])
+    plan = result.plan
+    verdict = "PASSED" if result.passed else f"FAILED, {len(result.violations)} violations"
+    yield f"{plan.database}: {verdict} in {result.took:.0f} s (seed {plan.seed})"
+
+
+def write(page: Path, result: Result) -> None:
+    """Puts a run into a page, in the place of the last one on that database.
+
+    Args:
+        page: A Markdown file with marks for it.
+        result: What came of the run.
+    """
+    text = page.read_text()
+    begin, end = (f"<!-- {result.plan.database}: {place} -->" for place in ("begin", "end"))
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"{page} has no place for {result.plan.database}")
+    page.write_text("\n".join([before + begin, "", *lines(result), "", end + after]))
+
+
+def _operations(result: Result) -> Iterator[str]:
     yield "| operation | acknowledged | failed | unknown |"
     yield "|---|--:|--:|--:|"
     counts = Counter((o.kind, o.outcome) for o in result.operations)
     for kind in sorted({o.kind for o in result.operations}):
         figures = " | ".join(f"{counts[kind, outcome]:,}" for outcome in Outcome)
         yield f"| {kind} | {figures} |"
-    yield ""
-    yield "| fault | times | longest | errors that surfaced |"
-    yield "|---|--:|--:|---|"
+
+
+def _faults(result: Result) -> Iterator[str]:
+    yield "| fault | times | longest | errors that surfaced | in transactions of the caller |"
+    yield "|---|--:|--:|---|---|"
     surfaced = _surfaced(result)
     kinds = Counter(fault.kind for fault in result.faults)
     for kind, times in sorted(kinds.items()):
         longest = max(f.ended - f.began for f in result.faults if f.kind == kind)
-        errors = "; ".join(f"{name} ({n})" for name, n in surfaced[kind].most_common())
-        yield f"| {kind} | {times} | {longest:.1f} s | {errors or '–'} |"
-    errors = "; ".join(f"{name} ({n})" for name, n in surfaced[""].most_common())
-    yield f"| (none at that time) | | | {errors or '–'} |"
-    yield ""
-    yield from (f"Not tried – {reason}." for reason in result.missing)
+        yield f"| {kind} | {times} | {longest:.1f} s | {_errors(surfaced, kind)} |"
+    yield f"| none at that time | | | {_errors(surfaced, '')} |"
+
+
+def _sum(result: Result) -> str:
     said = sum(len(o.tokens) for o in result.operations if o.acknowledged)
     rows, sessions = len(result.found.rows), len(result.found.sessions)
-    yield (
-        f"{said:,} messages were acknowledged, {rows:,} rows in {sessions:,} "
-        f"sessions are there; {result.explained} positions are free because a pop met an append."
+    redacted = sum(o.kind == "redact" and o.acknowledged and o.hits > 0 for o in result.operations)
+    broken = f"{len(result.violations)} promises were broken" if result.violations else ""
+    clean = "clean" if not result.integrity[0] else "not clean"
+    return (
+        f"{said:,} messages were acknowledged and {redacted:,} secrets redacted; {rows:,} messages "
+        f"in {sessions:,} sessions are there, copies on branches and in forks included, and every "
+        f"agent was restored and answered. {broken or 'Every promise was kept'}; "
+        f"`check_agent_sessions` is {clean}."
     )
-    status, printed = result.integrity
-    yield f"check_agent_sessions: {'clean' if not status else 'NOT CLEAN'}"
-    yield from (f"    {line}" for line in printed.splitlines()[-30:])
-    yield from (f"CRASH: {how} ({times} times)" for how, times in result.crashes.items())
-    yield from (f"VIOLATION, {found.kind}: {found.what}" for found in result.violations[:50])
-    yield ""
-    verdict = "PASSED" if result.passed else f"FAILED, {len(result.violations)} violations"
-    yield f"{plan.database}: {verdict} in {result.took:.0f} s (seed {plan.seed})"
 
 
-def _surfaced(result: Result) -> dict[str, Counter[str]]:
-    """Counts errors by the fault at whose time they came."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+def _errors(surfaced: dict[tuple[str, bool], Counter[str]], kind: str) -> str:
+    cells = []
+    for joined in (False, True):
+        found = surfaced[kind, joined].most_common()
+        cells.append("; ".join(f"{name} ({times:,})" for name, times in found) or "–")
+    return " | ".join(cells)
+
+
+def _surfaced(result: Result) -> dict[tuple[str, bool], Counter[str]]:
+    """Counts errors by the fault at whose time they came, and whether in a transaction."""
+    found: dict[tuple[str, bool], Counter[str]] = defaultdict(Counter)
     for operation in result.operations:
         if operation.error is None:
             continue
-        at = set(_at_the_time(operation, result)) or {""}
-        for kind in at:
-            found[kind][f"{operation.kind}: {operation.error}"] += 1
+        joined = operation.kind == "transaction"
+        name = operation.error if joined else f"{operation.kind}: {operation.error}"
+        for kind in set(_at_the_time(operation, result)) or {""}:
+            found[kind, joined][name] += 1
     return found
 
 

@@ -62,7 +62,6 @@ class Result:
         missing: Which faults could not be had, and why.
         violations: Every promise that was not kept.
         found: What was there at the end.
-        explained: How many positions nobody has because a pop met an append.
         integrity: The status of the app's own check, and what it printed.
         crashes: How writers ended that nobody had killed.
         took: How many seconds all of it took.
@@ -74,7 +73,6 @@ class Result:
     missing: list[str]
     violations: list[checking.Violation]
     found: checking.Found
-    explained: int
     integrity: tuple[int, str]
     crashes: Counter[str]
     took: float
@@ -135,7 +133,6 @@ class _Run:
                 list(faults.missing(self._means)),
                 checking.check(operations, found),
                 found,
-                checking.explained_gaps(operations, found.rows),
                 integrity,
                 self._crashes,
                 time.monotonic() - began,
