@@ -1,0 +1,1 @@
+"""Ten million messages beside ten thousand: ``python -m benchmarks.scale.growth``."""
