@@ -44,10 +44,10 @@ ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/te
 	tests/rest/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \
 	tests/rest/test_redacting.py \
-	tests/rest/test_sessions.py tests/rest/test_statements.py \
+	tests/rest/test_sessions.py tests/rest/test_statements.py tests/scale/test_batches.py \
 	$(filter-out $(WITHOUT_DATABASE),$(wildcard tests/test_*.py))
 # And what only PostgreSQL has, or does in a way of its own.
-ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py
+ON_POSTGRESQL := $(ON_SERVERS) tests/rest/events tests/contexts/test_kills.py tests/scale
 SERVE ?= 1
 
 BENCH := .cache/bench
@@ -231,6 +231,10 @@ load: $(INSTALLED) ## Serve 200 agents at once (MINUTES, AGENTS, SERVER=asgi|wsg
 chaos: $(INSTALLED) $(if $(filter-out sqlite postgresql,$(or $(DATABASE),all)),mariadb-client) ## Break databases under agents, check what is left (DATABASE, MINUTES, SEED).
 	$(BIN)/python -m benchmarks.chaos --database $(or $(DATABASE),all) \
 		--minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+.PHONY: scale
+scale: $(INSTALLED) ## Measure ten million messages beside ten thousand, on PostgreSQL (SCALE_ARGS).
+	$(BIN)/python -m benchmarks.scale.growth $(SCALE_ARGS)
 
 .PHONY: clean
 clean: ## Remove what was made here, .venv included.
