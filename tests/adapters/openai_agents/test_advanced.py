@@ -32,7 +32,7 @@ from django_agent_sessions.testing import columns_holding
 
 from .scripted import call
 from .team import assistant, requests, texts, user
-from .test_statements import statements
+from .test_statements import WRITTEN, statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -429,7 +429,7 @@ class TestStatements:
 
     def test_the_main_branch_costs_what_the_plain_class_costs(self, known):
         assert statements(known.get_items()) == ["SELECT"]
-        assert len(statements(known.add_items([user("c")]))) == 2
+        assert len(statements(known.add_items([user("c")]))) == WRITTEN
 
     def test_looking_takes_few_however_long_the_conversation_is(self, known):
         asyncio.run(known.create_branch_from_turn(40, "other"))

@@ -18,6 +18,10 @@ from .team import assistant, user
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+WRITTEN = 1 if connection.vendor == "postgresql" else 2
+"""Statements that write items and count them; they are one commit in any case."""
+
+
 def statements(use: Any) -> list[str]:
     """Tells the verbs of the statements that a use takes, without what only a transaction needs.
 
@@ -43,8 +47,8 @@ def open_session():
 
 
 @pytest.mark.parametrize("length", [1, 5, 100])
-def test_writing_takes_one_statement_and_one_for_the_counters(open_session, length):
-    assert len(statements(open_session.add_items([user("c")] * length))) == 2
+def test_writing_takes_one_statement_and_counting_another_in_one_commit(open_session, length):
+    assert len(statements(open_session.add_items([user("c")] * length))) == WRITTEN
 
 
 def test_reading_takes_one(open_session):
@@ -71,21 +75,21 @@ def test_a_new_object_looks_for_the_session_and_its_agent_once(ada, owned):
     again = DjangoSession("s", owner=owner)
     assert statements(again.get_items()) == ["SELECT"] * 3
     assert statements(again.get_items()) == ["SELECT"]
-    assert len(statements(again.add_items([user("c")]))) == 2
-    assert len(statements(DjangoSession("s", owner=owner).add_items([user("d")]))) == 4
+    assert len(statements(again.add_items([user("c")]))) == WRITTEN
+    assert len(statements(DjangoSession("s", owner=owner).add_items([user("d")]))) == 2 + WRITTEN
     assert len(statements(DjangoSession("s", owner=owner).pop_item())) == 4
 
 
 def test_a_first_write_finds_or_makes_both():
     # Two looks, two rows, the items and the counters.
-    assert len(statements(DjangoSession("s").add_items([user("a")]))) == 6
+    assert len(statements(DjangoSession("s").add_items([user("a")]))) == 4 + WRITTEN
 
 
 def test_a_long_conversation_takes_as_many_as_a_short_one(open_session):
     asyncio.run(open_session.add_items([user("a")] * 1000))
 
     assert statements(open_session.get_items(limit=10)) == ["SELECT"]
-    assert len(statements(open_session.add_items([user("c")]))) == 2
+    assert len(statements(open_session.add_items([user("c")]))) == WRITTEN
     assert len(statements(open_session.pop_item())) == 2
 
 
@@ -96,4 +100,4 @@ def test_a_run_with_a_tool_takes_one_read_and_three_writes(open_session):
     found = statements(Runner.run(agent, "1 + 2?", session=open_session))
 
     assert found[0] == "SELECT"
-    assert len(found) == 7
+    assert len(found) == 1 + 3 * WRITTEN
