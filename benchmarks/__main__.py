@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def main() -> int:
         help="put the results into this Markdown page too, with charts beside it",
     )
     arguments = parser.parse_args()
+    # So that who ends it leaves no database behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
     import django
@@ -72,7 +75,7 @@ def main() -> int:
             if not arguments.store:
                 verdicts += snapshots.judge(alias, plan.some, plan.many, plan.rounds)
     if not arguments.store:
-        verdicts += starting.judge(plan.rounds)
+        verdicts += starting.judge(2 * plan.rounds - 1)
     text = report.page(plan, found, verdicts, packages, dict.fromkeys(remarks))
     print(text)
     if arguments.write is not None:

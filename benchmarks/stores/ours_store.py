@@ -46,11 +46,16 @@ class Bare(Ours):
     name = "SessionStore"
     prefix = "store"
 
+    def __init__(self, alias: str) -> None:
+        super().__init__(alias)
+        self.agents: dict[str, AgentRecord] = {}
+
     async def conversation(self, name: str) -> Conversation:
         return _Conversation(self.store, await self._agent(name))
 
     async def restore(self, name: str) -> Sized:
-        return await self.store.apayloads(await self._agent(name))
+        # Who asks the store by itself has the record of the agent.
+        return await self.store.apayloads(self.agents.get(name) or await self._agent(name))
 
     async def fill_sessions(self, count: int) -> None:
         owner = await sync_to_async(self._fill_sessions)(count)
@@ -61,7 +66,8 @@ class Bare(Ours):
 
     async def _agent(self, name: str) -> AgentRecord:
         session = await self.store.aopen(f"{self.prefix}-{name}")
-        return await self.store.aopen_agent(session, dialect=DIALECT)
+        self.agents[name] = await self.store.aopen_agent(session, dialect=DIALECT)
+        return self.agents[name]
 
     def _fill_sessions(self, count: int) -> Any:
         owner = get_user_model().objects.using(self.alias).create(username="somebody")
