@@ -13,12 +13,11 @@ import pytest
 from django.core.files.storage import storages
 from django.utils import timezone
 
-from django_agent_sessions import holds, usage
+from django_agent_sessions import usage
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.integrity import Kind, batch, checking
+from django_agent_sessions.integrity import Kind, batch, checking, pieces
 from django_agent_sessions.models import (
-    AuditEvent,
     Blob,
     BlobReference,
     Branch,
@@ -33,13 +32,13 @@ from django_agent_sessions.models import (
     TurnUsage,
     UsageRollup,
 )
-from django_agent_sessions.records import AgentRecord
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import SessionStore, alone
 from django_agent_sessions.store.keyed import KeyedStore
 from tests.blobs.messages import image, picture, user
 
 from .healthy import TEXTS, said, talk, travelled, with_binaries
 from .running import check, codes
+from .steps import closed, rows, take
 
 pytestmark = pytest.mark.django_db
 
@@ -55,18 +54,6 @@ def planted(code: str) -> Callable[[Damage], Damage]:
         return damage
 
     return name
-
-
-def rows(agent: AgentRecord, *positions: int) -> Any:
-    found = SessionMessage.objects.filter(agent=agent.id, branch=agent.branch)
-    return found.filter(message_id__in=positions) if positions else found
-
-
-def take(agent: AgentRecord, *positions: int) -> None:
-    """Takes messages away as somebody who types SQL does."""
-    rows(agent, *positions)._raw_delete("default")
-    left = SessionMessage.objects.filter(session=agent.session).count()
-    Session.objects.filter(pk=agent.session).update(message_count=left)
 
 
 @planted("gap")
@@ -213,19 +200,19 @@ def a_branch_was_shortened(store):
 @planted("snapshot")
 def a_snapshot_refers_to_nothing(store):
     travelled(store)
-    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(messages=[[3, 1]])
+    _first_snapshot().update(messages=[[3, 1]])
 
 
 @planted("snapshot")
 def a_snapshot_is_shorter_than_its_messages(store):
     travelled(store)
-    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(length=1, tail=None)
+    _first_snapshot().update(length=1, tail=None)
 
 
 @planted("snapshot")
 def a_snapshot_is_of_nobody(store):
     travelled(store)
-    Snapshot.objects.filter(pk=Snapshot.objects.first().pk).update(agent=None)
+    _first_snapshot().update(agent=None)
 
 
 @planted("snapshot-cut")
@@ -275,7 +262,7 @@ def an_object_of_a_session_is_longer_than_it_says(store):
 @planted("blob-unknown")
 def the_row_of_a_binary_was_lost(store):
     blobs = Blob.objects.filter(session=with_binaries(store).session)
-    first = blobs.values_list("pk", flat=True).first()
+    first = blobs.values_list("pk", flat=True)[0]
     BlobReference.objects.filter(blob=first).delete()
     blobs.filter(pk=first)._raw_delete("default")
 
@@ -284,14 +271,14 @@ def the_row_of_a_binary_was_lost(store):
 def a_use_was_not_noted(store):
     agent, twice = talk(store), picture()
     store.append_many(agent, [user(image(twice)), user(image(twice))])
-    BlobReference.objects.first().delete()
+    BlobReference.objects.filter(message=rows(agent, 5).get().pk).delete()
 
 
 @planted("blob-uses")
 def a_use_is_of_a_message_that_is_gone(store):
-    agent = with_binaries(store)
-    blob = Blob.objects.filter(session=agent.session).first()
-    BlobReference.objects.create(session_id=agent.session, message=new_id(), blob=blob)
+    with_binaries(store)
+    blob = _picture()
+    BlobReference.objects.create(session_id=blob.session_id, message=new_id(), blob=blob)
 
 
 @planted("blob-unused")
@@ -339,6 +326,10 @@ def a_file_was_damaged(store):
     _file().write_bytes(b"?" * _file().stat().st_size)
 
 
+def _first_snapshot() -> Any:
+    return Snapshot.objects.filter(pk__in=list(Snapshot.objects.values_list("pk", flat=True)[:1]))
+
+
 def _picture() -> Blob:
     blob = Blob.objects.filter(session__session_id="pictures").first()
     assert blob is not None
@@ -382,77 +373,6 @@ def test_every_code_is_planted_here_or_below():
     assert {code for code, _ in PLANTED.values()} | below == {kind.code for kind in Kind}
 
 
-def closed(agent: AgentRecord) -> list[tuple[int, str]]:
-    return list(rows(agent).order_by("message_id").values_list("message_id", "text"))
-
-
-def test_closing_up_takes_all_along_that_refers_to_positions(store):
-    agent = talk(store)
-    snapshot = store.take_snapshot(agent)
-    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
-    Snapshot.objects.filter(pk=snapshot.id).update(
-        messages=[[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
-    )
-    epoch = store.get("talk").redaction_epoch
-    take(agent, 1, 2)
-
-    check("--fix")
-
-    assert closed(agent) == [(0, "one"), (1, "four"), (2, "five")]
-    assert SessionAgent.objects.get(pk=agent.id).window == {"kept": [0], "tail": 1}
-    kept = Snapshot.objects.get(pk=snapshot.id)
-    assert kept.messages == [[0, 1], {"message": said("short"), "position": 1}, [2, 3]]
-    assert (kept.length, kept.tail) == (3, rows(agent, 2).get().pk)
-    assert store.get("talk").redaction_epoch == epoch + 1
-    event = AuditEvent.objects.get(action="repaired")
-    assert (event.session, event.target) == (agent.session, agent.id)
-    assert store.append(agent, said("six")).message_id == 3
-    store.restore_snapshot(agent, snapshot.id)
-
-
-def test_branches_are_closed_up_together_so_that_copies_stay_side_by_side(store):
-    agent = talk(store)
-    side = agent.on_branch(store.create_branch(agent, name="side").number)
-    store.append(side, said("more"))
-    for branch in (agent, side):
-        take(branch, 1, 3)
-
-    check("--fix")
-
-    assert closed(agent) == [(0, "one"), (1, "three"), (2, "five")]
-    assert closed(side) == [(0, "one"), (1, "three"), (2, "five"), (3, "more")]
-    assert store.common_length(agent, 0, side.branch) == 3
-    store.redact_message(agent, 1, said("[REDACTED]"))
-    assert closed(side)[1] == (1, "[REDACTED]")
-    assert codes() == []
-
-
-def test_a_gap_on_one_of_several_branches_is_left(store):
-    agent = talk(store)
-    store.create_branch(agent, name="side")
-    take(agent, 1)
-    before = closed(agent)
-
-    found, summary = check("--fix")
-
-    assert [(finding["code"], finding["mended"]) for finding in found] == [("gap", False)]
-    assert "do not miss the same positions" in found[0]["left"]
-    assert closed(agent) == before
-    assert summary["left"] == 1
-
-
-def test_nothing_is_mended_under_legal_hold(store):
-    agent = talk(store)
-    take(agent, 1)
-    holds.hold(agent.session, reason="a case")
-    before = closed(agent)
-
-    found, _ = check("--fix")
-
-    assert [finding["left"] for finding in found] == ["the session is under legal hold"]
-    assert closed(agent) == before
-
-
 def test_a_hundred_of_a_kind_are_listed_and_all_are_mended(store):
     agent = talk(store)
     store.append_many(agent, [said(f"number {number}") for number in range(250)])
@@ -488,7 +408,7 @@ def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
 
 def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
     agent = talk(store)
-    read, lock = batch.large, checking.lock_session
+    read, lock = pieces.large, alone.lock_session
     appended: list[Any] = []
     locked: list[Any] = []
 

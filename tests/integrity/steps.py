@@ -1,0 +1,24 @@
+"""What tests do to conversations that no code of the package does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.records import AgentRecord
+
+
+def rows(agent: AgentRecord, *positions: int) -> Any:
+    found = SessionMessage.objects.filter(agent=agent.id, branch=agent.branch)
+    return found.filter(message_id__in=positions) if positions else found
+
+
+def take(agent: AgentRecord, *positions: int) -> None:
+    """Takes messages away as somebody who types SQL does."""
+    rows(agent, *positions)._raw_delete("default")
+    left = SessionMessage.objects.filter(session=agent.session).count()
+    Session.objects.filter(pk=agent.session).update(message_count=left)
+
+
+def closed(agent: AgentRecord) -> list[tuple[int, str]]:
+    return list(rows(agent).order_by("message_id").values_list("message_id", "text"))

@@ -1,0 +1,110 @@
+"""Positions are closed up with all that refers to them; and figures, on each database."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from django_agent_sessions import holds, usage
+from django_agent_sessions.models import (
+    AuditEvent,
+    RunLease,
+    Session,
+    SessionAgent,
+    Snapshot,
+    StoredObject,
+    UsageRollup,
+)
+from django_agent_sessions.store.keyed import KeyedStore
+
+from .healthy import said, talk, travelled
+from .running import check, codes
+from .steps import closed, rows, take
+
+pytestmark = pytest.mark.django_db
+
+
+def test_closing_up_takes_all_along_that_refers_to_positions(store):
+    agent = talk(store)
+    snapshot = store.take_snapshot(agent)
+    SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
+    Snapshot.objects.filter(pk=snapshot.id).update(
+        messages=[[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
+    )
+    epoch = store.get("talk").redaction_epoch
+    take(agent, 1, 2)
+
+    check("--fix")
+
+    assert closed(agent) == [(0, "one"), (1, "four"), (2, "five")]
+    assert SessionAgent.objects.get(pk=agent.id).window == {"kept": [0], "tail": 1}
+    kept = Snapshot.objects.get(pk=snapshot.id)
+    assert kept.messages == [[0, 1], {"message": said("short"), "position": 1}, [2, 3]]
+    assert (kept.length, kept.tail) == (3, rows(agent, 2).get().pk)
+    assert store.get("talk").redaction_epoch == epoch + 1
+    event = AuditEvent.objects.get(action="repaired")
+    assert (event.session, event.target) == (agent.session, agent.id)
+    assert store.append(agent, said("six")).message_id == 3
+    store.restore_snapshot(agent, snapshot.id)
+
+
+def test_branches_are_closed_up_together_so_that_copies_stay_side_by_side(store):
+    agent = talk(store)
+    side = agent.on_branch(store.create_branch(agent, name="side").number)
+    store.append(side, said("more"))
+    for branch in (agent, side):
+        take(branch, 1, 3)
+
+    check("--fix")
+
+    assert closed(agent) == [(0, "one"), (1, "three"), (2, "five")]
+    assert closed(side) == [(0, "one"), (1, "three"), (2, "five"), (3, "more")]
+    assert store.common_length(agent, 0, side.branch) == 3
+    store.redact_message(agent, 1, said("[REDACTED]"))
+    assert closed(side)[1] == (1, "[REDACTED]")
+    assert codes() == []
+
+
+def test_a_gap_on_one_of_several_branches_is_left(store):
+    agent = talk(store)
+    store.create_branch(agent, name="side")
+    take(agent, 1)
+    before = closed(agent)
+
+    found, summary = check("--fix")
+
+    assert [(finding["code"], finding["mended"]) for finding in found] == [("gap", False)]
+    assert "do not miss the same positions" in found[0]["left"]
+    assert closed(agent) == before
+    assert summary["left"] == 1
+
+
+def test_nothing_is_mended_under_legal_hold(store):
+    agent = talk(store)
+    take(agent, 1)
+    holds.hold(agent.session, reason="a case")
+    before = closed(agent)
+
+    found, _ = check("--fix")
+
+    assert [finding["left"] for finding in found] == ["the session is under legal hold"]
+    assert closed(agent) == before
+
+
+def test_figures_are_compared_alike_on_each_database(store):
+    agent = travelled(store)
+    KeyedStore().write_object("key", bytes(range(256)))
+    usage.roll_up(until=timezone.now() + timedelta(minutes=1))
+    ago = timezone.now() - timedelta(days=2)
+    RunLease.objects.create(session_id=agent.session, expires_at=timezone.now())
+    assert [code for code in codes() if code != "snapshot-cut"] == []
+
+    RunLease.objects.update(expires_at=ago)
+    StoredObject.objects.update(size=255)
+    UsageRollup.objects.filter(dimension="owner").update(messages=2)
+    Session.objects.filter(pk=agent.session).update(message_count=-1, input_tokens=0)
+
+    found = [code for code in codes() if code != "snapshot-cut"]
+    assert found == ["counters", "lease", "stored-object", "usage"]
