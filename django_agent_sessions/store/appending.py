@@ -25,7 +25,7 @@ from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
 
 from .base import whole, write
 from .reading import MessageReader
-from .rows import Row, chunks
+from .rows import Row, chunks, usage_of
 from .sessions import SessionsStore
 from .vendors import check_statement_size
 
@@ -143,7 +143,7 @@ class MessageAppender(MessageReader, SessionsStore):
         there = self._rewrite(agent, rows) if again else {}
         missing = [row for row in rows if row.id not in there]
         if missing:
-            spent = sum((row.usage for row in missing), Usage()) if count else None
+            spent = usage_of(missing) if count else None
             first = self._append_rows(agent, missing, expected, epoch, spent)
             there |= {row.id: first + position for position, row in enumerate(missing)}
         notifying.written(self.using, agent.session)

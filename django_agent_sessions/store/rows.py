@@ -77,11 +77,10 @@ class Row:
         return sum(map(len, self.texts))
 
     @property
-    def usage(self) -> Usage:
-        """What it adds to the session's counters."""
-        return Usage(
-            1, _figure(self._summary.input_tokens) or 0, _figure(self._summary.output_tokens) or 0
-        )
+    def tokens(self) -> tuple[int, int]:
+        """The tokens of input and output that it adds to the session's counters."""
+        summary = self._summary
+        return _figure(summary.input_tokens) or 0, _figure(summary.output_tokens) or 0
 
     def neutral_columns(self) -> dict[str, Any]:
         """What an update of the payload changes beside it."""
@@ -127,6 +126,19 @@ class Row:
             created_at=self.created_at,
             updated_at=self.updated_at,
         )
+
+
+def usage_of(rows: Sequence[Row]) -> Usage:
+    """Adds up what messages add to the session's counters.
+
+    Args:
+        rows: The messages.
+
+    Returns:
+        The sums.
+    """
+    tokens = [row.tokens for row in rows]
+    return Usage(len(rows), sum(given for given, _ in tokens), sum(made for _, made in tokens))
 
 
 def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:

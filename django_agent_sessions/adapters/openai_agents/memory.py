@@ -90,7 +90,7 @@ class Memory:
         for before, after in self._redacted:
             if item == before:
                 return after
-        return masking.scrub(item, self._secrets, free=False)
+        return masking.scrub(item, self._secrets, free=False) if self._secrets else item
 
     def _compare(self, placed: PlacedPayload, branch: int) -> None:
         known = self._items.get((branch, placed.position), placed.payload)

@@ -76,6 +76,9 @@ def restore(
 
 def _repaired(messages: list[Message]) -> list[Message]:
     """Pairs tool calls and results as Strands' own manager does after an interrupted process."""
+    blocks = [block for message in messages for block in message["content"]]
+    if not any("toolUse" in block or "toolResult" in block for block in blocks):
+        return messages
     return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), messages)
 
 
