@@ -23,6 +23,9 @@ from .pieces import PART, size_of, small_enough
 
 ROLE_LENGTH = 32
 MOST_TOKENS = 2**40
+_MOST_ANSWERED = 10_000
+"""Calls of which it is remembered that they were answered; memory is bounded."""
+
 FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 _COLUMNS = (
@@ -161,7 +164,8 @@ class Conversations:
         self._next = 0
         # Where the calls are that wait for a result. An id may be used again.
         self._open: dict[str, list[tuple[int, UUID]]] = {}
-        self._answered: set[str] = set()
+        # The latest that have one.
+        self._answered: dict[str, None] = {}
 
     def look(self) -> Iterator[list[Message]]:
         """Looks at all messages.
@@ -227,11 +231,11 @@ class Conversations:
                 # A Strands agent that was restored while another process worked says that a call
                 # was interrupted, which is answered after all. Restores keep the real answer.
                 again = agent.dialect == transcripts.STRANDS and call in self._answered
-                self._batch.add(
-                    Kind.ANSWERED_TWICE if again else Kind.ORPHAN_RESULT, **_where(row)
-                )
+                self._batch.add(Kind.ANSWERED_TWICE if again else Kind.ORPHAN_RESULT, **_where(row))
             else:
-                self._answered.add(call)
+                self._answered[call] = None
+                if len(self._answered) > _MOST_ANSWERED:
+                    del self._answered[next(iter(self._answered))]
                 waiting.pop()
                 if not waiting:
                     del self._open[call]
@@ -252,7 +256,7 @@ class Conversations:
                     row=key,
                 )
         self._open = {}
-        self._answered = set()
+        self._answered = {}
 
     def _count(self, row: Message) -> None:
         if row.source is not None:
