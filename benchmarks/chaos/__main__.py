@@ -9,6 +9,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.servers.processes import end_on_sigterm
+
 from . import report
 from .running import Plan, run
 
@@ -34,6 +36,7 @@ def main() -> int:
         "--write", type=Path, metavar="PAGE", help="put the tables into this Markdown page too"
     )
     arguments = parser.parse_args()
+    end_on_sigterm()
     seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     if arguments.database == "all":
         return _all(arguments, seed)

@@ -12,7 +12,7 @@ def test_nothing_is_lost_and_nothing_doubled_when_writers_are_killed():
     done = subprocess.run(
         [
             *(sys.executable, "-m", "benchmarks.chaos", "--database", "sqlite"),
-            *("--minutes", "0.08", "--seed", "7", "--writers", "1"),
+            *("--minutes", "0.06", "--seed", "7", "--writers", "1"),
             *("--only", "writers killed", "--only", "locks held", "--only", "clock step"),
         ],
         cwd=ROOT,
