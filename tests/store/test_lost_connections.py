@@ -355,6 +355,9 @@ def end_by_the_server() -> None:
         cursor.execute("SELECT pg_backend_pid()" if postgresql else "SELECT CONNECTION_ID()")
         (number,) = cursor.fetchone()
     administrator = connection.copy()
+    # Not through a pooler, which could give it the very process that it is to end.
+    settings = administrator.settings_dict
+    settings["PORT"] = os.environ.get("PGDIRECTPORT", settings["PORT"])
     try:
         with administrator.cursor() as cursor:
             if postgresql:

@@ -32,7 +32,9 @@ from .proxy import Proxy
 NAME = "sessions"
 _END = 60
 # What a client sees of two nodes that met, if nobody tries again. By the proxy it sees nothing.
-_NEVER_SURFACES = ("1213", "1205", "1020", "1062", "SessionConflictError")
+# 1205 is not among them: a read that waits for its node to catch up says that, too, when the node
+# was stopped for longer than anybody tries.
+_NEVER_SURFACES = ("1213", "1020", "1062", "SessionConflictError")
 
 
 class Writers:
