@@ -111,8 +111,8 @@ def environment(entry: dict[str, Any]) -> dict[str, str]:
 def database(node: GaleraNode) -> dict[str, Any]:
     """Gives the entry of ``DATABASES`` that the documentation recommends."""
     entry = node.django(NAME)
-    # Reads see what was committed on any node before.
-    entry["OPTIONS"]["init_command"] = "SET SESSION wsrep_sync_wait = 1"
+    # Reads see what was committed on any node before; nobody waits for ever for an answer.
+    entry["OPTIONS"] |= {"init_command": "SET SESSION wsrep_sync_wait = 1", "read_timeout": 20}
     return {**entry, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
