@@ -61,9 +61,9 @@ def main() -> int:
     for alias in arguments.database or ["postgresql", "sqlite"]:
         with databases.prepared(alias):
             measured_stores, missing = stores.stores_for(alias, arguments.store or [""])
+            figures = asyncio.run(measure.measure(measured_stores, plan, missing))
             remarks += missing
             packages += [package for store in measured_stores for package in store.packages]
-            figures = asyncio.run(measure.measure(measured_stores, plan))
             notes = [store.remark for store in measured_stores if store.remark]
             if alias == "postgresql":
                 notes.append(bytes_per_message(alias))

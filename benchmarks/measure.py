@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from . import memory
 from .databases import settle
 from .messages import Message
-from .stores import Conversation, Store
+from .stores import Conversation, Store, UnavailableError
 
 BATCH = 100
 """Messages of an append in one call."""
@@ -247,23 +247,30 @@ class Operations:
             found.size = (larger - size) / (2 * turns)
 
 
-async def measure(stores: Sequence[Store], plan: Plan) -> dict[str, Figures]:
+async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> dict[str, Figures]:
     """Measures stores side by side.
 
     Args:
         stores: The stores on one database.
         plan: How much is measured.
+        missing: Is told what is left out, and why.
 
     Returns:
         The figures of each store, by its name.
     """
     alias = stores[0].alias
-    figures, operations = {}, {}
+    figures, operations, started = {}, {}, []
     for store in stores:
         _tell(f"{alias}: {store.name} is filled")
-        await store.start()
+        try:
+            await store.start()
+        except UnavailableError as error:
+            missing.append(f"{store.name} is left out: {error}")
+            continue
+        started.append(store)
         operations[store.name] = made = Operations(store, plan)
         figures[store.name] = await made.fill()
+    stores = started
     settle(alias)
     # What was filled stays; collecting it again and again would be measured too.
     gc.collect()

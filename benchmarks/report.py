@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -124,34 +124,52 @@ def _pictures(database: Database) -> Iterator[str]:
 
 
 def _times(plan: Plan, measured: Measured) -> Iterator[str]:
-    columns = {
+    yield "Milliseconds, with the multiple of the raw driver in the same run behind it. Writing:"
+    yield ""
+    writing = {
         "append 0": "append, 0 there",
         "append some": f"{plan.some:,} there",
         "append many": f"{plan.many:,} there",
         "batch": f"append {BATCH}",
+        "delete": f"delete {plan.many:,}",
+    }
+    rates = {
+        name: _dash() if figures.rate is None else f"{figures.rate:,.0f}"
+        for name, figures in measured.items()
+    }
+    yield from _table(writing, measured, f"{plan.concurrent} at once (messages/s)", rates)
+    yield ""
+    yield "Reading:"
+    yield ""
+    reading = {
         "restore 10": "restore 10",
         "restore some": f"restore {plan.some:,}",
         "restore many": f"restore {plan.many:,}",
         "latest": f"latest {LATEST} of {plan.many:,}",
         "list": f"list {LISTED} of {plan.sessions:,} sessions",
-        "delete": f"delete {plan.many:,}",
     }
-    raw = next(iter(measured.values()))
-    yield "Milliseconds, with the multiple of the raw driver in the same run behind it:"
-    yield ""
-    heads = ["store", *columns.values(), f"{plan.concurrent} concurrent (messages/s)"]
-    yield _row(heads)
-    yield _row(["---"] + ["---:"] * (len(heads) - 1))
-    for name, figures in measured.items():
-        cells = [name, *(_cell(figures, raw, operation) for operation in columns)]
-        cells.append(_dash() if figures.rate is None else f"{figures.rate:,.0f}")
-        yield _row(cells)
+    yield from _table(reading, measured)
     if any(figures.fewer for figures in measured.values()):
         yield ""
         yield (
             f"\\* Repeated less often than the others: {PATIENCE:g} seconds in all were enough "
             "for it."
         )
+
+
+def _table(
+    columns: Mapping[str, str],
+    measured: Measured,
+    last: str = "",
+    lasts: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    raw = next(iter(measured.values()))
+    heads = ["store", *columns.values(), *([last] if last else [])]
+    yield _row(heads)
+    yield _row(["---"] + ["---:"] * (len(heads) - 1))
+    for name, figures in measured.items():
+        cells = [name, *(_cell(figures, raw, operation) for operation in columns)]
+        yield _row([*cells, *([lasts[name]] if lasts else [])])
 
 
 def _sizes(plan: Plan, measured: Measured) -> Iterator[str]:

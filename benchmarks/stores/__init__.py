@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from .interface import Conversation, Store
+from .interface import Conversation, Store, UnavailableError
 
-__all__ = ["Conversation", "Store", "find", "stores_for"]
+__all__ = ["Conversation", "Store", "UnavailableError", "find", "stores_for"]
 
 _CLASSES = {
     "postgresql": (

@@ -10,6 +10,10 @@ from benchmarks.databases import file_output, file_size, logged, table_size
 from benchmarks.messages import Message, openai_items
 
 
+class UnavailableError(Exception):
+    """What a store needs is not there; it is left out."""
+
+
 class Conversation(ABC):
     """One conversation of a store. Everything is awaited, as inside a running agent.
 
@@ -63,7 +67,11 @@ class Store(ABC):
         self.alias = alias
 
     async def start(self) -> None:  # noqa: B027 - not every store needs it
-        """Makes tables and connections, where that is not done yet."""
+        """Makes tables and connections, where that is not done yet.
+
+        Raises:
+            UnavailableError: It cannot be measured here.
+        """
 
     async def stop(self) -> None:  # noqa: B027 - not every store needs it
         """Closes connections."""

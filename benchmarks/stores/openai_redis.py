@@ -10,9 +10,11 @@ import os
 from agents.extensions.memory import RedisSession
 from agents.memory import Session
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from benchmarks import settings
 
+from .interface import UnavailableError
 from .openai_session import Sessions
 
 
@@ -24,7 +26,11 @@ class OpenAIRedis(Sessions):
 
     async def start(self) -> None:
         self.client = Redis.from_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"))
-        if not (await self.client.info("persistence"))["aof_enabled"]:
+        try:
+            persistence = await self.client.info("persistence")
+        except RedisError as error:
+            raise UnavailableError("no Redis server answers") from error
+        if not persistence["aof_enabled"]:
             self.remark = (  # type: ignore[misc]
                 "The Redis server keeps no log (its default): what it acknowledged last is lost "
                 "with it."
