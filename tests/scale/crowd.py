@@ -52,8 +52,8 @@ def crowd_around(session: Session) -> None:
     own, owner = _key(Session, "n"), _key(Session, f"n %% {MANY} + 1")
     its_agent = _key(SessionAgent, f"n %% {MANY} + 1")
     past = "now() - n * interval '1 minute'"
-    belongs = {"session_id": owner}
-    spoken = {**belongs, "agent_id": its_agent}
+    belongs: dict[str, Any] = {"session_id": owner}
+    spoken: dict[str, Any] = {**belongs, "agent_id": its_agent}
     _copy(
         session,
         session_id="'crowd-' || n",
@@ -65,7 +65,7 @@ def crowd_around(session: Session) -> None:
         expires_at=f"CASE n %% 100 WHEN 0 THEN {past} END",
     )
     _copy(agent, **belongs)
-    _copy(message, MANY * EACH, **spoken, message_id=f"n / {MANY}", text="'Sunny'")
+    _copy(message, times=EACH, **spoken, message_id=f"n / {MANY}", text="'Sunny'")
     _copy(SessionMultiAgent.objects.get(session=session), **belongs)
     _copy(Branch.objects.filter(session=session)[0], **spoken)
     _copy(Snapshot.objects.filter(session=session)[0], **spoken)
@@ -158,7 +158,7 @@ def _key(model: Any, number: str) -> str:
     return f"('{table}' || lpad(to_hex({number}), 28, '0'))::uuid"
 
 
-def _copy(template: Any, count: int = MANY, **changed: str) -> None:
+def _copy(template: Any, /, *, times: int = 1, **changed: Any) -> None:
     """Copies a row, with SQL for what is another in each copy."""
     options = template._meta
     columns = [field.column for field in options.concrete_fields]
@@ -167,7 +167,7 @@ def _copy(template: Any, count: int = MANY, **changed: str) -> None:
     values = [changed.pop(column, f'template."{column}"') for column in columns]
     assert not changed
     named = ", ".join(f'"{column}"' for column in columns)
-    rows = _ROWS.format(table=options.db_table, count=count, key=options.pk.column)
+    rows = _ROWS.format(table=options.db_table, count=times * MANY, key=options.pk.column)
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {options.db_table} ({named}) SELECT {', '.join(values)} {rows}",

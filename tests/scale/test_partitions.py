@@ -54,7 +54,7 @@ def _fill(names: range) -> None:
         store.append_many(agent, [{"role": "user", "content": f"{number} {n}"} for n in range(9)])
 
 
-def _rows() -> list[dict[str, Any]]:
+def _rows() -> list[Any]:
     return list(SessionMessage.objects.order_by("pk").values())
 
 

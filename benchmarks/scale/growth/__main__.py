@@ -55,13 +55,13 @@ WORK = (
 class Process:
     """A process on the database of one size."""
 
-    def __init__(self, messages: int, *, load: bool) -> None:
-        self.name = databases.name_of(messages)
+    def __init__(self, messages: int, *, load: bool, partitions: int = 0) -> None:
+        self.name = databases.name_of(messages) + ("_parted" if partitions else "")
         if load:
             databases.create(self.name)
         command = [sys.executable, "-m", "benchmarks.scale.growth.worker", str(messages)]
         self._process = subprocess.Popen(
-            [*command, *(["load"] if load else [])],
+            [*command, *(["load"] if load else []), *([str(partitions)] if partitions else [])],
             env={**os.environ, "SCALE_DATABASE": self.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -99,15 +99,21 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=LARGE, help="of the larger database")
     parser.add_argument("--keep", action="store_true", help="keep the larger database")
     parser.add_argument("--kept", action="store_true", help="use what --keep has left")
+    parser.add_argument(
+        "--partitions", type=int, default=0, help="beside the same with so many partitions"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each work: {ROUNDS}")
     parser.add_argument("--only", default="", help="only work with this in its name")
     parser.add_argument("--no-deletion", action="store_true", help="measure no long deletion")
     arguments = parser.parse_args()
-    sizes = (SMALL, arguments.messages)
+    sizes = (arguments.messages if arguments.partitions else SMALL, arguments.messages)
     processes: list[Process] = []
     try:
         for size in sizes:
-            processes.append(Process(size, load=size == SMALL or not arguments.kept))
+            second = len(processes) == 1
+            load = not (second and arguments.kept)
+            partitions = arguments.partitions if second else 0
+            processes.append(Process(size, load=load, partitions=partitions))
             # One after the other: the server has other work than to load two at once.
             processes[-1].answer()
         missed = _growth(processes, arguments)
@@ -122,7 +128,10 @@ def main() -> int:
 
 
 def _growth(processes: list[Process], arguments: argparse.Namespace) -> bool:
-    print(f"| work | {SMALL:,} | {arguments.messages:,} | ratio | at most {ALLOWED} |")
+    names = (f"{SMALL:,}", f"{arguments.messages:,}")
+    if arguments.partitions:
+        names = ("one table", f"{arguments.partitions} partitions")
+    print(f"| work | {names[0]} | {names[1]} | ratio | at most {ALLOWED} |")
     print("|---|---:|---:|---:|---|")
     missed = False
     for name in WORK:

@@ -75,8 +75,9 @@ def _timed_transactions() -> Iterator[list[float]]:
         if autocommit:
             lasted.append(time.perf_counter() - begun[0])
 
-    connection.set_autocommit = set_autocommit  # type: ignore[method-assign]
+    timed: Any = connection
+    timed.set_autocommit = set_autocommit
     try:
         yield lasted
     finally:
-        connection.set_autocommit = switch
+        timed.set_autocommit = switch

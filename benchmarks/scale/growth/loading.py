@@ -13,15 +13,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, LiteralString, cast
+from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.partitioning import PartitionMessages
 
 DAYS = 90
 MESSAGES = 50
@@ -87,6 +89,15 @@ def load(messages: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("VACUUM (ANALYZE, FREEZE)")
     _say("vacuumed", started)
+
+
+def partition(partitions: int) -> None:
+    """Parts the messages as a project's migration would."""
+    state = MigrationLoader(connection).project_state()
+    with connection.schema_editor(atomic=True) as editor:
+        PartitionMessages(partitions).database_forwards("agent_sessions", editor, state, state)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM (ANALYZE, FREEZE)")
 
 
 def _sessions(messages: int, person: int, others: list[int]) -> list[tuple[str, str, Any]]:
@@ -158,8 +169,8 @@ def _key(milliseconds: int) -> str:
 
 def _copy(model: type[Model], columns: str, rows: Iterator[str]) -> None:
     with connection.cursor() as cursor:
-        statement = f"COPY {model._meta.db_table} ({columns}) FROM STDIN"
-        with cursor.cursor.copy(cast(LiteralString, statement)) as copy:
+        statement: Any = f"COPY {model._meta.db_table} ({columns}) FROM STDIN"
+        with cursor.cursor.copy(statement) as copy:
             for row in rows:
                 copy.write(row)
 

@@ -21,6 +21,8 @@ def main() -> None:
     """Loads if it is told to, and serves until its input ends."""
     if "load" in sys.argv:
         loading.load(int(sys.argv[1]))
+        if sys.argv[-1] != "load":
+            loading.partition(int(sys.argv[-1]))
     bench = Bench(int(sys.argv[1]))
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
