@@ -136,7 +136,10 @@ def _talk(session: str, agent: str, dialect: str) -> None:
     token = "w0.0.1"
     text = scripts.said(token, tool=True, secret=None)
     if dialect == "strands":
-        answered = scripts.StrandsAgent(session).say(text)
+        strands = scripts.StrandsAgent(session)
+        if not _is_paired(strands.agent.messages):
+            raise RuntimeError("a model would be given a call without its result, or the reverse")
+        answered = strands.say(text)
     elif session.startswith("state-"):
         return
     else:
@@ -145,3 +148,18 @@ def _talk(session: str, agent: str, dialect: str) -> None:
         answered = asyncio.run(openai.say(text))
     if f"#{token}a#" not in answered:
         raise RuntimeError("the restored agent did not answer what it was asked")
+
+
+def _is_paired(messages: Sequence[Any]) -> bool:
+    """Tells whether each call of a tool is answered by the very next message, and nothing else.
+
+    What the last message calls is answered by Strands itself, together with the next prompt.
+    """
+    waiting: list[str] = []
+    for message in messages:
+        blocks = message["content"]
+        results = [b["toolResult"]["toolUseId"] for b in blocks if "toolResult" in b]
+        if sorted(results) != sorted(waiting):
+            return False
+        waiting = [b["toolUse"]["toolUseId"] for b in blocks if "toolUse" in b]
+    return True
