@@ -121,15 +121,20 @@ def _surfaced(result: Result) -> dict[tuple[str, bool], Counter[str]]:
             continue
         joined = operation.kind == "transaction"
         name = operation.error if joined else f"{operation.kind}: {operation.error}"
-        for kind in set(_at_the_time(operation, result)) or {""}:
+        for kind in _at_the_time(operation, result):
             found[kind, joined][name] += 1
     return found
 
 
-def _at_the_time(operation: Operation, result: Result) -> Iterator[str]:
-    for fault in result.faults:
-        # The kill of another writer breaks nothing but what it shared a lock with.
-        if fault.kind == "writers killed":
-            continue
-        if fault.began <= operation.ended and operation.started <= fault.ended + _AFTER:
-            yield fault.kind
+def _at_the_time(operation: Operation, result: Result) -> set[str]:
+    # The kill of another writer breaks nothing but what it shared a lock with.
+    others = [fault for fault in result.faults if fault.kind != "writers killed"]
+    for after in (0, _AFTER):
+        found = {
+            fault.kind
+            for fault in others
+            if fault.began <= operation.ended and operation.started <= fault.ended + after
+        }
+        if found:
+            return found
+    return {""}
