@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
@@ -39,7 +41,9 @@ def test_one_statement_is_prepared_for_all_kinds_of_messages(store, agent):
     spoken = {"role": "assistant", "content": "Hello\x00 “\ud800”", "metadata": {"n": None}}
     store.append(agent, spoken, count=False)
 
-    assert on_the_server() == (1 if ON_POSTGRESQL else 0)
+    # A pooler in transaction mode is found out: nothing would be there the next time.
+    pooled = "PGDIRECTPORT" in os.environ
+    assert on_the_server() == (1 if ON_POSTGRESQL and not pooled else 0)
     assert store.latest(agent, 1)[0].message == spoken
     assert [m.message_id for m in store.messages(agent)] == list(range(ENOUGH + 1))
 
