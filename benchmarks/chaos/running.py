@@ -96,7 +96,7 @@ def run(plan: Plan) -> Result:
 
 def _disk(plan: Plan, place: Path) -> AbstractContextManager[disk.Disk]:
     # To fill it must not take long, and a server needs some room of its own.
-    return disk.mounted(place / "disk", 160 if plan.database == "sqlite" else 640)
+    return disk.mounted(place / "disk", 512 if plan.database == "sqlite" else 1024)
 
 
 class _Run:
