@@ -31,6 +31,8 @@ from .proxy import Proxy
 
 NAME = "sessions"
 _END = 60
+# A node that was away for a moment may not have noticed yet.
+_NOTICED = 2.0
 # What a client sees of two nodes that met, if nobody tries again. By the proxy it sees nothing.
 # 1205 is not among them: a read that waits for its node to catch up says that, too, when the node
 # was stopped for longer than anybody tries.
@@ -187,6 +189,10 @@ def run(directory: Path, seconds: float, pause: float) -> list[str]:
         for what, step in steps:
             _say(started, f"{what} (acknowledged: {len(writers.told().acknowledged)})")
             step()
+            if step in (cluster.nodes[2].start, cluster.nodes[1].heal, cluster.nodes[0].resume):
+                # Whoever loses two of three nodes at once has no majority left.
+                time.sleep(_NOTICED)
+                cluster.await_size(NODES)
             time.sleep(part)
         cluster.await_size(NODES)
         _say(started, "all nodes are back")
