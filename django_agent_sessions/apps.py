@@ -19,7 +19,7 @@ class AgentSessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connects the checks, what a new database connection needs, and what a deletion needs."""
-        from . import holds, lenders, workers
+        from . import holds, leftovers, lenders, workers
         from .batches import set_aside
         from .blobs.rows import before_session_deletion
         from .checks import (
@@ -32,7 +32,6 @@ class AgentSessionsConfig(AppConfig):
             check_storage,
         )
         from .models import Session
-        from .store import vendors
 
         checks.register(check_settings)
         checks.register(check_replica)
@@ -44,7 +43,7 @@ class AgentSessionsConfig(AppConfig):
         connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
         connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(
-            vendors.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
+            leftovers.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )
         set_aside.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
         # In this order: what is held keeps its files.

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db import connections, transaction
 from django.db.models import QuerySet
 
-from . import bridge, detectors, masking
+from . import bridge
 from .models import AuditEvent
 from .transcripts import displayable
 
@@ -92,6 +92,9 @@ def masked(reason: str, secrets: Collection[str] = ()) -> str:
     Returns:
         The reason as it may be kept.
     """
+    # Here, because their many patterns would make every start of Django longer.
+    from . import detectors, masking
+
     clean = masking.scrub(displayable(reason), secrets)
     return str(masking.mask_text(clean, detectors.available()))[:_MAX_REASON]
 

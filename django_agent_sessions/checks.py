@@ -14,7 +14,7 @@ from django.core.checks import Warning as CheckWarning
 from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
 
-from . import bridge, conf, detectors
+from . import bridge, conf
 from .exceptions import ConfigurationError
 
 
@@ -81,6 +81,9 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     if conf.problems(getattr(settings, conf.SETTING, {})):
         return []
     try:
+        # Here, because their many patterns would make every start of Django longer.
+        from . import detectors
+
         detectors.names()
         detectors.load(conf.get_settings().REDACT_ON_WRITE)
     except ConfigurationError as error:

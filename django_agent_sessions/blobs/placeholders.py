@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-from django_agent_sessions.masking.masks import PIXEL
-from django_agent_sessions.references import BlobRef, Path, references
+from django_agent_sessions.references import PIXEL, BlobRef, Path, references
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
 """What a model reads instead."""

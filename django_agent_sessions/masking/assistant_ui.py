@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from django_agent_sessions.references import PIXEL
+
 from .ids import PREFIXED, kept_id, kept_name, opaque_id
-from .masks import PIXEL, is_mask, mask
+from .masks import is_mask, mask
 from .vocabulary import TOOL_STATES, is_word, may_be_word
 
 _Message = dict[str, Any]

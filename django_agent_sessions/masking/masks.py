@@ -15,12 +15,6 @@ from django_agent_sessions.conf import get_settings
 MASK_PATTERN = re.compile(r"\[REDACTED(?::[A-Z0-9_]+)?\]")
 """What a mask looks like. A model may write one too: only a row's ``redacted_at`` proves it."""
 
-PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQAB"
-    "h6FO1AAAAABJRU5ErkJggg=="
-)
-"""One transparent pixel, where only a picture may stand."""
-
 _OWN = frozenset(
     {
         "IMAGE", "DOCUMENT", "VIDEO", "AUDIO", "REASONING",

@@ -28,11 +28,11 @@ from django_agent_sessions.exceptions import (
     RedactionScopeError,
     SessionNotFoundError,
 )
+from django_agent_sessions.leftovers import overwrite_leftovers
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.alone import alone, lock_session
 from django_agent_sessions.store.base import write
-from django_agent_sessions.store.vendors import overwrite_leftovers
 
 from .plan import Plan
 from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage

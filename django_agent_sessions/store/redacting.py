@@ -15,6 +15,7 @@ from django.utils import timezone
 from django_agent_sessions import audit, conf, notifying
 from django_agent_sessions.blobs import Uploads, note_uses
 from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.leftovers import overwrite_leftovers
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     AuditEvent,
@@ -28,7 +29,7 @@ from .alone import alone, lock_session
 from .overrides import Spot, drop_forms
 from .reading import MessageReader
 from .rows import Row
-from .vendors import check_statement_size, overwrite_leftovers
+from .vendors import check_statement_size
 
 
 class RedactionStore(MessageReader):

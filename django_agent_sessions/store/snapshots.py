@@ -18,6 +18,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id
+from django_agent_sessions.leftovers import overwrite_leftovers
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
@@ -36,7 +37,7 @@ from .documents import document_of
 from .moments import LATEST, ranges
 from .orchestrations import OrchestratorSnapshotStore
 from .reading import _CONTENT
-from .vendors import check_values_size, overwrite_leftovers
+from .vendors import check_values_size
 
 _MOST_RANGES = 20
 _TRIES = 5
