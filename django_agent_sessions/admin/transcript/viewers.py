@@ -11,8 +11,8 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from django_agent_sessions import audit, bridge
-from django_agent_sessions.batches import DOOMED
 from django_agent_sessions.admin.permissions import Allowed, may, require
+from django_agent_sessions.batches import DOOMED
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.windows import Row
 
