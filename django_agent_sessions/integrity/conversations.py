@@ -228,10 +228,7 @@ class Conversations:
         for call in found.results:
             waiting = self._open.get(call)
             if not waiting:
-                # A Strands agent that was restored while another process worked says that a call
-                # was interrupted, which is answered after all. Restores keep the real answer.
-                again = agent.dialect == transcripts.STRANDS and call in self._answered
-                self._batch.add(Kind.ANSWERED_TWICE if again else Kind.ORPHAN_RESULT, **_where(row))
+                self._batch.add(self._why_nobody_waits(row, agent, call), **_where(row))
             else:
                 self._answered[call] = None
                 if len(self._answered) > _MOST_ANSWERED:
@@ -241,6 +238,19 @@ class Conversations:
                     del self._open[call]
         for call in found.calls:
             self._open.setdefault(call, []).append((row.position, row.pk))
+
+    def _why_nobody_waits(self, row: Message, agent: Agent, call: str) -> Kind:
+        # A Strands agent that was restored while another process worked says that a call was
+        # interrupted, which is answered after all. Restores keep the real answer.
+        if agent.dialect == transcripts.STRANDS and call in self._answered:
+            return Kind.ANSWERED_TWICE
+        # Somebody went back in time between the call and its result.
+        rows = SessionMessage.objects.using(self._batch.using).filter(agent=row.agent)
+        for part in _read(rows.exclude(branch=row.branch).order_by("branch", "message_id")):
+            for other in part:
+                if call in pairs(agent.dialect, read(other.shown)).calls:
+                    return Kind.CALL_ELSEWHERE
+        return Kind.ORPHAN_RESULT
 
     def _end(self) -> None:
         """Tells of the calls of a conversation that nobody answered."""

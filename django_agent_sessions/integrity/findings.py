@@ -40,6 +40,9 @@ class Kind(Enum):
     ANSWERED_TWICE = _Told(
         "answered-twice", Severity.NOTE, False, "a tool's call was answered once more"
     )
+    CALL_ELSEWHERE = _Told(
+        "call-elsewhere", Severity.NOTE, False, "a tool's result answers a call of another branch"
+    )
     OPEN_CALL = _Told("open-call", Severity.NOTE, False, "a tool's call was never answered")
     NEUTRAL = _Told(
         "neutral-columns", Severity.WARNING, True, "role, text or figures are not the payload's"

@@ -369,8 +369,23 @@ def test_every_code_is_on_the_page_as_it_is():
 
 
 def test_every_code_is_planted_here_or_below():
-    below = {"counting", "blob-files", "blob-storage"}
+    below = {"counting", "blob-files", "blob-storage", "call-elsewhere"}
     assert {code for code, _ in PLANTED.values()} | below == {kind.code for kind in Kind}
+
+
+def test_a_result_whose_call_was_set_aside_is_told_from_one_without_a_call(store):
+    agent = talk(store)
+    store.append(agent, {"role": "user", "content": [{"text": "Add."}]})
+    call = {"toolUse": {"toolUseId": "t", "name": "add", "input": {}}}
+    asked = store.append(agent, {"role": "assistant", "content": [call]})
+    store.rewind(agent, asked.message_id - 1)
+    result = {"toolResult": {"toolUseId": "t", "status": "success", "content": []}}
+    store.append(agent, {"role": "user", "content": [result]})
+
+    found, summary = check()
+
+    assert sorted(finding["code"] for finding in found) == ["call-elsewhere", "open-call"]
+    assert summary["left"] == 0
 
 
 def test_a_hundred_of_a_kind_are_listed_and_all_are_mended(store):
