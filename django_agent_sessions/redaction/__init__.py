@@ -124,6 +124,7 @@ def redact(
         work,
         what=what,
         around=lambda: overwrite_leftovers(alias),
+        changed=lambda done: any(one.hits or one.states for one in done.sessions),
     )
 
 

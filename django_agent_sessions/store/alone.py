@@ -42,6 +42,7 @@ def alone(
     what: str,
     savepoint: bool = True,
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    changed: Callable[[R], bool] = lambda result: True,
 ) -> R:
     """Does something while every other writer of a session waits, and only once.
 
@@ -56,6 +57,8 @@ def alone(
         what: What it is called in errors, with ids and no content.
         savepoint: As for :func:`~.base.write`.
         around: Makes what is entered around the transaction of each try.
+        changed: Tells from what the work returns whether it has changed anything. What has not
+            leaves no mark.
 
     Returns:
         What the work returns.
@@ -83,7 +86,7 @@ def alone(
             result = work(session)
             if result is None:
                 transaction.set_rollback(True, using)
-            else:
+            elif changed(result):
                 doubtful = (before, result)
                 rows = Session.objects.using(using).filter(pk=session.pk)
                 rows.update(last_write=mark)

@@ -113,7 +113,7 @@ class MessageReader(StorePart):
         """
         if latest is not None and latest <= 0:
             return []
-        found = self._plain_payloads(agent, latest)
+        found = self._sound_payloads(agent, latest)
         if found is None:
             return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
         return found if latest is None else found[::-1]
@@ -123,18 +123,18 @@ class MessageReader(StorePart):
         return await self._arun(self.payloads, agent, latest=latest)
 
     @repeatable
-    def _plain_payloads(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
-        """Reads what nearly all conversations are: sound payloads without large binaries.
+    def _sound_payloads(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
+        """Reads what nearly all conversations are: sound payloads.
 
         Returns:
             The payloads as they were read; None if there is anything else among them.
         """
-        texts = statements.texts(self.using, agent.id, branch=agent.branch, latest=latest)
+        rows = statements.texts(self.using, agent.id, branch=agent.branch, latest=latest)
         try:
-            found = [payloads.loads(text) for (text,) in texts]
+            found = [payloads.loads(text) for (text,) in rows]
         except ValueError:
             return None
-        return None if any(payloads.has_blobs(text) for (text,) in texts if "$" in text) else found
+        return self._with_binaries(agent, found, [text for (text,) in rows])
 
     @repeatable
     def placed_payloads(
@@ -252,14 +252,19 @@ class MessageReader(StorePart):
             found = [(row, payloads.loads(row[1])) for row in rows]
         except ValueError:
             found = list(_decoded(agent, rows))
-        places = [
-            at for at, (row, _) in enumerate(found) if "$" in row[1] and payloads.has_blobs(row[1])
-        ]
+        whole = self._with_binaries(
+            agent, [payload for _, payload in found], [row[1] for row, _ in found]
+        )
+        return [(row, payload) for (row, _), payload in zip(found, whole, strict=True)]
+
+    def _with_binaries(self, agent: AgentRecord, found: list[Any], texts: list[str]) -> list[Any]:
+        """Puts the large binaries of payloads back, where their texts refer to any."""
+        places = [at for at, text in enumerate(texts) if "$" in text and payloads.has_blobs(text)]
         if places:
-            parts = [found[at][1] for at in places]
+            parts = [found[at] for at in places]
             whole = restored(self.using, agent.session, parts, agent.dialect)
             for at, payload in zip(places, whole, strict=True):
-                found[at] = (found[at][0], payload)
+                found[at] = payload
         return found
 
     def _records(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:

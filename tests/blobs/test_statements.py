@@ -39,7 +39,7 @@ def taken(bucket, settings):
 def _is_around(sql: str) -> bool:
     """Whether it only begins or ends a transaction, or locks a row, as not every database does."""
     return sql.startswith(("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "START", "PRAGMA")) or (
-        "FOR UPDATE" in sql or "FOR NO KEY UPDATE" in sql
+        sql.startswith("SELECT") and ("FOR UPDATE" in sql or "FOR NO KEY UPDATE" in sql)
     )
 
 
