@@ -53,7 +53,7 @@ _ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _parse = _decoder.decode
 # Decoding goes around white space that `dumps` does not write, and takes as long again for it.
-_scan = _decoder.scan_once
+_scan = _decoder.scan_once  # type: ignore[attr-defined]
 
 
 def dumps(value: object) -> str:

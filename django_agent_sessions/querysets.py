@@ -53,7 +53,7 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
         refuse_held(self.order_by() if not self.query.is_sliced else self)
         # What Django refuses to delete, it refuses.
         plain = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
-        if plain and self._fields is None and batches.are_possible(self.db):
+        if plain and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined]
             return batches.delete(self)
         return super().delete()
 
