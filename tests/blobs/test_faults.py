@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connections, transaction
+from django.db import InterfaceError, connections, transaction
 from django.db.models.signals import pre_init
 
 from django_agent_sessions.blobs.collecting import collect
@@ -162,7 +162,7 @@ def test_a_lost_answer_to_the_commit_loses_no_file(folder, deed):
     def commit_and_lose_the_answer() -> None:
         connection._commit = commit  # type: ignore[attr-defined]
         commit()
-        raise OperationalError("the connection broke")
+        raise InterfaceError("the connection broke")
 
     connection._commit = commit_and_lose_the_answer  # type: ignore[attr-defined]
     try:
