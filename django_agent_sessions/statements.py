@@ -25,6 +25,7 @@ MOST_ROWS = 200
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
+_run = _messages.get_field("run_id")
 # The statement finds the first four itself; a new message has none of the others yet.
 _NOT_GIVEN = (
     "session",
@@ -246,6 +247,23 @@ def contents(
     """
     columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
     return _contents(using, columns, agent, branch, latest)
+
+
+def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
+    """Reads what was said, redacted where it was redacted, and in which invocation.
+
+    Args:
+        using: As for :func:`contents`.
+        agent: As for :func:`contents`.
+        branch: As for :func:`contents`.
+
+    Returns:
+        Position, payload's text, and ``run_id``, of each message.
+    """
+    rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
+    # Not every database answers with a UUID, and many messages are of one run.
+    known = {run: _run.to_python(run) for run in {row[2] for row in rows}}
+    return [(position, text, known[run]) for position, text, run in rows]
 
 
 _TEXT = "COALESCE({redact_message}, {message})"

@@ -203,22 +203,31 @@ class MessageReader(StorePart):
             Position, payload and ``run_id`` of each message. Corrupt ones are left out and
             reported.
         """
-        messages = self._messages(agent)
+        rows = self._rows_to_restore(agent, offset)
+        started: dict[Any, int] = {}
+        before = None
+        interleaved = False
+        for message_id, _, run_id in rows:
+            if run_id is not None and run_id != before:
+                interleaved = interleaved or run_id in started
+                started.setdefault(run_id, message_id)
+            before = run_id
+        if interleaved:
+            rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
+        return [(row[0], payload, row[2]) for row, payload in self._contents(agent, rows)]
+
+    def _rows_to_restore(self, agent: AgentRecord, offset: int) -> list[tuple[int, str, Any]]:
         window = agent.data.window
+        if window is None and not offset:
+            return statements.runs(self.using, agent.id, branch=agent.branch)
         if window is None:
-            messages = messages.filter(message_id__gte=offset) if offset else messages
+            kept = Q(message_id__gte=offset)
         else:
             kept = Q(message_id__gte=window["tail"])
             if window["kept"]:
                 kept |= Q(message_id__in=window["kept"])
-            messages = messages.filter(kept)
-        rows = list(messages.values_list("message_id", _CONTENT, "run_id"))
-        started: dict[Any, int] = {}
-        for message_id, _, run_id in rows:
-            if run_id is not None:
-                started.setdefault(run_id, message_id)
-        rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
-        return [(row[0], payload, row[2]) for row, payload in self._contents(agent, rows)]
+        rows = self._messages(agent).filter(kept)
+        return list(rows.values_list("message_id", _CONTENT, "run_id"))
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Does what :meth:`restore` does."""
@@ -249,13 +258,12 @@ class MessageReader(StorePart):
         """Reads the content of rows that start with position and content, whole."""
         rows = list(rows)
         try:
-            found = [(row, payloads.loads(row[1])) for row in rows]
+            found = [payloads.loads(row[1]) for row in rows]
         except ValueError:
-            found = list(_decoded(agent, rows))
-        whole = self._with_binaries(
-            agent, [payload for _, payload in found], [row[1] for row, _ in found]
-        )
-        return [(row, payload) for (row, _), payload in zip(found, whole, strict=True)]
+            readable = list(_decoded(agent, rows))
+            rows, found = [row for row, _ in readable], [payload for _, payload in readable]
+        whole = self._with_binaries(agent, found, [row[1] for row in rows])
+        return list(zip(rows, whole, strict=True))
 
     def _with_binaries(self, agent: AgentRecord, found: list[Any], texts: list[str]) -> list[Any]:
         """Puts the large binaries of payloads back, where their texts refer to any."""

@@ -17,10 +17,11 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.querysets import SessionQuerySet
-from django_agent_sessions.records import SessionRecord, Usage
+from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
 
+from .agents import agent_record
 from .base import StorePart, insert, repeatable, whole, write
 from .changes import SessionChanges, changed_columns, refuse_loss
 from .cleaning import cleaned_metadata, cleaned_title
@@ -352,6 +353,35 @@ class SessionsStore(StorePart):
     async def adelete(self, session_id: str) -> bool:
         """Does what :meth:`delete` does."""
         return await self._arun(self.delete, session_id)
+
+    @repeatable
+    def find_agent(
+        self, session_id: str, agent_id: str
+    ) -> tuple[SessionRecord, AgentRecord] | None:
+        """Finds an agent by the names of its session and its own, in one statement.
+
+        Args:
+            session_id: The session's name.
+            agent_id: The agent's.
+
+        Returns:
+            The session and the agent; None if there is no such session that is this owner's, or
+            no such agent in it.
+
+        Raises:
+            InvalidIdError: An id cannot be one.
+        """
+        sessions = self._reachable().named(self.namespace, validate_id(session_id))
+        agents = SessionAgent.objects.using(self.using)
+        rows = agents.filter(agent_id=validate_id(agent_id, "agent_id"))
+        row = rows.filter(session__in=sessions).select_related("session").first()
+        return None if row is None else (session_record(row.session), agent_record(row))
+
+    async def afind_agent(
+        self, session_id: str, agent_id: str
+    ) -> tuple[SessionRecord, AgentRecord] | None:
+        """Does what :meth:`find_agent` does."""
+        return await self._arun(self.find_agent, session_id, agent_id)
 
     @repeatable
     def usage(self, session_id: str) -> Usage:

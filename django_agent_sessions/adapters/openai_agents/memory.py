@@ -8,6 +8,8 @@ from typing import Any
 from django_agent_sessions import masking
 from django_agent_sessions.records import PlacedPayload
 
+_MOST_READ = 3
+
 
 class Memory:
     """The items that were given to the SDK or came from it, as they were then.
@@ -22,8 +24,9 @@ class Memory:
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = epoch
-        # By branch and position.
+        # By branch and position; and what was read since and is still to be put there.
         self._items: dict[tuple[int, int], Any] = {}
+        self._read: list[tuple[int, Collection[PlacedPayload]]] = []
         self._secrets: set[str] = set()
         self._redacted: list[tuple[Any, Any]] = []
 
@@ -37,7 +40,10 @@ class Memory:
         for placed in found:
             if placed.redacted:
                 self._compare(placed, branch)
-        self._items.update({(branch, placed.position): placed.payload for placed in found})
+        # Put in its place when it is looked for: most is never.
+        self._read.append((branch, found))
+        if len(self._read) > _MOST_READ:
+            self._known()
 
     def has_missed(
         self, aside: Collection[PlacedPayload], found: Collection[PlacedPayload], *, branch: int = 0
@@ -54,7 +60,7 @@ class Memory:
         """
         there = {placed.position: placed.payload for placed in found}
         for placed in aside:
-            known = self._items.get((branch, placed.position))
+            known = self._known().get((branch, placed.position))
             if known is not None and known != there.get(placed.position):
                 self._compare(placed, branch)
 
@@ -65,7 +71,7 @@ class Memory:
             written: Positions and items.
             branch: The branch that they are on.
         """
-        self._items.update(((branch, position), item) for position, item in written)
+        self._known().update(((branch, position), item) for position, item in written)
 
     def has_popped(self, taken: PlacedPayload | None, *, branch: int = 0) -> None:
         """Notes what was taken away, perhaps redacted, and may be put back from memory.
@@ -76,7 +82,7 @@ class Memory:
         """
         if taken is not None:
             self._compare(taken, branch)
-            self._items.pop((branch, taken.position), None)
+            self._known().pop((branch, taken.position), None)
 
     def clean(self, item: Any) -> Any:
         """Takes out of an item what is known to be redacted.
@@ -92,8 +98,14 @@ class Memory:
                 return after
         return masking.scrub(item, self._secrets, free=False) if self._secrets else item
 
+    def _known(self) -> dict[tuple[int, int], Any]:
+        for branch, found in self._read:
+            self._items.update({(branch, placed.position): placed.payload for placed in found})
+        self._read.clear()
+        return self._items
+
     def _compare(self, placed: PlacedPayload, branch: int) -> None:
-        known = self._items.get((branch, placed.position), placed.payload)
+        known = self._known().get((branch, placed.position), placed.payload)
         # Another item may have taken the place: only the row proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
             self._redacted.append((known, placed.payload))

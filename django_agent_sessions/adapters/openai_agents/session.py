@@ -366,16 +366,16 @@ class DjangoSession(TakesTurns):
         return operate(found)
 
     def _find(self, store: SessionStore) -> AgentRecord | None:
-        session = store.find(self.session_id)
-        if session is None and store.owner_id is not None:
+        found = store.find_agent(self.session_id, DEFAULT_AGENT)
+        if found is None and store.owner_id is not None:
             everybodys = SessionStore(namespace=store.namespace, using=store.using)
             if everybodys.find(self.session_id) is not None:
-                # Raises, unless it was made between the two looks.
-                session = store.get(self.session_id)
-        agent = None if session is None else store.read_agent(session, DEFAULT_AGENT)
-        if session is None or agent is None:
+                # Raises if it is somebody else's.
+                store.get(self.session_id)
+        if found is None:
             self._known = None
             return None
+        session, agent = found
         return self._remember(store, agent, session.redaction_epoch)
 
     def _recall(self, store: SessionStore) -> AgentRecord | None:
