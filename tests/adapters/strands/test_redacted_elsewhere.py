@@ -11,6 +11,7 @@ from django.db import connections
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 
+from django_agent_sessions import bridge
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.redaction import Find, WholeMessage, redact
@@ -180,13 +181,16 @@ def test_the_redaction_of_one_word_leaves_the_agents_state_alone():
 
 
 def test_no_answer_brings_back_what_was_redacted_and_then_taken_back_in_time():
-    @strands.tool
-    def look() -> str:
-        """Somebody redacts, and goes back in time, while a tool runs."""
+    def redact_and_rewind() -> None:
         store = SessionStore()
         session = store.get("s")
         redact(session.id, Find(SECRET), reason="A request")
         store.rewind(store.open_agent(session, "a"), 0)
+
+    @strands.tool
+    def look() -> str:
+        """Somebody redacts, and goes back in time, while a tool runs."""
+        bridge.run_orm(redact_and_rewind)
         return "there"
 
     agent = strands.Agent(
