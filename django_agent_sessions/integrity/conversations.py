@@ -244,9 +244,17 @@ class Conversations:
         # interrupted, which is answered after all. Restores keep the real answer.
         if agent.dialect == transcripts.STRANDS and call in self._answered:
             return Kind.ANSWERED_TWICE
-        # Somebody went back in time between the call and its result.
-        rows = SessionMessage.objects.using(self._batch.using).filter(agent=row.agent)
-        for part in _read(rows.exclude(branch=row.branch).order_by("branch", "message_id")):
+        # Somebody went back in time between the call and its result. A fork copies the main branch
+        # alone, and its call is where it was copied from.
+        rows = SessionMessage.objects.using(self._batch.using)
+        if row.source is None:
+            rows = rows.filter(agent=row.agent).exclude(branch=row.branch)
+        else:
+            first = rows.filter(pk=row.source)
+            if not first.exists():
+                return Kind.CALL_ELSEWHERE
+            rows = rows.filter(agent__in=first.values("agent"))
+        for part in _read(rows.order_by("branch", "message_id")):
             for other in part:
                 if call in pairs(agent.dialect, read(other.shown)).calls:
                     return Kind.CALL_ELSEWHERE

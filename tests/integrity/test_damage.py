@@ -381,10 +381,14 @@ def test_a_result_whose_call_was_set_aside_is_told_from_one_without_a_call(store
     store.rewind(agent, asked.message_id - 1)
     result = {"toolResult": {"toolUseId": "t", "status": "success", "content": []}}
     store.append(agent, {"role": "user", "content": [result]})
+    # Which has the main branch, and not the call.
+    fork = store.fork(store.get("talk"))
+    store.fork(fork)
 
     found, summary = check()
 
-    assert sorted(finding["code"] for finding in found) == ["call-elsewhere", "open-call"]
+    told = ["call-elsewhere"] * 3 + ["open-call"]
+    assert sorted(finding["code"] for finding in found) == told
     assert summary["left"] == 0
 
 
