@@ -68,7 +68,9 @@ def judge(rounds: int) -> Iterator[Verdict]:
 
 
 def _set_up(*apps: str) -> float:
-    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
+    # What was compiled the first time has to stay so.
+    others = ("DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE")
+    environment = {k: v for k, v in os.environ.items() if k not in others}
     command = [sys.executable, "-c", _CODE, *apps]
     done = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=True, text=True)
     return float(done.stdout)
