@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,10 +115,8 @@ def run(kind: str, action: Action, seconds: float) -> Fault:
     return Fault(kind, began, time.monotonic(), what)
 
 
-def _for(
-    seconds: float, block: Callable[[], Iterator[None]] | Callable[[], object], what: str
-) -> str:
-    with block():  # type: ignore[attr-defined]
+def _for(seconds: float, block: Callable[[], AbstractContextManager[object]], what: str) -> str:
+    with block():
         time.sleep(seconds)
     return what
 
