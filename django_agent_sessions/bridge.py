@@ -25,9 +25,8 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from asgiref.current_thread_executor import CurrentThreadExecutor
 from django.db import connections, router
@@ -45,7 +44,7 @@ from .lenders import (
     register_waiting_call,
     running_loop,
 )
-from .workers import WorkerPool, refresh
+from .workers import Work, WorkerPool, refresh
 
 __all__ = [
     "arun_orm",
@@ -208,18 +207,13 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
     lender = find_lender(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
-            return await _settle(_submit_to_lender(lender, function))
+            return await _submit_to_lender(lender, function)
         if lender is not None:
             borrowing = functools.partial(_borrow, lender, function)
             if is_own(lender.connection, using):
                 return _wait(_borrowing_pool, borrowing)
-            return await _settle(_submit(_borrowing_pool, borrowing))
-    future = _submit(_own_pool, functools.partial(_on_own_connection, using, function))
-    timer = asyncio.get_running_loop().call_later(_own_pool.patience, _own_pool.nudge, future)
-    try:
-        return await _settle(future)
-    finally:
-        timer.cancel()
+            return await _arun(_borrowing_pool, borrowing)
+    return await _arun(_own_pool, functools.partial(_on_own_connection, using, function))
 
 
 # --- running ---------------------------------------------------------------------------------
@@ -229,76 +223,51 @@ class _LenderGoneError(Exception):
     """The thread whose transaction this was has stopped waiting."""
 
 
-def _submit_to_lender(executor: CurrentThreadExecutor, function: Callable[[], R]) -> Future[R]:
-    context = contextvars.copy_context()
+def _submit_to_lender(executor: CurrentThreadExecutor, function: Callable[[], R]) -> Work[R]:
+    work = Work(_in_context(function))
     try:
-        return executor.submit(context.run, _stoppable, function)
+        executor.submit(work.run)
     except RuntimeError as error:
         raise _LenderGoneError from error
+    return work
 
 
-def _submit(pool: WorkerPool, function: Callable[[], R]) -> Future[R]:
+def _in_context(function: Callable[[], R]) -> Callable[[], R]:
     # Database routers, tenants and loggers read the caller's context.
-    return pool.submit(functools.partial(contextvars.copy_context().run, _stoppable, function))
-
-
-def _stoppable(function: Callable[[], R]) -> R:
-    """Calls a function whose result becomes a future's, which can hold any error but this one."""
-    try:
-        return function()
-    except StopIteration as error:
-        raise RuntimeError("database work raised StopIteration") from error
+    return functools.partial(contextvars.copy_context().run, function)
 
 
 def _wait(pool: WorkerPool, function: Callable[[], R]) -> R:
-    return _outcome(_submit(pool, function), pool)
+    return _outcome(pool.submit(_in_context(function)), pool)
 
 
-def _outcome(future: Future[R], pool: WorkerPool | None = None) -> R:
-    """Waits for a future, whatever a signal handler raises meanwhile.
+def _outcome(work: Work[R], pool: WorkerPool | None = None) -> R:
+    """Waits for work, whatever a signal handler raises meanwhile.
 
     The work may use a connection of this very thread, which must not go on before it is over.
     """
     try:
-        if pool is not None and pool.patience:
-            wait([future], timeout=pool.patience)
-            pool.nudge(future)
-        return future.result()
+        if pool is not None and pool.patience and work.queued:
+            work.wait(pool.patience)
+            pool.nudge(work)
+        work.wait()
     except BaseException:
-        while not future.done():
+        while not work.done():
             with contextlib.suppress(BaseException):
-                wait([future])
+                work.wait()
         raise
+    return work.result()
 
 
-async def _settle(future: Future[R]) -> R:
-    """Awaits a future; a cancellation is passed on only when the outcome is there."""
-    loop = asyncio.get_running_loop()
-    cancelled: asyncio.CancelledError | None = None
-    while not future.done():
-        # Not asyncio.wrap_future, which would pass the cancellation on, and takes longer.
-        arrived = loop.create_future()
-        future.add_done_callback(functools.partial(_announce, loop, arrived))
-        try:
-            await arrived
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return future.result()
-
-
-def _announce(
-    loop: asyncio.AbstractEventLoop, arrived: asyncio.Future[None], future: Future[Any]
-) -> None:
-    # A loop that was closed meanwhile has nobody left to tell.
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(_arrive, arrived)
-
-
-def _arrive(arrived: asyncio.Future[None]) -> None:
-    if not arrived.done():
-        arrived.set_result(None)
+async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
+    work = pool.submit(_in_context(function))
+    if not (work.queued and pool.patience):
+        return await work
+    timer = asyncio.get_running_loop().call_later(pool.patience, pool.nudge, work)
+    try:
+        return await work
+    finally:
+        timer.cancel()
 
 
 def _on_own_connection(using: str, function: Callable[[], R]) -> R:

@@ -8,21 +8,25 @@ connections and ends, so that an idle process holds no connection at all.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
+import functools
 import os
 import select
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Callable, Generator
+from contextvars import Context
+from typing import Any, Generic, TypeVar
 
 from django.core import mail
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+R = TypeVar("R")
 
 PATIENCE = 0.1
 """Seconds that work waits for a busy thread before another thread is started."""
@@ -31,7 +35,7 @@ LINGER = 0.4
 """Seconds that an idle thread keeps its connections where ``CONN_MAX_AGE`` is 0."""
 
 
-_of_workers: weakref.WeakSet[BaseDatabaseWrapper] = weakref.WeakSet()
+_of_workers: weakref.WeakValueDictionary[int, BaseDatabaseWrapper] = weakref.WeakValueDictionary()
 _kept: list[BaseDatabaseWrapper] = []
 # Those that this thread has opened. Asking Django for all there are takes longer than a statement.
 _opened = threading.local()
@@ -47,7 +51,7 @@ def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     mine = getattr(_opened, "connections", None)
     if mine is not None:
         mine.add(connection)
-        _of_workers.add(connection)
+        _of_workers[id(connection)] = connection
 
 
 def _own_connections() -> set[BaseDatabaseWrapper]:
@@ -63,7 +67,9 @@ def _keep_connections() -> None:
     The child has not their threads, and some drivers say goodbye to the server when a connection
     is freed: through the parent's socket, who would find its connection closed.
     """
-    _kept.extend(_of_workers)
+    # References, because they are listed at once: other threads open connections meanwhile.
+    opened = [reference() for reference in _of_workers.valuerefs()]
+    _kept.extend(connection for connection in opened if connection is not None)
 
 
 class WorkerPool:
@@ -89,10 +95,10 @@ class WorkerPool:
             )
 
     def _reset(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._lock = threading.Lock()
+        self._waiting: deque[Work[Any]] = deque()
+        self._idle: list[_Desk] = []
         self._threads: set[threading.Thread] = set()
-        self._idle = 0
         self._closed = False
 
     @property
@@ -100,53 +106,64 @@ class WorkerPool:
         """Seconds after which a waiting caller should call :meth:`nudge`."""
         return self._patience
 
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Queues a function.
+    def submit(self, function: Callable[[], R]) -> Work[R]:
+        """Gives a function to an idle thread, or queues it.
 
         Args:
             function: Called without arguments in one of the threads.
 
         Returns:
-            The future of its result.
+            It as work, to be awaited or waited for.
 
         Raises:
             RuntimeError: The interpreter is shutting down, or can start no thread.
         """
-        future: Future[Any] = Future()
-        with self._changed:
+        work = Work(function)
+        with self._lock:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
-            self._waiting.append((function, future))
-            try:
-                if not self._threads or (self._patience == 0 and self._idle < len(self._waiting)):
-                    self._start()
-                else:
-                    self._changed.notify()
-            except RuntimeError:
-                # The system has no more threads. What is refused must not be done later.
-                if not self._threads:
-                    self._waiting.pop()
-                    raise
-        return future
+            desk = self._idle.pop() if self._idle else None
+            if desk is None:
+                self._queue(work)
+            else:
+                desk.work = work
+        if desk is not None:
+            desk.bell.release()
+        return work
 
-    def nudge(self, future: Future[Any]) -> None:
+    def nudge(self, work: Work[Any]) -> None:
         """Starts one more thread if this work still waits and there may be one more.
 
         Args:
-            future: What :meth:`submit` returned.
+            work: What :meth:`submit` returned.
         """
-        with self._changed:
-            if not self._idle and any(waiting is future for _, waiting in self._waiting):
+        with self._lock:
+            if work in self._waiting:
                 self._start()
 
     def close(self) -> None:
         """Finishes what is queued, closes all connections and ends all threads."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
             threads = list(self._threads)
+            idle, self._idle = self._idle, []
+        for desk in idle:
+            desk.bell.release()
         for thread in threads:
             thread.join()
+
+    def _queue(self, work: Work[Any]) -> None:
+        self._waiting.append(work)
+        work.queued = True
+        if self._threads and self._patience:
+            return
+        try:
+            self._start()
+        except RuntimeError:
+            # The system has no more threads. What is refused must not be done later.
+            if not self._threads:
+                self._waiting.pop()
+                raise
 
     def _start(self) -> None:
         if len(self._threads) >= max(1, self._limit()):
@@ -160,44 +177,178 @@ class WorkerPool:
     def _work(self) -> None:
         _own_connections()
         try:
-            while (job := self._next()) is not None:
-                _run(*job)
+            while (work := self._next()) is not None:
+                work.run(tidy_connections)
                 # Nothing of the caller's may live on in an idle thread.
-                del job
+                del work
         finally:
-            with self._changed:
+            with self._lock:
                 self._threads.discard(threading.current_thread())
             connections.close_all()
 
-    def _next(self) -> tuple[Callable[[], Any], Future[Any]] | None:
-        with self._changed:
-            deadline = None
-            while not self._waiting:
-                if deadline is None:
-                    deadline = time.monotonic() + linger_seconds()
-                remaining = deadline - time.monotonic()
-                if self._closed or remaining <= 0:
+    def _next(self) -> Work[Any] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._closed:
+                return None
+            # A new one each time, so that no bell of an earlier one rings late.
+            desk = _Desk()
+            self._idle.append(desk)
+        if not desk.bell.acquire(timeout=linger_seconds()):
+            with self._lock:
+                if desk in self._idle:
+                    self._idle.remove(desk)
                     self._threads.discard(threading.current_thread())
-                    return None
-                self._idle += 1
-                try:
-                    self._changed.wait(remaining)
-                finally:
-                    self._idle -= 1
-            return self._waiting.popleft()
+        return desk.work
 
 
-def _run(function: Callable[[], Any], future: Future[Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        result = function()
-    except BaseException as error:
-        tidy_connections()
-        future.set_exception(error)
-    else:
-        tidy_connections()
-        future.set_result(result)
+class Work(Generic[R]):
+    """A function that another thread calls, and its outcome: to be awaited, or waited for.
+
+    It is a future-like object as asyncio knows them (``asyncio.isfuture``). ``wrap_future`` would
+    take the loop one more turn, and pass a cancellation on: here a task that is cancelled gets to
+    know of it when the outcome is there.
+
+    Args:
+        function: Called once, without arguments.
+    """
+
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_bell",
+        "_done",
+        "_error",
+        "_function",
+        "_lock",
+        "_result",
+        "_wake",
+        "queued",
+    )
+
+    def __init__(self, function: Callable[[], R]) -> None:
+        self.queued = False
+        """Whether it had to wait for a thread, and may need :meth:`WorkerPool.nudge`."""
+        self._function: Callable[[], R] | None = function
+        self._result: R | None = None
+        self._error: BaseException | None = None
+        self._done = False
+        self._lock = threading.Lock()
+        self._bell: threading.Lock | None = None
+        self._wake: Callable[[], object] | None = None
+        self._asyncio_future_blocking = False
+
+    def run(self, tidy: Callable[[], None] | None = None) -> None:
+        """Calls the function, and tells who waits.
+
+        Args:
+            tidy: Called in between.
+        """
+        function, self._function = self._function, None
+        if function is None:
+            raise RuntimeError("work is done once")
+        try:
+            self._result = function()
+        except BaseException as error:
+            self._error = error
+        try:
+            if tidy is not None:
+                tidy()
+        finally:
+            self._tell()
+            # The error refers to this frame, and this to the error.
+            del self, function
+
+    def _tell(self) -> None:
+        with self._lock:
+            self._done = True
+            wake, bell = self._wake, self._bell
+        if wake is not None:
+            # A loop that was closed meanwhile has nobody left to tell.
+            with contextlib.suppress(RuntimeError):
+                wake()
+        if bell is not None:
+            bell.release()
+
+    def done(self) -> bool:
+        """Tells whether there is an outcome."""
+        return self._done
+
+    def result(self) -> R:
+        """Gives the outcome that there is.
+
+        Returns:
+            What the function returned.
+
+        Raises:
+            BaseException: What the function raised.
+        """
+        try:
+            if self._error is not None:
+                raise self._error
+            return self._result  # type: ignore[return-value]  # it is done
+        finally:
+            del self
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Waits for the outcome; for one thread.
+
+        Args:
+            timeout: Seconds; below 0 it is for ever.
+
+        Returns:
+            Whether it is there.
+        """
+        with self._lock:
+            if self._done:
+                return True
+            if self._bell is None:
+                self._bell = threading.Lock()
+                self._bell.acquire()
+        self._bell.acquire(timeout=timeout)
+        return self._done
+
+    def __await__(self) -> Generator[Any, None, R]:
+        if not self._done:
+            self._asyncio_future_blocking = True
+            yield self
+        return self.result()
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """Names the loop of whoever awaits it."""
+        return asyncio.get_running_loop()
+
+    def add_done_callback(
+        self, callback: Callable[[Any], object], *, context: Context | None = None
+    ) -> None:
+        """Lets the running loop call a function when there is an outcome; for one task.
+
+        Args:
+            callback: Called with this.
+            context: In which it is called.
+        """
+        loop = asyncio.get_running_loop()
+        wake = functools.partial(loop.call_soon_threadsafe, callback, self, context=context)
+        with self._lock:
+            if not self._done:
+                self._wake = wake
+                return
+        wake()
+
+    def cancel(self, msg: object = None) -> bool:
+        """Says to a task that is being cancelled: not before the outcome is there."""
+        return False
+
+
+class _Desk:
+    """Where an idle thread is given its next work; without any, it may go."""
+
+    __slots__ = ("bell", "work")
+
+    def __init__(self) -> None:
+        self.bell = threading.Lock()
+        self.bell.acquire()
+        self.work: Work[Any] | None = None
 
 
 def linger_seconds() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,14 +10,20 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection
 
 from django_agent_sessions import bridge, workers
 from django_agent_sessions.models import Session
-from django_agent_sessions.workers import WorkerPool
+from django_agent_sessions.workers import Work, WorkerPool
 from tests.processes import ROOT
+
+
+def outcome(work: Work[Any]) -> Any:
+    assert work.wait(10)
+    return work.result()
 
 
 def new_pool(limit: int = 8, patience: float = 0.05) -> WorkerPool:
@@ -34,7 +41,7 @@ def test_quick_work_is_done_by_one_thread_in_order(pool):
     done: list[tuple[int, int]] = []
     futures = [pool.submit(lambda n=n: done.append((n, threading.get_ident()))) for n in range(50)]
     for future in futures:
-        future.result(10)
+        outcome(future)
 
     assert [n for n, _ in done] == list(range(50))
     assert len({thread for _, thread in done}) == 1
@@ -44,48 +51,54 @@ def test_another_thread_starts_only_when_work_is_stuck(pool):
     release = threading.Event()
     stuck = pool.submit(release.wait)
     behind = pool.submit(threading.get_ident)
-    with pytest.raises(TimeoutError):
-        behind.result(0.1)
+    assert not behind.wait(0.1)
 
     pool.nudge(behind)
-    assert behind.result(10)
+    assert outcome(behind)
     release.set()
-    assert stuck.result(10) is True
+    assert outcome(stuck) is True
 
 
 def test_there_are_never_more_threads_than_the_limit():
     pool = new_pool(limit=2)
     release = threading.Event()
-    futures = [pool.submit(release.wait) for _ in range(4)]
+    running: list[int] = []
+
+    def wait() -> bool:
+        running.append(threading.get_ident())
+        return release.wait()
+
+    futures = [pool.submit(wait) for _ in range(4)]
     for future in futures * 2:
         pool.nudge(future)
     time.sleep(0.05)
-    running = sum(future.running() for future in futures)
+    started = len(running)
     release.set()
     for future in futures:
-        assert future.result(10) is True
+        assert outcome(future) is True
     pool.close()
 
-    assert running == 2
+    assert started == 2
+    assert len(set(running)) == 2
 
 
 def test_without_patience_no_work_waits_for_another():
     pool = new_pool(patience=0)
     barrier = threading.Barrier(5, timeout=10)
     for future in [pool.submit(barrier.wait) for _ in range(5)]:
-        future.result(10)
+        outcome(future)
     pool.close()
 
 
 def test_idle_threads_end_and_later_work_starts_one_again(pool, monkeypatch):
     monkeypatch.setattr(workers, "LINGER", 0.05)
-    pool.submit(int).result(10)
+    outcome(pool.submit(int))
     deadline = time.monotonic() + 10
     while pool._threads:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
-    assert pool.submit(lambda: 7).result(10) == 7
+    assert outcome(pool.submit(lambda: 7)) == 7
 
 
 def test_what_work_raises_comes_to_its_caller_and_to_nobody_else(pool):
@@ -93,22 +106,85 @@ def test_what_work_raises_comes_to_its_caller_and_to_nobody_else(pool):
     fine = pool.submit(lambda: 7)
 
     with pytest.raises(ZeroDivisionError):
-        broken.result(10)
-    assert fine.result(10) == 7
+        outcome(broken)
+    assert outcome(fine) == 7
 
 
-def test_work_that_is_cancelled_before_its_start_is_not_done(pool):
+async def test_work_that_is_awaited_gives_its_outcome(pool):
+    release = threading.Event()
+    slow = pool.submit(lambda: release.wait(10))
+    broken = pool.submit(lambda: 1 // 0)
+    asyncio.get_running_loop().call_later(0.05, release.set)
+
+    assert await slow is True
+    assert await slow is True  # It is there, and stays there.
+    with pytest.raises(ZeroDivisionError):
+        await broken
+
+
+async def test_a_task_that_is_cancelled_learns_of_it_when_the_outcome_is_there(pool):
     release = threading.Event()
     done: list[str] = []
-    stuck = pool.submit(release.wait)
-    cancelled = pool.submit(lambda: done.append("cancelled"))
-    last = pool.submit(lambda: done.append("last"))
-    assert cancelled.cancel()
-    release.set()
-    stuck.result(10)
-    last.result(10)
 
-    assert done == ["last"]
+    def late() -> None:
+        release.wait(10)
+        done.append("done")
+
+    async def work() -> None:
+        await pool.submit(late)
+
+    task = asyncio.create_task(work())
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        task.cancel()
+    await asyncio.sleep(0.02)
+    assert not task.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert done == ["done"]
+
+
+async def test_a_timeout_around_work_ends_when_the_outcome_is_there(pool):
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.gather(_nap(pool)), 0.02)
+
+    assert time.monotonic() - started >= 0.2
+
+
+async def _nap(pool: WorkerPool) -> None:
+    await pool.submit(lambda: time.sleep(0.2))
+
+
+def test_work_whose_loop_is_gone_is_done_all_the_same(pool):
+    release = threading.Event()
+    done: list[str] = []
+    loop = asyncio.new_event_loop()
+    # It tells of the task that is left.
+    loop.set_exception_handler(lambda loop, context: None)
+
+    def late() -> None:
+        release.wait(10)
+        done.append("done")
+
+    async def leave() -> None:
+        task = asyncio.ensure_future(wait())
+        await asyncio.sleep(0.02)
+        left.append(task)
+
+    async def wait() -> None:
+        await pool.submit(late)
+
+    left: list[Any] = []
+    loop.run_until_complete(leave())
+    loop.close()
+    release.set()
+
+    assert outcome(pool.submit(lambda: "next")) == "next"
+    assert done == ["done"]
+    left[0].get_coro().close()
 
 
 def test_a_closed_pool_finishes_its_work_and_takes_no_more():
@@ -116,7 +192,7 @@ def test_a_closed_pool_finishes_its_work_and_takes_no_more():
     futures = [pool.submit(partial(int, n)) for n in range(20)]
     pool.close()
 
-    assert [future.result(0) for future in futures] == list(range(20))
+    assert [future.result() for future in futures] == list(range(20))
     with pytest.raises(RuntimeError, match="shuts down"):
         pool.submit(int)
 
@@ -128,18 +204,22 @@ import django
 from django.conf import settings
 settings.configure()
 pool = WorkerPool(limit=lambda: 2)
-assert pool.submit(lambda: 1).result(10) == 1
+def outcome(work):
+    assert work.wait(10)
+    return work.result()
+assert outcome(pool.submit(lambda: 1)) == 1
 stuck = threading.Event()
 pool.submit(stuck.wait)
-queued = pool.submit(lambda: print("never in the child", flush=True))
+parent = os.getpid()
+pool.submit(lambda: print("queued", os.getpid() == parent, flush=True))
 child = os.fork()
 if not child:
-    assert pool.submit(lambda: 2).result(10) == 2
+    assert outcome(pool.submit(lambda: 2)) == 2
     pool.close()
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-queued.cancel()
 stuck.set()
+pool.close()
 print("all is well")
 """
 
@@ -155,7 +235,7 @@ def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
         check=False,
     )
 
-    assert ended.stdout == "all is well\n", ended.stderr
+    assert ended.stdout == "queued True\nall is well\n", ended.stderr
 
 
 seen: list[str] = []
