@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
 from concurrent.futures.thread import _worker
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from asgiref.current_thread_executor import CurrentThreadExecutor
 from asgiref.sync import AsyncToSync
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from . import stacks
+
 _open_connections: weakref.WeakValueDictionary[tuple[int, str], BaseDatabaseWrapper] = (
     weakref.WeakValueDictionary()
 )
-_waiting_calls: dict[CodeType, Callable[[FrameType], object]] = {}
+_waiting_calls: dict[CodeType, str] = {}
 
 
 @dataclass(eq=False)
@@ -49,13 +49,13 @@ promised: contextvars.ContextVar[Lender | None] = contextvars.ContextVar(
 """Who said aloud that it waits."""
 
 
-def register_waiting_call(code: CodeType, executor: Callable[[FrameType], object]) -> None:
+def register_waiting_call(code: CodeType, executor: str) -> None:
     """Teaches the bridge a function that blocks its thread until an executor's work is done.
 
     Args:
         code: The code object of the function.
-        executor: Takes a frame of that function and returns the ``ThreadPoolExecutor`` that it
-            certainly waits for, or None.
+        executor: The name of its local variable with the ``ThreadPoolExecutor`` that it certainly
+            waits for; it must be bound once only.
     """
     _waiting_calls[code] = executor
 
@@ -90,9 +90,11 @@ def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
         if said.waits and said.connection.alias == using:
             return said
         said = said.outer
+    # References, because they are listed at once: other threads open connections meanwhile.
+    opened = [reference() for reference in _open_connections.valuerefs()]
     if not any(
-        alias == using and in_transaction(connection)
-        for (_, alias), connection in list(_open_connections.items())
+        connection is not None and connection.alias == using and in_transaction(connection)
+        for connection in opened
     ):
         # Nobody has a transaction open: the common case looks at no stack.
         return None
@@ -109,24 +111,15 @@ def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
     return None
 
 
-# A frame that is held keeps its variables alive, and whoever drops it finalizes them: in another
-# thread than their own, where mysqlclient locks a connection that its thread is using. So no frame
-# of another thread is held for longer than a look takes.
-
-
-def _frame_of(thread: int) -> FrameType | None:
-    return sys._getframe() if thread == threading.get_ident() else sys._current_frames().get(thread)
-
-
 def _waiter_of(thread: int, seen: set[int]) -> int | None:
     """Finds the thread that provably waits for this one."""
-    works_for = _executor_of(_frame_of(thread))
+    works_for = _executor_of(thread)
     if works_for is None:
         return None
     waiting = {
-        ident: executor
-        for ident, frame in sys._current_frames().items()
-        if ident not in seen and (executor := _waited_for_by(frame)) is not None
+        other: executor
+        for other in stacks.threads()
+        if other not in seen and (executor := _waited_for_by(other)) is not None
     }
     for ident, executor in waiting.items():
         if executor is works_for:
@@ -138,30 +131,31 @@ def _waiter_of(thread: int, seen: set[int]) -> int | None:
 
 
 def _executor_of_loop_with(default_executor: object) -> object:
-    for frame in sys._current_frames().values():
-        if getattr(_loop_in(frame), "_default_executor", None) is default_executor:
-            return _executor_of(frame)
+    for thread in stacks.threads():
+        if getattr(_loop_in(thread), "_default_executor", None) is default_executor:
+            return _executor_of(thread)
     return None
 
 
-def _waited_for_by(frame: FrameType) -> object:
-    """Tells which executor the thread with this innermost frame waits for, if it provably does."""
+def _waited_for_by(thread: int) -> object:
+    """Tells which executor a thread waits for, if it provably does."""
     # A thread that waits is in a lock of the standard library, a few frames from the call.
-    for candidate in _callers(frame, 10):
-        executor = _waiting_calls.get(candidate.f_code)
-        if executor is not None:
-            return executor(candidate)
+    for code in stacks.codes(thread)[:10]:
+        if code in _waiting_calls:
+            calls = stacks.variables(thread, code, _waiting_calls[code])
+            # It may have gone on.
+            return calls[0][0] if calls else None
     return None
 
 
-def _executor_of(frame: FrameType | None) -> object:
+def _executor_of(thread: int) -> object:
     """Finds the executor that a thread works for.
 
     The executor lists its threads too, but a new thread may work before it is on the list.
     """
-    for caller in _callers(frame):
-        if caller.f_code is _worker.__code__:
-            reference = caller.f_locals["executor_reference"]
+    for candidate in threading.enumerate():
+        if candidate.ident == thread and getattr(candidate, "_target", None) is _worker:
+            reference = candidate._args[0]  # type: ignore[attr-defined]
             return reference()
     return None
 
@@ -169,7 +163,7 @@ def _executor_of(frame: FrameType | None) -> object:
 def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
     """Finds who waits in ``async_to_sync`` for the loop that runs in this thread."""
     here = thread == threading.get_ident()
-    loop = running_loop() if here else _loop_in(_frame_of(thread))
+    loop = running_loop() if here else _loop_in(thread)
     if loop is None:
         return None
     candidates = [AsyncToSync.loop_thread_executors.get(loop)]
@@ -185,38 +179,28 @@ def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
         if (
             connection is not None
             and in_transaction(connection)
-            and _waits_in_async_to_sync(_frame_of(waiting), executor, loop)
+            and _waits_in_async_to_sync(waiting, executor, loop)
         ):
             return executor
     return None
 
 
 def _waits_in_async_to_sync(
-    frame: FrameType | None, executor: CurrentThreadExecutor, loop: asyncio.AbstractEventLoop
+    thread: int, executor: CurrentThreadExecutor, loop: asyncio.AbstractEventLoop
 ) -> bool:
-    for caller in _callers(frame):
-        if (
-            caller.f_code is AsyncToSync.__call__.__code__
-            and caller.f_locals.get("current_executor") is executor
-        ):
-            own_loop = AsyncToSync.loop_thread_executors.get(loop) is executor
-            return own_loop or caller.f_locals.get("main_event_loop") is loop
-    return False
+    own_loop = AsyncToSync.loop_thread_executors.get(loop) is executor
+    return any(
+        current_executor is executor and (own_loop or main_event_loop is loop)
+        for current_executor, main_event_loop in stacks.variables(
+            thread, AsyncToSync.__call__.__code__, "current_executor", "main_event_loop"
+        )
+    )
 
 
-def _loop_in(frame: FrameType | None) -> asyncio.AbstractEventLoop | None:
-    for caller in _callers(frame):
-        if caller.f_code is asyncio.BaseEventLoop.run_forever.__code__:
-            loop: asyncio.AbstractEventLoop = caller.f_locals["self"]
-            return loop
+def _loop_in(thread: int) -> asyncio.AbstractEventLoop | None:
+    for (loop,) in stacks.variables(thread, asyncio.BaseEventLoop.run_forever.__code__, "self"):
+        return loop  # type: ignore[no-any-return]
     return None
-
-
-def _callers(frame: FrameType | None, most: int = 1_000) -> Iterator[FrameType]:
-    while frame is not None and most:
-        yield frame
-        frame = frame.f_back
-        most -= 1
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:

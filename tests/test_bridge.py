@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 import time
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections, transaction
 
-from django_agent_sessions import bridge
+from django_agent_sessions import bridge, lenders
 from django_agent_sessions.workers import WorkerPool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +53,7 @@ def test_work_that_no_thread_could_be_started_for_is_never_done(
         patch.setattr(threading.Thread, "start", no_more_threads)
         with pytest.raises(RuntimeError, match="new thread"):
             pool.submit(lambda: done.append("refused"))
-    pool.submit(lambda: done.append("accepted")).result(timeout=5)
+    assert pool.submit(lambda: done.append("accepted")).wait(5)
     pool.close()
 
     assert done == ["accepted"]
@@ -86,3 +87,27 @@ def test_a_signal_does_not_let_borrowed_work_outlive_the_transaction() -> None:
     time.sleep(0.6)
     assert not User.objects.exists()
     assert connections["default"].allow_thread_sharing is False
+
+
+def test_who_has_a_transaction_is_found_while_other_threads_open_connections() -> None:
+    stop = threading.Event()
+
+    def open_and_close() -> None:
+        while not stop.is_set():
+            for number in range(100):
+                opened = connections["default"].copy(f"other-{number}")
+                lenders.remember_connection(opened)
+                del opened
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=open_and_close)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            assert lenders.find_lender("default") is None
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(interval)

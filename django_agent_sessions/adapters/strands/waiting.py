@@ -6,8 +6,6 @@ thread has ended. This is the proof that the caller's transaction may be joined.
 
 from __future__ import annotations
 
-from types import FrameType
-
 from strands._async import run_async
 
 from django_agent_sessions import bridge
@@ -15,9 +13,5 @@ from django_agent_sessions import bridge
 
 def register() -> None:
     """Teaches the bridge Strands' way from sync to async."""
-    bridge.register_waiting_call(run_async.__code__, _executor)
-
-
-def _executor(frame: FrameType) -> object:
-    # It is made by this very call, and joined before the call returns.
-    return frame.f_locals.get("executor")
+    # The executor is made by this very call, and joined before the call returns.
+    bridge.register_waiting_call(run_async.__code__, "executor")
