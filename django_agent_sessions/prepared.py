@@ -8,9 +8,11 @@ named at the login is the one that answers. Every pooler that shares processes n
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from django.db import Error
@@ -82,15 +84,16 @@ def _has_own_process(connection: BaseDatabaseWrapper) -> bool:
 def _cursor(connection: BaseDatabaseWrapper) -> Any:
     """Makes a cursor that prepares, wrapped as Django wraps its own: logged, counted, guarded."""
     connection.validate_thread_sharing()
-    cursor = _cursor_class()(connection.connection)
+    preparing, logged = _cursor_classes()
     if connection.queries_logged:
-        return connection.make_debug_cursor(cursor)
-    return connection.make_cursor(cursor)
+        return connection.make_debug_cursor(logged(connection.connection))
+    return connection.make_cursor(preparing(connection.connection))
 
 
 @functools.cache
-def _cursor_class() -> Any:
-    from psycopg import Cursor
+def _cursor_classes() -> tuple[Any, Any]:
+    import psycopg
+    from psycopg import ClientCursor, Cursor
 
     class PreparingCursor(Cursor[Any]):
         def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Any:
@@ -102,4 +105,15 @@ def _cursor_class() -> Any:
             finally:
                 raw.prepare_threshold = threshold
 
-    return PreparingCursor
+    class LoggedCursor(PreparingCursor):
+        def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Any:
+            try:
+                return super().execute(query, params, **kwargs)
+            finally:
+                # A connection that is lost cannot say it, and its loss is what has to be raised.
+                with contextlib.suppress(psycopg.Error):
+                    text = ClientCursor(self.connection).mogrify(query, params)
+                    # Where Django looks for what it logs.
+                    self._query = SimpleNamespace(query=text.encode())  # type: ignore[assignment]
+
+    return PreparingCursor, LoggedCursor

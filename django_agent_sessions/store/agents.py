@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import statements, transcripts
+from django_agent_sessions import named, statements, transcripts
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
@@ -158,11 +158,7 @@ class AgentStore(StorePart):
         Raises:
             InvalidIdError: The id cannot be one.
         """
-        row = (
-            self._agents()
-            .filter(session=session.id, agent_id=validate_id(agent_id, "agent_id"))
-            .first()
-        )
+        row = named.agent(self.using, session.id, validate_id(agent_id, "agent_id"))
         return None if row is None else agent_record(row)
 
     async def aread_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
@@ -179,8 +175,7 @@ class AgentStore(StorePart):
         Returns:
             The agents, the oldest first.
         """
-        rows = self._agents().filter(session=session.id).order_by("id")
-        return [agent_record(row) for row in rows]
+        return [agent_record(row) for row in named.agents(self.using, session.id)]
 
     async def alist_agents(self, session: SessionRecord) -> list[AgentRecord]:
         """Does what :meth:`list_agents` does."""

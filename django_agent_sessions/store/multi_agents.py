@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import statements
+from django_agent_sessions import named, statements
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id, validate_id
@@ -133,8 +133,7 @@ class MultiAgentStore(StorePart):
         Returns:
             The orchestrators, the oldest first.
         """
-        rows = SessionMultiAgent.objects.using(self.using).filter(session=session.id)
-        return [_record(row) for row in rows.order_by("id")]
+        return [_record(row) for row in named.multi_agents(self.using, session.id)]
 
     async def alist_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
         """Does what :meth:`list_multi_agents` does."""

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import batches, notifying
+from django_agent_sessions import batches, named, notifying
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models import Session
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
 
@@ -154,7 +154,7 @@ class SessionsStore(StorePart):
         Raises:
             InvalidIdError: The id cannot be one.
         """
-        row = self._reachable().named(self.namespace, validate_id(session_id)).first()
+        row = named.session(self.using, self.namespace, validate_id(session_id), self.owner_id)
         return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
@@ -371,10 +371,13 @@ class SessionsStore(StorePart):
         Raises:
             InvalidIdError: An id cannot be one.
         """
-        sessions = self._reachable().named(self.namespace, validate_id(session_id))
-        agents = SessionAgent.objects.using(self.using)
-        rows = agents.filter(agent_id=validate_id(agent_id, "agent_id"))
-        row = rows.filter(session__in=sessions).select_related("session").first()
+        row = named.agent_and_session(
+            self.using,
+            self.namespace,
+            validate_id(session_id),
+            self.owner_id,
+            validate_id(agent_id, "agent_id"),
+        )
         return None if row is None else (session_record(row.session), agent_record(row))
 
     async def afind_agent(
