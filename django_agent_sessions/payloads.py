@@ -17,7 +17,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from .conf import AgentSessionsSettings, get_settings
@@ -40,23 +44,20 @@ _HASH = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_PLAIN_TYPES = frozenset({str, bool, type(None)})
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-# Made once: json.dumps and json.loads make a new one at each call that has an option.
-_readable = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_ascii = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+# Made once: json.loads makes a new one at each call that has an option.
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 _parse = _decoder.decode
 # Decoding goes around white space that `dumps` does not write, and takes as long again for it.
 _scan = _decoder.scan_once  # type: ignore[attr-defined]
 
 
-def dumps(value: object) -> str:
+def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
     """Writes a value as text that :func:`loads` reads back equal.
 
     Tuples are written as lists, and bytearrays and memoryviews as bytes, as the SDKs' own stores
@@ -64,6 +65,7 @@ def dumps(value: object) -> str:
 
     Args:
         value: JSON data, with ``bytes`` allowed anywhere a value may stand.
+        limits: The settings, where they were read already.
 
     Returns:
         JSON text that any database's text column takes: no NUL, no lone surrogate.
@@ -73,18 +75,18 @@ def dumps(value: object) -> str:
             one of the limits ``MAX_PAYLOAD_BYTES``, ``MAX_PAYLOAD_DEPTH`` and
             ``MAX_INTEGER_DIGITS``. The error names the place, never the value.
     """
-    limits = get_settings()
+    limits = limits or get_settings()
     try:
-        encoded = _encode(value, limits, 1)
-        text = _readable(encoded)
+        # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
+        text = _Writer(limits, encode_basestring).written(value)
+        if not text.isascii() and _SURROGATE.search(text):
+            spelled = _spell_out(value) if _SURROGATES_MEET.search(text) else value
+            text = _Writer(limits, encode_basestring_ascii).written(spelled)
     except RecursionError:
         raise PayloadError("lists and dicts nest deeper than Python can follow here") from None
     except ValueError:
         # Only an integer: sys.set_int_max_str_digits() can be lower than MAX_INTEGER_DIGITS.
         raise PayloadError("an integer has more digits than this Python may write") from None
-    # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
-    if not text.isascii() and _SURROGATE.search(text):
-        text = _ascii(_spell_out(encoded) if _SURROGATES_MEET.search(text) else encoded)
     size = len(text) if text.isascii() else len(text.encode())
     if size > limits.MAX_PAYLOAD_BYTES:
         raise PayloadError(
@@ -149,61 +151,104 @@ def _has_marker(text: str) -> bool:
     return '$bytes":' in text or '$text":' in text or '$blob":' in text
 
 
-def _encode(value: object, limits: AgentSessionsSettings, depth: int) -> object:
-    kind = type(value)
-    if kind in _PLAIN_TYPES:
-        return value
-    if kind is dict:
-        return _encode_dict(value, limits, depth)  # type: ignore[arg-type]
-    if kind is list:
-        _check_depth(depth, limits)
-        return [_encode(item, limits, depth + 1) for item in value]  # type: ignore[attr-defined]
-    return _encode_rare(value, limits, depth)
+class _Writer:
+    """Writes a value bit by bit, which is faster than making a tree for ``json`` to write.
 
+    Args:
+        limits: How deep it may be, and how long an integer.
+        quote: Writes a text.
+    """
 
-def _encode_dict(
-    value: dict[Any, Any], limits: AgentSessionsSettings, depth: int
-) -> dict[str, object]:
-    _check_depth(depth, limits)
-    encoded = {}
-    for key, item in value.items():
-        if not isinstance(key, str):
+    def __init__(self, limits: AgentSessionsSettings, quote: Callable[[str], str]) -> None:
+        self._limits = limits
+        self._quote = quote
+        self._parts: list[str] = []
+        self._put = self._parts.append
+
+    def written(self, value: object) -> str:
+        """Writes the value."""
+        self._write(value, 1)
+        return "".join(self._parts)
+
+    def _write(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        if kind is str:
+            self._put(self._quote(value))
+        elif kind is dict:
+            self._write_dict(value, depth)
+        elif kind is list:
+            self._write_list(value, depth)
+        elif value is None:
+            self._put("null")
+        elif value is True:
+            self._put("true")
+        elif value is False:
+            self._put("false")
+        else:
+            self._write_rare(value, depth)
+
+    def _write_dict(self, value: dict[Any, Any], depth: int) -> None:
+        self._check_depth(depth)
+        alone = len(value) == 1
+        before = "{"
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise PayloadError(
+                    f"a dict key is of type {type(key).__name__}, at depth {depth}; "
+                    "JSON has only text"
+                )
+            escape = "$" if alone and _MARKER_LIKE.match(key) else ""
+            self._put(f"{before}{self._quote(escape + key)}:")
+            self._write(item, depth + 1)
+            before = ","
+        self._put("}" if value else "{}")
+
+    def _write_list(self, value: Sequence[Any], depth: int) -> None:
+        self._check_depth(depth)
+        before = "["
+        for item in value:
+            self._put(before)
+            self._write(item, depth + 1)
+            before = ","
+        self._put("]" if value else "[]")
+
+    def _write_rare(self, value: object, depth: int) -> None:
+        # Not what a subclass says of itself: of an enum's member that would be its name.
+        if isinstance(value, str):
+            self._put(self._quote(value))
+        elif isinstance(value, int):
+            self._put(int.__repr__(_checked_integer(value, self._limits)))
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise PayloadError(f"NaN or infinity at depth {depth}: JSON has no such number")
+            self._put(float.__repr__(value))
+        elif isinstance(value, bytes | bytearray | memoryview):
+            self._put(_marked(_BYTES, value))
+        elif isinstance(value, _SpelledOut):
+            self._put(_marked(_TEXT, value.text.encode("utf-8", "surrogatepass")))
+        elif isinstance(value, BlobRef):
+            self._put(f"{{{BLOB_MARKER}")
+            self._write_dict(_blob(value), 1)
+            self._put("}")
+        elif isinstance(value, dict):
+            self._write_dict(value, depth)
+        elif isinstance(value, list | tuple):
+            self._write_list(value, depth)
+        else:
             raise PayloadError(
-                f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON has only text"
+                f"a value of type {type(value).__name__} at depth {depth} is neither JSON nor bytes"
             )
-        # str() of an enum's member would be its name.
-        encoded[str.__str__(key)] = _encode(item, limits, depth + 1)
-    if len(encoded) == 1:
-        key = next(iter(encoded))
-        if _MARKER_LIKE.match(key):
-            return {"$" + key: encoded[key]}
-    return encoded
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > self._limits.MAX_PAYLOAD_DEPTH:
+            raise PayloadError(
+                f"lists and dicts nest deeper than {self._limits.MAX_PAYLOAD_DEPTH} "
+                "(MAX_PAYLOAD_DEPTH)"
+            )
 
 
-def _encode_rare(value: object, limits: AgentSessionsSettings, depth: int) -> object:
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        # Below 64 bits no limit can be met; above, counting digits costs as much as writing them.
-        if -(2**63) <= value < 2**63:
-            return int(value)
-        return _checked_integer(int(value), limits)
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise PayloadError(f"NaN or infinity at depth {depth}: JSON has no such number")
-        return float(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return {_BYTES: base64.b64encode(value).decode("ascii")}
-    if isinstance(value, BlobRef):
-        return {_BLOB: _blob(value)}
-    if isinstance(value, dict):
-        return _encode_dict(value, limits, depth)
-    if isinstance(value, list | tuple):
-        _check_depth(depth, limits)
-        return [_encode(item, limits, depth + 1) for item in value]
-    raise PayloadError(
-        f"a value of type {type(value).__name__} at depth {depth} is neither JSON nor bytes"
-    )
+def _marked(marker: str, data: bytes | bytearray | memoryview) -> str:
+    return f'{{"{marker}":"{base64.b64encode(data).decode("ascii")}"}}'
 
 
 def _blob(reference: BlobRef) -> dict[str, object]:
@@ -215,32 +260,35 @@ def _blob(reference: BlobRef) -> dict[str, object]:
     return known
 
 
+@dataclass(frozen=True, slots=True)
+class _SpelledOut:
+    """A text that JSON would not read back as it was."""
+
+    text: str
+
+
 def _spell_out(value: Any) -> Any:
-    """Replaces each text in which two surrogates meet by its marker."""
+    """Marks each text in which two surrogates meet."""
     if isinstance(value, str) and _SURROGATES_MEET.search(value):
-        return {_TEXT: base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")}
+        return _SpelledOut(value)
     if isinstance(value, dict):
         if any(_SURROGATES_MEET.search(key) for key in value):
             raise PayloadError("two lone surrogates meet in a dict key: JSON would merge them")
         return {key: _spell_out(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_spell_out(item) for item in value]
     return value
 
 
 def _checked_integer(value: int, limits: AgentSessionsSettings) -> int:
+    # Below 64 bits no limit can be met; above, counting digits costs as much as writing them.
+    if -(2**63) <= value < 2**63:
+        return value
     # The bit length bounds the digits from both sides (log10(2) = 0.30103), without making them.
     allowed = min(limits.MAX_INTEGER_DIGITS, 4300)
     if value.bit_length() * 0.30103 > allowed + 1 or abs(value) >= 10**allowed:
         raise PayloadError(f"an integer has more than {allowed} digits (MAX_INTEGER_DIGITS)")
     return value
-
-
-def _check_depth(depth: int, limits: AgentSessionsSettings) -> None:
-    if depth > limits.MAX_PAYLOAD_DEPTH:
-        raise PayloadError(
-            f"lists and dicts nest deeper than {limits.MAX_PAYLOAD_DEPTH} (MAX_PAYLOAD_DEPTH)"
-        )
 
 
 def _decode(value: Any) -> Any:

@@ -6,6 +6,7 @@ so that they are atomic on their own and need no transaction around them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from uuid import UUID
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import RawSQL
 
 from . import prepared
@@ -26,27 +28,30 @@ MOST_ROWS = 200
 _messages = SessionMessage._meta
 _sessions = Session._meta
 _run = _messages.get_field("run_id")
-# The statement finds the first four itself; a new message has none of the others yet.
-_NOT_GIVEN = (
-    "session",
-    "agent",
-    "branch",
-    "message_id",
-    "source",
-    "revision",
-    "redact_message",
-    "redacted_at",
-    "redaction",
-)
+_fields = {field.name: field for field in _messages.concrete_fields}
+# The statement finds session, agent, branch and position itself; a new message has none of the
+# other fields yet.
 ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
-    field for field in _messages.concrete_fields if field.name not in _NOT_GIVEN
+    _fields[name]
+    for name in (
+        "id",
+        "run_id",
+        "message",
+        "role",
+        "text",
+        "input_tokens",
+        "output_tokens",
+        "latency_ms",
+        "created_at",
+        "updated_at",
+    )
 )
 """The fields of a row for :func:`append`, in the order of its values."""
 
 
 PLACED_FIELDS: tuple[models.Field[Any, Any], ...] = (
     *ROW_FIELDS,
-    *(field for field in _messages.concrete_fields if field.name in _NOT_GIVEN),
+    *(field for field in _fields.values() if field not in ROW_FIELDS),
 )
 """The fields of a row for :func:`insert`, in the order of its values: all that there are."""
 
@@ -111,7 +116,7 @@ def append(
         and (found := prepared.fetch(connection, sql, parameters)) is not None
     ):
         return min((position for (position,) in found), default=None)
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(sql, parameters)
         if returning:
             return min((position for (position,) in cursor.fetchall()), default=None)
@@ -161,7 +166,7 @@ def count(using: str, counting: Counting) -> None:
         counting: How.
     """
     connection = connections[using]
-    with connection.cursor() as cursor:
+    with _cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
@@ -279,7 +284,7 @@ def _contents(
         parameters.append(latest)
     found = prepared.fetch(connection, sql, parameters)
     if found is None:
-        with connection.cursor() as cursor:
+        with _cursor(connection) as cursor:
             cursor.execute(sql, parameters)
             found = cursor.fetchall()
     return found
@@ -442,13 +447,11 @@ def _array(values: Iterable[Any]) -> str:
 
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
     """
-    return f"{{{','.join([_element(value) for value in values])}}}"
+    elements = ["NULL" if value is None else _element(str(value)) for value in values]
+    return f"{{{','.join(elements)}}}"
 
 
-def _element(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    text = value if type(value) is str else str(value)
+def _element(text: str) -> str:
     if '"' in text:
         text = _TO_ESCAPE.sub(r"\\\g<0>", text) if "\\" in text else text.replace('"', '\\"')
     elif "\\" in text:
@@ -498,6 +501,21 @@ def _quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
         legal_hold=quote("legal_hold"),
         **columns,
     )
+
+
+def _cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
+    cursor = connection.cursor()
+    # Django writes a statement anew for SQLite at each use: for a batch, that takes a fifth of the
+    # time that SQLite does. Where somebody else made the cursor, it stays so.
+    raw: Any = getattr(cursor, "cursor", None)
+    if hasattr(raw, "convert_query"):
+        raw.convert_query = _for_sqlite
+    return cursor
+
+
+@functools.lru_cache(maxsize=2 * MOST_ROWS)
+def _for_sqlite(sql: str, *, param_names: None = None) -> str:
+    return sql.replace("%s", "?")
 
 
 def _column(field: models.Field[Any, Any]) -> str:

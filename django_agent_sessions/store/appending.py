@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
 
 from .base import whole, write
 from .reading import MessageReader
-from .rows import Row, chunks, usage_of
+from .rows import Row, chunks, rows_of, usage_of, values_of
 from .sessions import SessionsStore
 from .vendors import check_statement_size
 
@@ -139,15 +140,15 @@ class MessageAppender(MessageReader, SessionsStore):
         """
         if not messages:
             return []
-        rows = [Row(agent.dialect, message, run_id) for message in messages]
+        rows = rows_of(agent.dialect, messages, run_id)
         there = self._rewrite(agent, rows) if again else {}
-        missing = [row for row in rows if row.id not in there]
+        missing = [row for row in rows if row.id not in there] if there else rows
+        places: Iterator[int] = iter(())
         if missing:
             spent = usage_of(missing) if count else None
-            first = self._append_rows(agent, missing, expected, epoch, spent)
-            there |= {row.id: first + position for position, row in enumerate(missing)}
+            places = itertools.count(self._append_rows(agent, missing, expected, epoch, spent))
         notifying.written(self.using, agent.session)
-        return [row.record(there[row.id]) for row in rows]
+        return [row.record(there[row.id] if row.id in there else next(places)) for row in rows]
 
     async def aappend_many(
         self,
@@ -183,7 +184,7 @@ class MessageAppender(MessageReader, SessionsStore):
         using = self.using
         parts = chunks(rows)
         for part in parts:
-            check_statement_size(using, [text for row in part for text in row.texts])
+            check_statement_size(using, (text for row in part for text in row.texts))
         uploads = Uploads(using, agent.session, rows)
         counting = None
         if spent is not None:
@@ -202,7 +203,7 @@ class MessageAppender(MessageReader, SessionsStore):
                 first = statements.append(
                     using,
                     agent.id,
-                    [row.values(using) for row in rows],
+                    values_of(rows, using),
                     branch=agent.branch,
                     expected=expected,
                     epoch=epoch,
@@ -260,7 +261,7 @@ class MessageAppender(MessageReader, SessionsStore):
             position = statements.append(
                 using,
                 agent.id,
-                [row.values(using) for row in part],
+                values_of(part, using),
                 branch=agent.branch,
                 expected=expected,
                 epoch=epoch,

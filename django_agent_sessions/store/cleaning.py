@@ -7,7 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django_agent_sessions import conf, detectors, masking
+from django_agent_sessions import conf, masking
+from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.transcripts import displayable
 
@@ -16,17 +17,18 @@ from .vendors import check_statement_size
 _TITLE_LENGTH = 255
 
 
-def clean(value: Any, *, free: bool = False) -> Any:
+def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None) -> Any:
     """Masks what the detectors of ``REDACT_ON_WRITE`` find.
 
     Args:
         value: A payload, state, title or metadata on its way into the database.
         free: As for :func:`django_agent_sessions.masking.mask_tree`.
+        settings: The settings, where they were read already.
 
     Returns:
         What to write; the value itself if nothing was found, or the setting is empty.
     """
-    settings = conf.get_settings()
+    settings = settings or conf.get_settings()
     if not settings.REDACT_ON_WRITE:
         return value
     finders = _finders(tuple(settings.REDACT_ON_WRITE), tuple(settings.DETECTORS))
@@ -84,4 +86,7 @@ def _refuse_unstorable(value: Any) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _finders(names: tuple[str, ...], configured: tuple[str, ...]) -> Sequence[masking.Finder]:
+    # Here, because few projects name any, and their patterns take a while to compile.
+    from django_agent_sessions import detectors
+
     return [masking.Detecting(detectors.load(names))]

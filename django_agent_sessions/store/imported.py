@@ -19,7 +19,7 @@ from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
 from .cleaning import clean
-from .rows import Row
+from .rows import Row, values_of
 from .vendors import check_statement_size
 
 _MOST_TOKENS = 2**40
@@ -126,7 +126,7 @@ class ImportedRow:
             The values.
         """
         message, connection = self.message, connections[using]
-        known = dict(zip(_ROW_NAMES, self.row.values(using), strict=True))
+        known = dict(zip(_ROW_NAMES, *values_of([self.row], using), strict=True))
         known |= {
             "id": _key.get_db_prep_save(self.id, connection),
             "message": self._original.texts[0],

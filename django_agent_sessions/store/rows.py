@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions import blobs, payloads, statements, transcripts
+from django_agent_sessions import blobs, conf, payloads, statements, transcripts
+from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import MessageRecord, NewMessage, Usage
 from django_agent_sessions.references import BlobRef, references
 
 from .cleaning import clean
 
-_ROLE_LENGTH = 32
-_MOST_TOKENS = 2**40
 _PART_SIZE = 2 * 1024 * 1024
 
-_key = SessionMessage._meta.get_field("id")
 _created_at = SessionMessage._meta.get_field("created_at")
 
 
@@ -36,27 +36,39 @@ class Row:
         message: The payload, or a ``NewMessage`` with it.
         run_id: The invocation it belongs to.
         limited: Whether the limits on large binaries count; not for what was stored before.
+        now: What time it is, where somebody looked already.
+        settings: The settings, where they were read already.
 
     Raises:
         PayloadError: The payload is not JSON or over a limit.
     """
 
     def __init__(
-        self, dialect: str, message: Any, run_id: UUID | None = None, *, limited: bool = True
+        self,
+        dialect: str,
+        message: Any,
+        run_id: UUID | None = None,
+        *,
+        limited: bool = True,
+        now: datetime | None = None,
+        settings: AgentSessionsSettings | None = None,
     ) -> None:
-        new = message if isinstance(message, NewMessage) else NewMessage(message)
-        self.id = new.id
-        self.message = new.payload
+        settings = settings or conf.get_settings()
+        if isinstance(message, NewMessage):
+            self.id, self.message = message.id, message.payload
+            self.created_at = message.created_at or now or timezone.now()
+            self.updated_at = message.updated_at or self.created_at
+        else:
+            self.id, self.message = new_id(), message
+            self.created_at = self.updated_at = now or timezone.now()
         self.run_id = run_id
-        self.created_at = new.created_at or timezone.now()
-        self.updated_at = new.updated_at or self.created_at
         # What was no payload before its redaction is none after it.
         corrupt = isinstance(self.message, CorruptPayload)
-        cleaned = self.message if corrupt else clean(self.message)
-        extracted = blobs.extracted(cleaned, limited=limited)
+        cleaned = self.message if corrupt else clean(self.message, settings=settings)
+        extracted = blobs.extracted(cleaned, limited=limited, settings=settings)
         self.stored = extracted.value
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
-        self._payload = self.stored.text if corrupt else payloads.dumps(self.stored)
+        self._payload = self.stored.text if corrupt else payloads.dumps(self.stored, settings)
         self._summary = transcripts.summary(dialect, cleaned)
 
     @property
@@ -74,44 +86,42 @@ class Row:
     @property
     def size(self) -> int:
         """Roughly how much of a statement it takes, in characters."""
-        return sum(map(len, self.texts))
+        return len(self._payload) + len(self._summary.text)
 
     @property
     def tokens(self) -> tuple[int, int]:
         """The tokens of input and output that it adds to the session's counters."""
-        summary = self._summary
-        return _figure(summary.input_tokens) or 0, _figure(summary.output_tokens) or 0
+        return self._summary.input_tokens or 0, self._summary.output_tokens or 0
 
     def neutral_columns(self) -> dict[str, Any]:
         """What an update of the payload changes beside it."""
         return {
-            "role": self._summary.role[:_ROLE_LENGTH],
+            "role": self._summary.role,
             "text": self._summary.text,
             "updated_at": self.updated_at,
         }
 
-    def values(self, using: str) -> list[Any]:
-        """The database values of the row, as :func:`statements.append` takes them."""
-        summary = self._summary
-        connection = connections[using]
-        created_at = _created_at.get_db_prep_save(self.created_at, connection)
-        # Most rows are as old as their last change, and text and figures are as the driver takes
-        # them: of a batch, the adaptation would take longer than the statement.
-        columns = {
-            "id": _key.get_db_prep_save(self.id, connection),
-            "run_id": _key.get_db_prep_save(self.run_id, connection) if self.run_id else None,
-            "message": self._payload,
-            "role": summary.role[:_ROLE_LENGTH],
-            "text": summary.text,
-            "input_tokens": _figure(summary.input_tokens),
-            "output_tokens": _figure(summary.output_tokens),
-            "latency_ms": _figure(summary.latency_ms),
-            "created_at": created_at,
-            "updated_at": created_at
-            if self.updated_at is self.created_at
-            else _created_at.get_db_prep_save(self.updated_at, connection),
-        }
-        return [columns[field.name] for field in statements.ROW_FIELDS]
+    def values(self, created_at: str, updated_at: str) -> list[Any]:
+        """The database values of the row, as :func:`statements.append` takes them.
+
+        Args:
+            created_at: The database value of ``created_at``.
+            updated_at: The database value of ``updated_at``.
+        """
+        role, text, input_tokens, output_tokens, latency_ms = self._summary
+        # Every database reads a key from its digits, whether it has a type for it or not.
+        return [
+            self.id.hex,
+            self.run_id.hex if self.run_id else None,
+            self._payload,
+            role,
+            text,
+            input_tokens,
+            output_tokens,
+            latency_ms,
+            created_at,
+            updated_at,
+        ]
 
     def record(self, message_id: int) -> MessageRecord:
         """The message as it was written."""
@@ -126,6 +136,48 @@ class Row:
             created_at=self.created_at,
             updated_at=self.updated_at,
         )
+
+
+def rows_of(dialect: str, messages: Sequence[Any], run_id: UUID | None = None) -> list[Row]:
+    """Makes the rows of one batch, which is said at one moment and under the same settings.
+
+    Args:
+        dialect: As for :class:`Row`.
+        messages: The payloads, or ``NewMessage`` with them, in order.
+        run_id: As for :class:`Row`.
+
+    Returns:
+        The rows, in order.
+
+    Raises:
+        PayloadError: As for :class:`Row`.
+    """
+    settings, now = conf.get_settings(), timezone.now()
+    return [Row(dialect, message, run_id, now=now, settings=settings) for message in messages]
+
+
+def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
+    """Makes the database values of rows, as :func:`statements.append` takes them.
+
+    Args:
+        rows: The rows.
+        using: The alias of the database.
+
+    Returns:
+        The values of each, in order of :data:`statements.ROW_FIELDS`.
+    """
+    connection = connections[using]
+    # Most rows of a batch have the same time, as one object, and its adaptation takes as long as
+    # all else of a row.
+    times: dict[int, str] = {}
+
+    def adapted(time: datetime) -> str:
+        known = times.get(id(time))
+        if known is None:
+            known = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
+        return known
+
+    return [row.values(adapted(row.created_at), adapted(row.updated_at)) for row in rows]
 
 
 def usage_of(rows: Sequence[Row]) -> Usage:
@@ -162,8 +214,3 @@ def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
         parts[-1].append(row)
         size += row.size
     return list(parts)
-
-
-def _figure(value: int | None) -> int | None:
-    # What an SDK reports is not under our control, and must not make a message fail.
-    return value if value is not None and 0 <= value < _MOST_TOKENS else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import connections
@@ -16,7 +16,7 @@ _OVERHEAD = 256 * 1024
 _QUOTED = {ord(character): "??" for character in "\\'\"\n\r\0\x1a"}
 
 
-def check_statement_size(using: str, texts: Sequence[str]) -> None:
+def check_statement_size(using: str, texts: Iterable[str]) -> None:
     """Refuses what the server would drop the connection for: MySQL's and MariaDB's packet size.
 
     Args:
@@ -27,7 +27,10 @@ def check_statement_size(using: str, texts: Sequence[str]) -> None:
         PayloadError: The statement would be larger than the server takes.
     """
     connection = connections[using]
-    if connection.vendor != "mysql" or sum(map(len, texts)) < _WORTH_ASKING:
+    if connection.vendor != "mysql":
+        return
+    texts = list(texts)
+    if sum(map(len, texts)) < _WORTH_ASKING:
         return
     size = _OVERHEAD + sum(len(text.translate(_QUOTED).encode()) for text in texts)
     with connection.cursor() as cursor:

@@ -34,6 +34,7 @@ _Parts = tuple[Part, ...]
 _CONTENT_KEYS = frozenset(
     {"content", "refusal", "tool_calls", "function_call", "audio", "reasoning_content"}
 )
+_EXTRA_KEYS = frozenset({"refusal", "audio"})
 _TEXTS = {
     "input_text": "text",
     "output_text": "text",
@@ -120,7 +121,8 @@ def _texts(message: _Item) -> Iterator[str]:
                 yield text_of(block.get("text"))
             else:
                 yield from readable(_block(block))
-    yield from readable(_extras(message))
+    if not _EXTRA_KEYS.isdisjoint(message):
+        yield from readable(_extras(message))
 
 
 def _spoken(message: _Item) -> Iterator[Part]:

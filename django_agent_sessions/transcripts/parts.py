@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_agent_sessions.references import BlobRef
 
@@ -78,8 +78,7 @@ class Part:
     """A tool result's contents one by one. JSON among them is a tool result with ``data``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """The neutral columns of one message, each fit for its database column."""
 
     role: str

@@ -26,7 +26,6 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
 )
-from django_agent_sessions.store.base import whole, write
 
 from .latencies import bucket
 from .tallies import Row, Tallies, Tally, add
@@ -73,15 +72,21 @@ def roll_up(
     Returns:
         How much was counted.
     """
+    # Here, because the admin's start would wait for all of the store.
+    from django_agent_sessions.store.base import whole, write
+
     alias = bridge.database(using)
     deadline = None if seconds is None else time.monotonic() + seconds
     end = timezone.now() - LAG if until is None else until
+
+    def count(unsure: bool) -> tuple[int, int]:
+        with whole(alias):
+            return _count_batch(alias, batch, end)
+
     UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
     messages = sessions = 0
     while True:
-        more_messages, more_sessions = write(
-            alias, lambda unsure: _count_batch(alias, batch, end), what="counting usage"
-        )
+        more_messages, more_sessions = write(alias, count, what="counting usage")
         messages += more_messages
         sessions += more_sessions
         complete = more_messages < batch and more_sessions < batch
@@ -115,28 +120,27 @@ def rebuild(
 
 
 def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
-    with whole(alias):
-        cursor = _locked_cursor(alias)
-        tallies: Tallies = defaultdict(Tally)
-        messages = _next_messages(alias, cursor.message, end, batch)
-        for message in messages:
-            _tally_message(tallies, message)
-        sessions = _next_sessions(alias, cursor.session, end, batch)
-        for session in sessions:
-            _tally_session(tallies, session)
-        add(alias, tallies)
-        come_to = end
-        if messages:
-            cursor.message = messages[-1].id
-        if sessions:
-            cursor.session = sessions[-1].id
-        if len(messages) == batch:
-            come_to = min(come_to, _made_at(messages[-1].id))
-        if len(sessions) == batch:
-            come_to = min(come_to, _made_at(sessions[-1].id))
-        # Another roll-up may have come further.
-        cursor.counted_at = max(cursor.counted_at or come_to, come_to)
-        cursor.save(using=alias)
+    cursor = _locked_cursor(alias)
+    tallies: Tallies = defaultdict(Tally)
+    messages = _next_messages(alias, cursor.message, end, batch)
+    for message in messages:
+        _tally_message(tallies, message)
+    sessions = _next_sessions(alias, cursor.session, end, batch)
+    for session in sessions:
+        _tally_session(tallies, session)
+    add(alias, tallies)
+    come_to = end
+    if messages:
+        cursor.message = messages[-1].id
+    if sessions:
+        cursor.session = sessions[-1].id
+    if len(messages) == batch:
+        come_to = min(come_to, _made_at(messages[-1].id))
+    if len(sessions) == batch:
+        come_to = min(come_to, _made_at(sessions[-1].id))
+    # Another roll-up may have come further.
+    cursor.counted_at = max(cursor.counted_at or come_to, come_to)
+    cursor.save(using=alias)
     return len(messages), len(sessions)
 
 

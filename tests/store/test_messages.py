@@ -71,6 +71,14 @@ def test_a_message_can_bring_its_own_key_and_times(store, agent):
     assert (written.id, written.created_at, written.updated_at) == (new.id, created, created)
 
 
+def test_a_batch_is_said_at_one_moment(store, agent):
+    known = NewMessage(user("old"), created_at=datetime(2020, 2, 3, tzinfo=UTC))
+    first, old, last = store.append_many(agent, [user("a"), known, user("b")])
+    assert first.created_at == first.updated_at == last.created_at == last.updated_at
+    assert old.created_at == old.updated_at == known.created_at
+    assert store.messages(agent) == [first, old, last]
+
+
 def test_the_same_message_again_is_the_same_message(store, agent):
     batch = [NewMessage(user("a")), NewMessage(user("b"))]
     first = store.append_many(agent, batch[:1])
