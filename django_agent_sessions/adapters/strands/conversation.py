@@ -243,16 +243,24 @@ class Conversation:
 
 def tracked(message: Message) -> Message:
     """Gives a message Strands' durable id, as Strands itself would before the next model call."""
-    if not message.get("tracking_id"):
-        message["tracking_id"] = _new_tracking_id()
+    track([message])
     return message
 
 
-def _new_tracking_id() -> str:
-    # ``str(uuid4())``, which takes ten times as long: a conversation of another tool has none.
+def track(messages: Iterable[Message]) -> None:
+    """Gives each message that has none a durable id of Strands.
+
+    A conversation of another tool has no ids, and to make them one by one takes longer than to
+    read it: one is random, as ``str(uuid4())`` is, and the others count on from it.
+    """
+    untracked = [message for message in messages if not message.get("tracking_id")]
+    if not untracked:
+        return
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    start = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}"
+    for number, message in enumerate(untracked, int(digits[20:], 16)):
+        message["tracking_id"] = f"{start}-{number % 2**48:012x}"
 
 
 def _is_pinned(message: Message) -> bool:

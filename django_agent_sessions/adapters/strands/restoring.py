@@ -16,10 +16,10 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.records import AgentRecord
 
 from . import formats
-from .conversation import Conversation, fingerprint, tracked
+from .conversation import Conversation, fingerprint
 
 Restored: TypeAlias = list[tuple[int, Any, Any]]
-"""Position, payload and run of each message, as ``SessionStore.restore`` reads them."""
+"""Position, message and run of each, as ``SessionStore.restore`` reads them, all with ids."""
 
 
 def check_dialect(record: AgentRecord) -> None:
@@ -58,7 +58,7 @@ def restore(
     if isinstance(agent, Agent) and manager_state:
         prepended = agent.conversation_manager.restore_from_session(manager_state) or []
     for position, message, _ in restored:
-        conversation.remember(position, tracked(message))
+        conversation.remember(position, message)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
         interrupted = _interrupted_run(restored)
         if interrupted is not None:

@@ -23,7 +23,7 @@ from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord
 from django_agent_sessions.store import SessionStore
 
 from . import formats
-from .conversation import Conversation, Stored, fingerprint, tracked
+from .conversation import Conversation, Stored, fingerprint, track, tracked
 from .orchestrators import Orchestrators
 from .restoring import Restored, check_dialect, is_message
 from .scrubbing import scrub_agent
@@ -33,6 +33,48 @@ logger = logging.getLogger("django_agent_sessions")
 R = TypeVar("R")
 
 _MOST_RELOADS = 10
+
+
+class _OpenSession:
+    """A session that is found, or made, when it is first asked for.
+
+    It refers to nothing that refers to it. Whatever did would hold the conversations that were
+    read until the garbage collector comes for them.
+
+    Args:
+        store: Where the session is.
+        session_id: Its name.
+        title: A title for a session that is made.
+        metadata: JSON for a session that is made.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session_id: str,
+        title: str,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        self.epoch = 0
+        self._store = store
+        self._session_id = session_id
+        self._title = title
+        self._metadata = metadata
+        self._record: SessionRecord | None = None
+
+    def open(self) -> SessionRecord:
+        """Finds the session, or makes it."""
+        if self._record is None:
+            self._record = self._store.open(
+                self._session_id, title=self._title, metadata=self._metadata
+            )
+            self.epoch = self._record.redaction_epoch
+        return self._record
+
+    def reopen(self) -> SessionRecord:
+        """Finds the session as it is now, or makes it."""
+        self._record = None
+        return self.open()
 
 
 class SessionWork:
@@ -62,12 +104,9 @@ class SessionWork:
         self.session_id = session_id
         self.conversations: dict[str, Conversation] = {}
         self.loaded_agents: dict[str, tuple[AgentRecord, Restored]] | None = None
-        self.orchestrators = Orchestrators(store, self.open)
-        self._title = title
-        self._metadata = metadata
+        self._session = _OpenSession(store, session_id, title, metadata)
+        self.orchestrators = Orchestrators(store, self._session.open)
         self._raises = raises
-        self._session: SessionRecord | None = None
-        self._epoch = 0
 
     def conversation(self, agent: LocalAgent) -> Conversation:
         """Finds what is known of an agent.
@@ -85,12 +124,7 @@ class SessionWork:
 
     def open(self) -> SessionRecord:
         """Finds the session, or makes it."""
-        if self._session is None:
-            self._session = self.store.open(
-                self.session_id, title=self._title, metadata=self._metadata
-            )
-            self._epoch = self._session.redaction_epoch
-        return self._session
+        return self._session.open()
 
     def load_ahead(self) -> None:
         """Reads all that agents and orchestrators will ask for."""
@@ -126,7 +160,10 @@ class SessionWork:
                 record.agent_id,
                 record.id,
             )
-        return [row for row in restored if row[0] not in odd] if odd else restored
+        if odd:
+            restored = [row for row in restored if row[0] not in odd]
+        track(message for _, message, _ in restored)
+        return restored
 
     def append(self, message: Message, agent: LocalAgent) -> None:
         """Writes a message, and what else of the agent is not in the database."""
@@ -158,7 +195,7 @@ class SessionWork:
         row = _row_of(conversation)
         try:
             self.store.update_message(
-                row, stored.position, message, epoch=self._epoch, key=stored.key
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         except StaleSessionError:
             self._reload()
@@ -167,7 +204,7 @@ class SessionWork:
                 grown = message["content"][len(stored.content) :]
                 message["content"] = [*stored.message["content"], *grown]
             self.store.update_message(
-                row, stored.position, message, epoch=self._epoch, key=stored.key
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, message, stored.key)
 
@@ -175,7 +212,7 @@ class SessionWork:
         """Writes what of an agent is not in the database: its row, messages and state."""
         with conversation.lock:
             self._drop_rolled_back(conversation)
-            self._at_epoch(lambda: self._write_at(conversation, agent, self._epoch))
+            self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
 
     def _at_epoch(self, write: Callable[[], R]) -> R:
         """Writes, and again whenever something was redacted, or taken back, since it was read."""
@@ -258,8 +295,8 @@ class SessionWork:
         if gone and conversation.record is not None:
             conversation.forget(gone)
             # The session and the agent may be gone with them.
-            self._session = None
-            conversation.record = self.store.read_agent(self.open(), conversation.record.agent_id)
+            session = self._session.reopen()
+            conversation.record = self.store.read_agent(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Writes the agent's state, and what was pinned anew."""
@@ -276,7 +313,7 @@ class SessionWork:
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
             self.store.update_message(
-                row, stored.position, message, epoch=self._epoch, key=stored.key
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, stored.message, stored.key)
 
@@ -293,7 +330,9 @@ class SessionWork:
         """Writes an orchestrator's state."""
         self.open()
         self._at_epoch(
-            lambda: self.orchestrators.write(multi_agent_id, state, epoch=self._epoch, ended=ended)
+            lambda: self.orchestrators.write(
+                multi_agent_id, state, epoch=self._session.epoch, ended=ended
+            )
         )
 
     def redact(self, redact_message: Message, agent: LocalAgent) -> None:
@@ -323,15 +362,14 @@ class SessionWork:
             _row_of(conversation), stored.position, redacted, key=stored.key
         )
         # If somebody else redacted too, the next write has to find that out.
-        if epoch == self._epoch + 1:
-            self._epoch = epoch
+        if epoch == self._session.epoch + 1:
+            self._session.epoch = epoch
         _forget(stored.message, redacted)
         conversation.remember(stored.position, stored.message, stored.key)
 
     def _reload(self) -> None:
         """Reads again what was redacted, so that the agents and orchestrators forget it too."""
-        self._session = None
-        session = self.open()
+        session = self._session.reopen()
         secrets = self.orchestrators.taken_since_known()
         for record in self.store.list_agents(session):
             conversation = self.conversations.get(record.agent_id)

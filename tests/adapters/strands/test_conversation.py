@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import weakref
+from typing import Any
+from uuid import UUID
 
 import pytest
 from strands import Agent
@@ -12,6 +16,7 @@ from strands.hooks import BeforeModelCallEvent
 from strands.types.exceptions import EventLoopException, SessionException
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.adapters.strands.conversation import track
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     InvalidIdError,
@@ -230,6 +235,22 @@ class TestSeveralAgents:
         assert texts(stored())[-2:] == ["Bye", "Bye."]
         assert build().state.get() == {"mood": "good"}
 
+    def test_what_was_restored_is_gone_with_its_agent_and_manager(self):
+        build("Hello.")("Hi")
+        gc.collect()
+        gc.disable()
+        try:
+            manager = DjangoSessionManager("s")
+            agent = build(session_manager=manager)
+            work = weakref.ref(manager._work)
+            # The SDK's own agent refers to itself, and is none of ours.
+            agent.__dict__.clear()
+            del agent, manager
+
+            assert work() is None
+        finally:
+            gc.enable()
+
     def test_an_agent_of_another_manager_is_refused(self):
         stranger = build(session_id="other")
 
@@ -238,6 +259,23 @@ class TestSeveralAgents:
                 {"role": "user", "content": [{"text": "Hi"}]}, stranger
             )
         assert not SessionMessage.objects.exists()
+
+
+@pytest.mark.parametrize("drawn", [None, b"\xff" * 16])
+def test_messages_of_another_tool_get_ids_of_their_own(monkeypatch, drawn):
+    if drawn is not None:
+        monkeypatch.setattr(os, "urandom", lambda size: drawn)
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"text": f"{n}"}]} for n in range(1_000)
+    ]
+    messages[500]["tracking_id"] = "its own"
+
+    track(messages)  # type: ignore[arg-type]
+
+    ids = [message["tracking_id"] for message in messages]
+    assert ids.pop(500) == "its own"
+    assert len(set(ids)) == 999
+    assert all(str(UUID(each)) == each and UUID(each).version == 4 for each in ids)
 
 
 def test_a_stateful_model_keeps_its_own_history():
