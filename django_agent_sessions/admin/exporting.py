@@ -28,9 +28,6 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import audit, bridge, serving
-from django_agent_sessions.interchange import export_markdown as markdown
-from django_agent_sessions.interchange import export_sessions
-from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.models import AuditEvent, Session
 
 from .permissions import Allowed, may, require
@@ -123,7 +120,7 @@ def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     if form.cleaned_data["form"] == JSONL:
         pieces = _each(_Export(request, JSONL, reason), [session], _json_line)
         return serving.download(request, pieces, serving.file_name(session), "jsonl")
-    pieces = _each(_Export(request, MARKDOWN, reason), [session], markdown)
+    pieces = _each(_Export(request, MARKDOWN, reason), [session], _markdown)
     return serving.download(request, pieces, serving.file_name(session), "md")
 
 
@@ -136,7 +133,7 @@ def export_markdown(
     first = list(itertools.islice(sessions, 2))
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
-        pieces = _each(_Export(request, MARKDOWN), sessions, markdown)
+        pieces = _each(_Export(request, MARKDOWN), sessions, _markdown)
         return serving.download(request, pieces, serving.file_name(first[0]), "md")
     return serving.download(request, _zipped(request, sessions), "conversations", "zip")
 
@@ -193,7 +190,7 @@ def _zipped(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes
             info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
             info.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(info, "w", force_zip64=True) as file:
-                for piece in _each(export, [session], markdown):
+                for piece in _each(export, [session], _markdown):
                     file.write(piece)
                     yield sink.taken()
     yield sink.taken()
@@ -217,11 +214,25 @@ class _Sink:
         return b"".join(pieces)
 
 
+# What writes a session is imported where it is needed: it can read sessions too, and the start of
+# each process and command would wait for what that takes.
+
+
+def _markdown(session: Session) -> Iterator[str]:
+    from django_agent_sessions.interchange import export_markdown
+
+    return export_markdown(session)
+
+
 def _json_line(session: Session) -> Iterator[str]:
+    from django_agent_sessions.interchange import export_sessions
+
     return export_sessions([session], using=_alias(session))
 
 
 def _rows(queryset: QuerySet[Session]) -> Iterator[Session]:
+    from django_agent_sessions.interchange.rows import each_session
+
     for key in each_session(queryset):
         session = _row(queryset.model._default_manager.using(queryset.db), key)
         if session is not None:

@@ -16,7 +16,7 @@ from django_agent_sessions import bridge
 from django_agent_sessions.models import Session
 from django_agent_sessions.search import find_sessions
 
-from . import exporting, holding, redacting, timeline, transcript
+from . import exporting, holding
 from .changelist import SessionChangeList
 from .columns import COLUMNS, SessionColumns
 from .deletion import Deletion
@@ -109,6 +109,9 @@ class SessionAdmin(SessionColumns, Deletion):
 
     def get_urls(self) -> list[URLPattern]:
         """Puts the pages of a session before Django's own, which would take anything for a key."""
+        # Here, because the start of each process and command would wait for what they need.
+        from . import redacting, timeline, transcript
+
         ours = [
             *transcript.transcript_urls(self),
             *exporting.export_urls(self),
@@ -127,7 +130,9 @@ class SessionAdmin(SessionColumns, Deletion):
         """Shows the conversation; there is nothing to change."""
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
-        return transcript.transcript_view(self, request, object_id, extra_context)
+        from .transcript import transcript_view
+
+        return transcript_view(self, request, object_id, extra_context)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

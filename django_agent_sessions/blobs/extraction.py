@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django_agent_sessions import conf
+from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts.images import image_type
@@ -41,7 +42,9 @@ class Extracted:
     binaries: dict[BlobRef, bytes] = field(default_factory=dict, repr=False)
 
 
-def extracted(value: Any, *, limited: bool = True) -> Extracted:
+def extracted(
+    value: Any, *, limited: bool = True, settings: AgentSessionsSettings | None = None
+) -> Extracted:
     """Takes the large binaries out of a payload, if ``BLOB_STORAGE`` says where to put them.
 
     They are bytes wherever they stand; data URLs; and base64 under the keys that frameworks use.
@@ -51,6 +54,7 @@ def extracted(value: Any, *, limited: bool = True) -> Extracted:
         value: The payload of a message. It is not changed.
         limited: Whether the limits count. What is stored already must not become unchangeable
             because somebody lowered them.
+        settings: The settings, where they were read already.
 
     Returns:
         What is left of it, and what was taken out.
@@ -58,7 +62,7 @@ def extracted(value: Any, *, limited: bool = True) -> Extracted:
     Raises:
         PayloadError: A binary is over ``MAX_BLOB_BYTES``, or there are more than ``MAX_BLOBS``.
     """
-    settings = conf.get_settings()
+    settings = settings or conf.get_settings()
     if settings.BLOB_STORAGE is None:
         return Extracted(value)
     found = Extracted(value)
@@ -68,12 +72,11 @@ def extracted(value: Any, *, limited: bool = True) -> Extracted:
         # Writing it says what is wrong with it.
         return Extracted(value)
     if limited:
-        _check_limits(found.binaries)
+        _check_limits(found.binaries, settings)
     return found
 
 
-def _check_limits(binaries: Mapping[BlobRef, bytes]) -> None:
-    settings = conf.get_settings()
+def _check_limits(binaries: Mapping[BlobRef, bytes], settings: AgentSessionsSettings) -> None:
     for reference in binaries:
         if reference.size > settings.MAX_BLOB_BYTES:
             raise PayloadError(
