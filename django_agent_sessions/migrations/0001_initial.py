@@ -30,6 +30,17 @@ DROP FUNCTION IF EXISTS agent_sessions_audit_append_only();
 """
 
 
+# Messages are only ever added at the end of their conversation. So a page of these two indexes is
+# full for good, and the tenth that PostgreSQL leaves free in each would stay free.
+FULL_INDEXES = ("agent_sessions_message_time", "agent_sessions_message_unique_position")
+
+
+def fill_indexes(apps, schema_editor):
+    if schema_editor.connection.vendor == "postgresql":
+        for index in FULL_INDEXES:
+            schema_editor.execute(f"ALTER INDEX {index} SET (fillfactor = 100)")
+
+
 def create_trigger(apps, schema_editor):
     if schema_editor.connection.vendor == "postgresql":
         schema_editor.execute(CREATE_TRIGGER)
@@ -1069,4 +1080,5 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunPython(create_trigger, drop_trigger),
+        migrations.RunPython(fill_indexes, migrations.RunPython.noop),
     ]
