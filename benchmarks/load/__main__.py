@@ -40,7 +40,9 @@ def main() -> int:
             ("the server's log", found.log),
             ("the database", found.faults),
         ):
-            for line in lines[:_SHOWN]:
+            # A traceback says at its end what happened.
+            kept = lines if len(lines) <= 2 * _SHOWN else [*lines[:_SHOWN], "…", *lines[-_SHOWN:]]
+            for line in kept:
                 print(f"{heading}: {line}", file=sys.stderr)
         print(report.page(found))
         return int(any(row.passed is False for row in report.rows(found)))
