@@ -177,7 +177,7 @@ def _select(
         if len(tables) > 1:
             joined += f" ON {column(_KEY)} = {column(_AGENT_OF)}"
         _statements[shape] = (
-            f"SELECT {', '.join(map(column, fields))} FROM {joined} "  # noqa: S608 - our own names
+            f"SELECT {', '.join(map(column, fields))} FROM {joined} "
             f"WHERE {' AND '.join(f'{column(field)} = %s' for field in given)}"
         )
     return _statements[shape]

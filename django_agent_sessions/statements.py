@@ -1,4 +1,4 @@
-"""The statements that the ORM cannot say in one round trip: append and pop.
+"""The statements that write: append and pop, which the ORM cannot say in one round trip.
 
 Both decide a message's position by what is in the database at that moment, in a single statement,
 so that they are atomic on their own and need no transaction around them.
@@ -6,7 +6,6 @@ so that they are atomic on their own and need no transaction around them.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,10 +14,9 @@ from uuid import UUID
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import RawSQL
 
-from . import prepared
+from . import dialects, prepared
 from .models import Session, SessionAgent, SessionMessage
 from .records import Usage
 
@@ -27,7 +25,6 @@ MOST_ROWS = 200
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
-_run = _messages.get_field("run_id")
 _fields = {field.name: field for field in _messages.concrete_fields}
 # The statement finds session, agent, branch and position itself; a new message has none of the
 # other fields yet.
@@ -89,7 +86,7 @@ def append(
     """
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
-    vendor = _vendor(connection)
+    vendor = dialects.vendor(connection)
     in_arrays = vendor == "postgresql" and len(rows) > 1
     many = _MANY if in_arrays else len(rows)
     shape = (vendor, many, expected is not None, epoch is not None, counting is not None)
@@ -116,7 +113,7 @@ def append(
         and (found := prepared.fetch(connection, sql, parameters)) is not None
     ):
         return min((position for (position,) in found), default=None)
-    with _cursor(connection) as cursor:
+    with dialects.cursor(connection) as cursor:
         cursor.execute(sql, parameters)
         if returning:
             return min((position for (position,) in cursor.fetchall()), default=None)
@@ -124,7 +121,7 @@ def append(
             return None
         # MySQL alone cannot answer with the row it wrote.
         cursor.execute(
-            _quoted(
+            dialects.quoted(
                 connection,
                 "SELECT {message_id} FROM {messages} WHERE {id} = %s",
             ),
@@ -166,7 +163,7 @@ def count(using: str, counting: Counting) -> None:
         counting: How.
     """
     connection = connections[using]
-    with _cursor(connection) as cursor:
+    with dialects.cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
@@ -185,7 +182,7 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """
     connection = connections[using]
     quote = connection.ops.quote_name
-    columns = ", ".join(quote(_column(field)) for field in PLACED_FIELDS)
+    columns = ", ".join(quote(dialects.column(field)) for field in PLACED_FIELDS)
     row = f"({', '.join(['%s'] * len(PLACED_FIELDS))})"
     sql = f"INSERT INTO {quote(_messages.db_table)} ({columns}) VALUES "
     with connection.cursor() as cursor:
@@ -215,79 +212,6 @@ def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bo
         return None
     key, position, text, redacted = found
     return _messages.pk.to_python(key), position, text, bool(redacted)
-
-
-def texts(
-    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
-) -> list[tuple[str]]:
-    """Reads what was said, redacted where it was redacted, and nothing else.
-
-    Args:
-        using: As for :func:`contents`.
-        agent: As for :func:`contents`.
-        branch: As for :func:`contents`.
-        latest: As for :func:`contents`.
-
-    Returns:
-        The payload's text of each message.
-    """
-    return _contents(using, _TEXT, agent, branch, latest)
-
-
-def contents(
-    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
-) -> list[tuple[int, str, bool]]:
-    """Reads what was said, redacted where it was redacted, and where it stands.
-
-    The ORM can say this too, but takes longer to say it than the database to answer.
-
-    Args:
-        using: The alias of the database.
-        agent: Primary key of the agent.
-        branch: The branch of the conversation.
-        latest: Only that many of the last ones, backwards; None reads all, in order.
-
-    Returns:
-        Position, payload's text, and whether it was redacted, of each message.
-    """
-    columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
-    return _contents(using, columns, agent, branch, latest)
-
-
-def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
-    """Reads what was said, redacted where it was redacted, and in which invocation.
-
-    Args:
-        using: As for :func:`contents`.
-        agent: As for :func:`contents`.
-        branch: As for :func:`contents`.
-
-    Returns:
-        Position, payload's text, and ``run_id``, of each message.
-    """
-    rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
-    # Not every database answers with a UUID, and many messages are of one run.
-    known = {run: _run.to_python(run) for run in {row[2] for row in rows}}
-    return [(position, text, known[run]) for position, text, run in rows]
-
-
-_TEXT = "COALESCE({redact_message}, {message})"
-
-
-def _contents(
-    using: str, columns: str, agent: UUID, branch: int, latest: int | None
-) -> list[tuple[Any, ...]]:
-    connection = connections[using]
-    sql = _contents_sql(connection, columns, latest is not None)
-    parameters = [_agent.get_db_prep_save(agent, connection), branch]
-    if latest is not None:
-        parameters.append(latest)
-    found = prepared.fetch(connection, sql, parameters)
-    if found is None:
-        with _cursor(connection) as cursor:
-            cursor.execute(sql, parameters)
-            found = cursor.fetchall()
-    return found
 
 
 _SHARED = {
@@ -327,7 +251,7 @@ def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
     quote = connection.ops.quote_name
     return RawSQL(  # noqa: S611 - names of our own columns
         f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
-        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(_vendor(connection), '')}",
+        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(dialects.vendor(connection), '')}",
         [Session._meta.pk.get_db_prep_save(session, connection), epoch],
     )
 
@@ -361,7 +285,7 @@ def _append_sql(
         # mark than it had then, somebody took messages away while this waited.
         mark, same = f"SELECT s.{quote('last_write')} {session}", _SAME[vendor]
         unchanged = f" AND ({mark}{lock}) {same} ({mark})"
-    columns = [quote(_column(field)) for field in ROW_FIELDS]
+    columns = [quote(dialects.column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
@@ -459,26 +383,11 @@ def _element(text: str) -> str:
     return f'"{text}"'
 
 
-def _contents_sql(connection: BaseDatabaseWrapper, columns: str, latest: bool) -> str:
-    shape = (connection.vendor, columns, latest)
-    if shape not in _contents_statements:
-        sql = (
-            f"SELECT {columns} FROM {{messages}} "
-            "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
-            + (" DESC LIMIT %s" if latest else "")
-        )
-        _contents_statements[shape] = _quoted(connection, sql)
-    return _contents_statements[shape]
-
-
-_contents_statements: dict[tuple[str, str, bool], str] = {}
-
-
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = "COALESCE({redact_message}, {message})"
     taken = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
-    if _vendor(connection) == "mariadb":
+    if dialects.vendor(connection) == "mariadb":
         # MariaDB cannot select from the table it deletes from, and needs not.
         sql = (
             f"DELETE FROM {{messages}} WHERE {where} "
@@ -489,40 +398,4 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
             f"DELETE FROM {{messages}} WHERE {{id}} = (SELECT {{id}} FROM {{messages}} "
             f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {taken}"
         )
-    return _quoted(connection, sql)
-
-
-def _quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
-    quote = connection.ops.quote_name
-    columns = {name: quote(name) for name in map(_column, _messages.concrete_fields)}
-    return sql.format(
-        messages=quote(_messages.db_table),
-        sessions=quote(Session._meta.db_table),
-        legal_hold=quote("legal_hold"),
-        **columns,
-    )
-
-
-def _cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
-    cursor = connection.cursor()
-    # Django writes a statement anew for SQLite at each use: for a batch, that takes a fifth of the
-    # time that SQLite does. Where somebody else made the cursor, it stays so.
-    raw: Any = getattr(cursor, "cursor", None)
-    if hasattr(raw, "convert_query"):
-        raw.convert_query = _for_sqlite
-    return cursor
-
-
-@functools.lru_cache(maxsize=2 * MOST_ROWS)
-def _for_sqlite(sql: str, *, param_names: None = None) -> str:
-    return sql.replace("%s", "?")
-
-
-def _column(field: models.Field[Any, Any]) -> str:
-    return str(field.column)
-
-
-def _vendor(connection: BaseDatabaseWrapper) -> str:
-    if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
-        return "mariadb"
-    return connection.vendor
+    return dialects.quoted(connection, sql)

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q, TextField
 from django.db.models.functions import Coalesce
 
-from django_agent_sessions import payloads, statements
+from django_agent_sessions import payloads, reads
 from django_agent_sessions.blobs import restored
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
@@ -129,7 +129,7 @@ class MessageReader(StorePart):
         Returns:
             The payloads as they were read; None if there is anything else among them.
         """
-        rows = statements.texts(self.using, agent.id, branch=agent.branch, latest=latest)
+        rows = reads.texts(self.using, agent.id, branch=agent.branch, latest=latest)
         try:
             found = [payloads.loads(text) for (text,) in rows]
         except ValueError:
@@ -150,12 +150,12 @@ class MessageReader(StorePart):
             The payloads in order.
         """
         if latest is None:
-            everything = statements.contents(self.using, agent.id, branch=agent.branch)
+            everything = reads.contents(self.using, agent.id, branch=agent.branch)
             return self._placed(agent, everything)
         found: list[PlacedPayload] = []
         wanted = latest
         while wanted > 0:
-            rows = statements.contents(self.using, agent.id, branch=agent.branch, latest=wanted)
+            rows = reads.contents(self.using, agent.id, branch=agent.branch, latest=wanted)
             found = self._placed(agent, rows)
             if len(found) >= latest or len(rows) < wanted:
                 break
@@ -219,7 +219,7 @@ class MessageReader(StorePart):
     def _rows_to_restore(self, agent: AgentRecord, offset: int) -> list[tuple[int, str, Any]]:
         window = agent.data.window
         if window is None and not offset:
-            return statements.runs(self.using, agent.id, branch=agent.branch)
+            return reads.runs(self.using, agent.id, branch=agent.branch)
         if window is None:
             kept = Q(message_id__gte=offset)
         else:

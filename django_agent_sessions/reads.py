@@ -1,0 +1,105 @@
+"""The statements that read a whole conversation, or its end, and nothing beside it.
+
+The ORM can say them too, but takes longer to say them than the database to answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from . import dialects, prepared
+from .models import SessionMessage
+
+_TEXT = "COALESCE({redact_message}, {message})"
+
+_messages = SessionMessage._meta
+_agent = _messages.get_field("agent")
+_run = _messages.get_field("run_id")
+
+
+def texts(
+    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
+) -> list[tuple[str]]:
+    """Reads what was said, redacted where it was redacted, and nothing else.
+
+    Args:
+        using: As for :func:`contents`.
+        agent: As for :func:`contents`.
+        branch: As for :func:`contents`.
+        latest: As for :func:`contents`.
+
+    Returns:
+        The payload's text of each message.
+    """
+    return _contents(using, _TEXT, agent, branch, latest)
+
+
+def contents(
+    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
+) -> list[tuple[int, str, bool]]:
+    """Reads what was said, redacted where it was redacted, and where it stands.
+
+    Args:
+        using: The alias of the database.
+        agent: Primary key of the agent.
+        branch: The branch of the conversation.
+        latest: Only that many of the last ones, backwards; None reads all, in order.
+
+    Returns:
+        Position, payload's text, and whether it was redacted, of each message.
+    """
+    columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
+    return _contents(using, columns, agent, branch, latest)
+
+
+def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
+    """Reads what was said, redacted where it was redacted, and in which invocation.
+
+    Args:
+        using: As for :func:`contents`.
+        agent: As for :func:`contents`.
+        branch: As for :func:`contents`.
+
+    Returns:
+        Position, payload's text, and ``run_id``, of each message.
+    """
+    rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
+    # Not every database answers with a UUID, and many messages are of one run.
+    known = {run: _run.to_python(run) for run in {row[2] for row in rows}}
+    return [(position, text, known[run]) for position, text, run in rows]
+
+
+def _contents(
+    using: str, columns: str, agent: UUID, branch: int, latest: int | None
+) -> list[tuple[Any, ...]]:
+    connection = connections[using]
+    sql = _contents_sql(connection, columns, latest is not None)
+    parameters = [_agent.get_db_prep_save(agent, connection), branch]
+    if latest is not None:
+        parameters.append(latest)
+    found = prepared.fetch(connection, sql, parameters)
+    if found is None:
+        with dialects.cursor(connection) as cursor:
+            cursor.execute(sql, parameters)
+            found = cursor.fetchall()
+    return found
+
+
+# Making the text costs as much as running it, and there are few shapes of it.
+_statements: dict[tuple[str, str, bool], str] = {}
+
+
+def _contents_sql(connection: BaseDatabaseWrapper, columns: str, latest: bool) -> str:
+    shape = (connection.vendor, columns, latest)
+    if shape not in _statements:
+        sql = (
+            f"SELECT {columns} FROM {{messages}} "
+            "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
+            + (" DESC LIMIT %s" if latest else "")
+        )
+        _statements[shape] = dialects.quoted(connection, sql)
+    return _statements[shape]
