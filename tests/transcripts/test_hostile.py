@@ -37,9 +37,9 @@ WORDS = [
     *("tools", "reason", "approve", "transcript", "reasoning_content", "structuredContent"),
 ]
 TYPES = [
-    *openai_reader._ITEMS,
-    *openai_reader._BLOCKS,
-    *openai_reader._TEXTS,
+    *openai_reader.items._ITEMS,
+    *openai_reader.blocks._BLOCKS,
+    *openai_reader.blocks._TEXTS,
     *("message", "user", "assistant", "tool", "function", "developer", "png", "success", "failed"),
     "data:image/png;base64,AAAA",
     '{"a": [1]}',

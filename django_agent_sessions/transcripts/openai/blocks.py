@@ -1,0 +1,141 @@
+"""Blocks of content: what people and models say in a message, and what results hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from django_agent_sessions.transcripts.media import (
+    Media,
+    inline,
+    is_encoded,
+    media_type,
+    referenced,
+)
+from django_agent_sessions.transcripts.parts import Part, PartKind, spoken, text_of, unknown
+
+Item: TypeAlias = dict[str, Any]
+Parts: TypeAlias = tuple[Part, ...]
+
+_TEXTS = {
+    "input_text": "text",
+    "output_text": "text",
+    "text": "text",
+    "summary_text": "text",
+    "refusal": "refusal",
+}
+
+
+def read_content(content: object) -> tuple[Part, ...]:
+    """Reads a text, or a list of blocks."""
+    if content is None:
+        return ()
+    if (said := spoken(PartKind.TEXT, content)) is not None:
+        return (said,)
+    if isinstance(content, list | tuple):
+        return tuple(part for block in content for part in read_block(block))
+    return (unknown(content),)
+
+
+def read_block(block: object) -> tuple[Part, ...]:
+    """Reads a block of a content; what is not as the format has it is of kind unknown."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
+        return (unknown(block),)
+    key = _TEXTS.get(kind)
+    if key is not None and isinstance(block.get(key), str):
+        return (text_part(block[key], citations=block.get("annotations")),)
+    reader = _BLOCKS.get(kind)
+    found = reader(block) if reader is not None else None
+    if key is not None:
+        found = spoken(PartKind.TEXT, block.get(key))
+    return (found if found is not None else unknown(block),)
+
+
+def text_part(text: str, *, citations: object = None) -> Part:
+    """Makes the part for a text."""
+    return Part(PartKind.TEXT, text=text, data=citations or None)
+
+
+def reasoning_part(block: Item) -> Part | None:
+    """Reads a block of reasoning; ``None`` if it is none."""
+    text = block.get("text")
+    return Part(PartKind.REASONING, text=text) if isinstance(text, str) else None
+
+
+def _image(block: Item) -> Part | None:
+    # The Responses API has the URL here, the chat API one level deeper.
+    reference = block.get("image_url")
+    if isinstance(reference, dict):
+        reference = reference.get("url")
+    if is_encoded(reference):
+        return media_part(PartKind.IMAGE, referenced(reference), data=present(block, "file_id"))
+    if isinstance(block.get("file_id"), str):
+        return Part(PartKind.IMAGE, data=present(block, "file_id"))
+    return None
+
+
+def _file(block: Item) -> Part | None:
+    # The Responses API has the fields here, the chat API one level deeper.
+    fields = block.get("file", block)
+    if not isinstance(fields, dict):
+        return None
+    encoded, url = fields.get("file_data"), fields.get("file_url")
+    media = Media()
+    if is_encoded(encoded):
+        media = inline(encoded)
+    elif is_encoded(url):
+        media = referenced(url)
+    elif not isinstance(fields.get("file_id"), str):
+        return None
+    return media_part(
+        PartKind.DOCUMENT,
+        media,
+        name=text_of(fields.get("filename")),
+        data=present(fields, "file_id"),
+    )
+
+
+def _audio(block: Item) -> Part | None:
+    audio = block.get("input_audio")
+    if not isinstance(audio, dict) or not is_encoded(audio.get("data")):
+        return None
+    media = inline(audio["data"])
+    told = media_type("audio", audio.get("format")) or media.media_type
+    return media_part(PartKind.DOCUMENT, media._replace(media_type=told))
+
+
+def media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
+    """Makes the part for a binary, or for a reference to one."""
+    return Part(
+        kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url
+    )
+
+
+def present(fields: Item, *keys: str) -> dict[str, Any] | None:
+    """Keeps the fields that are there; ``None`` if none is."""
+    return {key: fields[key] for key in keys if fields.get(key) is not None} or None
+
+
+def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
+    """Reads what is said several times; what cannot be read is of kind unknown."""
+    if values is None:
+        return ()
+    if not isinstance(values, list | tuple):
+        return (unknown(values),)
+    found: list[Part] = []
+    for value in values:
+        parts_of_value = read(value) if isinstance(value, dict) else None
+        found.extend((unknown(value),) if parts_of_value is None else parts_of_value)
+    return tuple(found)
+
+
+_BLOCKS: dict[str, Callable[[Item], Part | None]] = {
+    "reasoning_text": reasoning_part,
+    "input_image": _image,
+    "image_url": _image,
+    "computer_screenshot": _image,
+    "input_file": _file,
+    "file": _file,
+    "input_audio": _audio,
+}

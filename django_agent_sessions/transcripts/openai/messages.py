@@ -1,0 +1,117 @@
+"""Chat messages, and the messages among the items of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django_agent_sessions.transcripts.arguments import parsed_container
+from django_agent_sessions.transcripts.media import base64_size, is_encoded, media_type
+from django_agent_sessions.transcripts.parts import Part, PartKind, result_part, text_of, unknown
+from django_agent_sessions.transcripts.text import readable
+
+from . import blocks, calls
+from .blocks import Item
+
+_CONTENT_KEYS = frozenset(
+    {"content", "refusal", "tool_calls", "function_call", "audio", "reasoning_content"}
+)
+_EXTRA_KEYS = frozenset({"refusal", "audio"})
+
+
+def is_message(payload: Item) -> bool:
+    """Tells whether a payload is a message, of the Responses API or of the chat API."""
+    kind = payload.get("type")
+    if kind is None:
+        return isinstance(payload.get("role"), str) and not _CONTENT_KEYS.isdisjoint(payload)
+    return kind == "message" and not _CONTENT_KEYS.isdisjoint(payload)
+
+
+def parts(message: Item) -> Iterator[Part]:
+    """Reads a message: its reasoning, what is said, and its calls."""
+    yield from _reasoned(message)
+    spoken = tuple(_spoken(message))
+    if "tool_call_id" in message or message.get("role") == "function":
+        yield result_part(
+            spoken,
+            call_id=text_of(message.get("tool_call_id")),
+            name=text_of(message.get("name")),
+            data=parsed_container(message.get("content")),
+        )
+    else:
+        yield from spoken
+    yield from _tool_calls(message)
+
+
+def texts(message: Item) -> Iterator[str]:
+    """Reads what the text column holds of a message, without its calls."""
+    content = message.get("content")
+    # Nearly all messages are one text, and making a part of it would cost more than it.
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list | tuple):
+        for block in content:
+            if isinstance(block, dict) and block.get("type") in ("output_text", "input_text"):
+                yield text_of(block.get("text"))
+            else:
+                yield from readable(blocks.read_block(block))
+    if not _EXTRA_KEYS.isdisjoint(message):
+        yield from readable(_extras(message))
+
+
+def _spoken(message: Item) -> Iterator[Part]:
+    yield from blocks.read_content(message.get("content"))
+    yield from _extras(message)
+
+
+def _extras(message: Item) -> Iterator[Part]:
+    refusal = message.get("refusal")
+    if refusal is not None:
+        said = isinstance(refusal, str)
+        yield blocks.text_part(refusal) if said else unknown({"refusal": refusal})
+    audio = message.get("audio")
+    if audio is not None:
+        yield _spoken_audio(audio)
+
+
+def _reasoned(message: Item) -> Iterator[Part]:
+    # Not OpenAI's own, but of models that others serve in the same format.
+    reasoning = message.get("reasoning_content")
+    if isinstance(reasoning, str):
+        yield Part(PartKind.REASONING, text=reasoning)
+    elif reasoning is not None:
+        yield unknown({"reasoning_content": reasoning})
+
+
+def _tool_calls(message: Item) -> Iterator[Part]:
+    called = message.get("tool_calls")
+    if isinstance(called, list | tuple):
+        for call in called:
+            yield _chat_call(call)
+    elif called is not None:
+        yield unknown({"tool_calls": called})
+    function = message.get("function_call")
+    if function is not None:
+        yield calls.function_part(function, "") or unknown({"function_call": function})
+
+
+def _chat_call(call: object) -> Part:
+    if not isinstance(call, dict):
+        return unknown(call)
+    call_id = text_of(call.get("id"))
+    custom = call.get("custom")
+    if isinstance(custom, dict) and isinstance(custom.get("name"), str):
+        return calls.call_part(custom["name"], call_id, custom.get("input"))
+    return calls.function_part(call.get("function"), call_id) or unknown(call)
+
+
+def _spoken_audio(audio: object) -> Part:
+    if not isinstance(audio, dict):
+        return unknown({"audio": audio})
+    data = audio.get("data")
+    return Part(
+        PartKind.DOCUMENT,
+        text=text_of(audio.get("transcript")),
+        data=blocks.present(audio, "id"),
+        media_type=media_type("audio", audio.get("format")),
+        size=base64_size(data) if is_encoded(data) else None,
+    )

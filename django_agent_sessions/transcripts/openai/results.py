@@ -1,0 +1,114 @@
+"""What the results among the items hold."""
+
+from __future__ import annotations
+
+from django_agent_sessions.transcripts.media import base64_size, is_encoded, media_type, referenced
+from django_agent_sessions.transcripts.parts import Part, PartKind, text_of, unknown
+
+from . import blocks
+from .blocks import Item, Parts
+
+
+def nothing(item: Item) -> Parts:
+    """Reads nothing: what is answered is no content."""
+    return ()
+
+
+def output(item: Item) -> Parts:
+    """Reads the output of a function or a custom tool."""
+    return blocks.read_content(item.get("output"))
+
+
+def screenshot(item: Item) -> Parts:
+    """Reads a computer's answer."""
+    return blocks.read_block(item["output"]) if item.get("output") is not None else ()
+
+
+def program_result(item: Item) -> Parts:
+    """Reads what a program returned."""
+    return blocks.read_content(item.get("result"))
+
+
+def reason(item: Item) -> Parts:
+    """Reads why an approval was given or refused."""
+    return blocks.read_content(item.get("reason"))
+
+
+def mcp_output(item: Item) -> Parts:
+    """Reads an MCP tool's output, and its error."""
+    error = item.get("error")
+    if error is None:
+        return output(item)
+    words = error.get("message") if isinstance(error, dict) else error
+    if isinstance(words, str):
+        return (*output(item), blocks.text_part(words))
+    return (*output(item), *_mcp_error_contents(error))
+
+
+def _mcp_error_contents(error: object) -> Parts:
+    """Reads the error of a tool, whose content is that of MCP: ``[{"type": "text", …}, …]``."""
+    content = error.get("content") if isinstance(error, dict) else None
+    return blocks.read_content(content) if content is not None else (unknown(error),)
+
+
+def passages(item: Item) -> Parts:
+    """Reads the passages that a search in files found."""
+    return blocks.read_each(item.get("results"), _passage)
+
+
+def _passage(result: Item) -> Parts | None:
+    if not isinstance(result.get("text"), str):
+        return None
+    return (
+        Part(
+            PartKind.DOCUMENT,
+            text=result["text"],
+            name=text_of(result.get("filename")),
+            data=blocks.present(result, "file_id", "score", "attributes"),
+        ),
+    )
+
+
+def interpreted(item: Item) -> Parts:
+    """Reads what an interpreter printed and drew."""
+    return blocks.read_each(item.get("outputs"), _interpreter_output)
+
+
+def _interpreter_output(output: Item) -> Parts | None:
+    if isinstance(output.get("logs"), str):
+        return (blocks.text_part(output["logs"]),)
+    if is_encoded(output.get("url")):
+        return (blocks.media_part(PartKind.IMAGE, referenced(output["url"])),)
+    return None
+
+
+def shell_output(item: Item) -> Parts:
+    """Reads what commands printed."""
+    printed = item.get("output")
+    # Some tools answer with one text, as the local shell does.
+    if isinstance(printed, str):
+        return blocks.read_content(printed)
+    return blocks.read_each(printed, _shell_chunk)
+
+
+def _shell_chunk(chunk: Item) -> Parts | None:
+    streams = [chunk.get("stdout"), chunk.get("stderr")]
+    if not all(isinstance(stream, str) for stream in streams):
+        return None
+    return tuple(blocks.text_part(stream) for stream in streams if stream)
+
+
+def drawn(item: Item) -> Parts:
+    """Reads an image that was made."""
+    result, error = item.get("result"), item.get("error")
+    found: list[Part] = []
+    if is_encoded(result):
+        told = media_type("image", item.get("output_format"))
+        found.append(Part(PartKind.IMAGE, media_type=told, size=base64_size(result)))
+    elif result is not None:
+        found.append(unknown({"result": result}))
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        found.append(blocks.text_part(error["message"]))
+    elif error is not None:
+        found.append(unknown({"error": error}))
+    return tuple(found)
