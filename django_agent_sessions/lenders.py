@@ -116,10 +116,12 @@ def _waiter_of(thread: int, seen: set[int]) -> int | None:
     works_for = _executor_of(thread)
     if works_for is None:
         return None
+    # A thread that waits is in a lock of the standard library, a few calls from the function.
     waiting = {
         other: executor
-        for other in stacks.threads()
-        if other not in seen and (executor := _waited_for_by(other)) is not None
+        for code, name in _waiting_calls.items()
+        for other, executor in stacks.callers(code, name).items()
+        if other not in seen
     }
     for ident, executor in waiting.items():
         if executor is works_for:
@@ -137,26 +139,17 @@ def _executor_of_loop_with(default_executor: object) -> object:
     return None
 
 
-def _waited_for_by(thread: int) -> object:
-    """Tells which executor a thread waits for, if it provably does."""
-    # A thread that waits is in a lock of the standard library, a few frames from the call.
-    for code in stacks.codes(thread)[:10]:
-        if code in _waiting_calls:
-            calls = stacks.variables(thread, code, _waiting_calls[code])
-            # It may have gone on.
-            return calls[0][0] if calls else None
-    return None
-
-
 def _executor_of(thread: int) -> object:
     """Finds the executor that a thread works for.
 
     The executor lists its threads too, but a new thread may work before it is on the list.
     """
     for candidate in threading.enumerate():
-        if candidate.ident == thread and getattr(candidate, "_target", None) is _worker:
-            reference = candidate._args[0]  # type: ignore[attr-defined]
-            return reference()
+        if candidate.ident == thread:
+            # A thread that ends forgets both, one after the other.
+            target = getattr(candidate, "_target", None)
+            arguments = getattr(candidate, "_args", None)
+            return arguments[0]() if target is _worker and arguments else None
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 
@@ -50,33 +51,67 @@ def test_where_a_thread_stands() -> None:
 
     with another_thread(outer) as thread:
         inside.wait(10)
-        codes = stacks.codes(thread)
 
         assert thread in stacks.threads()
-        assert codes[0].co_name == "wait"
-        assert [code for code in codes if code.co_name in {"inner", "outer"}] == [
-            inner.__code__,
-            inner.__code__,
-            outer.__code__,
-        ]
+        assert stacks.callers(inner.__code__, "name") == {thread: "second"}
+        assert stacks.callers(inner.__code__, "later") == {}
+        assert stacks.callers(nowhere.__code__, "name") == {}
         assert stacks.variables(thread, inner.__code__, "name", "later") == [
             ("second", None),
             ("first", None),
         ]
-        assert stacks.variables(thread, here.__code__, "codes") == []
-    assert stacks.codes(threading.get_ident())[1] is sys._getframe().f_code
+        assert stacks.variables(thread, nowhere.__code__, "name") == []
 
 
-def here() -> None:
-    """Stands nowhere."""
+def nowhere() -> None:
+    """No thread stands here."""
+
+
+def test_a_function_that_waits_is_among_the_innermost() -> None:
+    """Whoever called it long ago does something else now."""
+    deep = threading.Event()
+
+    def start(stop: threading.Event) -> None:
+        go_on(stop, 20)
+
+    def go_on(stop: threading.Event, further: int) -> None:
+        if further:
+            go_on(stop, further - 1)
+        else:
+            deep.set()
+            stop.wait(10)
+
+    with another_thread(start) as thread:
+        deep.wait(10)
+
+        assert stacks.callers(start.__code__, "stop") == {}
+        assert stacks.callers(go_on.__code__, "further") == {thread: 0}
+        assert len(stacks.variables(thread, start.__code__, "stop")) == 1
+
+
+def test_many_threads_wait_in_one_function() -> None:
+    ready = threading.Barrier(71, timeout=10)
+
+    def wait(stop: threading.Event, own: int) -> None:
+        ready.wait()
+        stop.wait(10)
+
+    with ExitStack() as all_of_them:
+        numbers = {
+            all_of_them.enter_context(another_thread(partial(wait, own=number))): number
+            for number in range(70)
+        }
+        ready.wait()
+
+        assert stacks.callers(wait.__code__, "own") == numbers
 
 
 def test_a_thread_that_has_ended_stands_nowhere() -> None:
     with another_thread(lambda stop: stop.wait(10)) as thread:
         pass
 
-    assert stacks.codes(thread) == []
-    assert stacks.variables(thread, test_where_a_thread_stands.__code__, "codes") == []
+    assert thread not in stacks.threads()
+    assert stacks.variables(thread, nowhere.__code__, "name") == []
 
 
 class Mine:
@@ -101,11 +136,11 @@ def test_what_a_thread_has_is_finalized_by_itself() -> None:
             use(Mine(), deeper - 1)
 
     with another_thread(work) as thread:
-        while looks < 20_000:
+        while looks < 5_000:
             assert stacks.threads()
-            stacks.codes(thread)
+            assert set(stacks.callers(use.__code__, "deeper")) <= {thread}
             for (deeper,) in stacks.variables(thread, use.__code__, "deeper"):
-                assert deeper is None or deeper in range(4)
+                assert deeper in range(4)
             looks += 1
 
     assert Mine.finalized_by == {thread}
