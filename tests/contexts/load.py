@@ -3,7 +3,8 @@
 ``python -m tests.contexts.load SDK CALLS THREADS`` prints ``ready``, waits for a line, prints the
 number of the calls that are done after each of them, and ``done`` at the end; then it stays,
 idle, until it is given another line. ``PAUSE_AT`` names a call after which it waits for a line too.
-The threads open no connection of their own.
+The threads open no connection of their own, and take turns far more often than they would, so that
+what one must not do to another shows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.contexts.chats import sdk_named  # noqa: E402 - needs the apps
 
 
 def main(name: str, calls: int, threads: int) -> None:
+    sys.setswitchinterval(2e-5)
     sdk = sdk_named(name)
     agents = threading.local()
 
