@@ -23,6 +23,7 @@ def vendor(connection: BaseDatabaseWrapper) -> str:
     Args:
         connection: To it.
     """
+    # Only MySQL's backend has the attribute, which the type of all backends does not know.
     if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
         return "mariadb"
     return connection.vendor

@@ -192,7 +192,7 @@ def _waits_in_async_to_sync(
 
 def _loop_in(thread: int) -> asyncio.AbstractEventLoop | None:
     for (loop,) in stacks.variables(thread, asyncio.BaseEventLoop.run_forever.__code__, "self"):
-        return loop  # type: ignore[no-any-return]
+        return loop  # type: ignore[no-any-return]  # a variable read off a stack has no type
     return None
 
 

@@ -113,7 +113,8 @@ def _cursor_classes() -> tuple[Any, Any]:
                 # A connection that is lost cannot say it, and its loss is what has to be raised.
                 with contextlib.suppress(psycopg.Error):
                     text = ClientCursor(self.connection).mogrify(query, params)
-                    # Where Django looks for what it logs.
+                    # Where Django looks for what it logs: it needs the text only, and psycopg's own
+                    # type says more.
                     self._query = SimpleNamespace(query=text.encode())  # type: ignore[assignment]
 
     return PreparingCursor, LoggedCursor
