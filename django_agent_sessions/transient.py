@@ -6,7 +6,7 @@ SQLite has only words.
 
 from __future__ import annotations
 
-from django.db import Error, IntegrityError, InterfaceError, OperationalError
+from django.db import Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
 _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020})
@@ -23,6 +23,11 @@ _LOST_NUMBERS = frozenset(
     {1040, 1203, 1047, 1053, *range(1158, 1162), 1180, 1290, 1836, 1927, 4031}
     | {2002, 2003, 2006, 2012, 2013, 2055}
 )
+# mysqlclient lets one thread at a time use a connection, and the garbage collector, in any thread,
+# frees a result by using it. Whoever meets that after a statement and before its answer was read
+# leaves a connection on which nothing can be asked any more, until it is closed.
+_OUT_OF_STEP_NUMBER = 2014
+_IN_USE = "already in use from another thread"
 
 
 def is_duplicate(error: Error) -> bool:
@@ -61,7 +66,7 @@ def is_conflict(error: Error) -> bool:
 
 
 def is_lost_connection(error: Error) -> bool:
-    """Tells whether the server went away, or takes no connections at the moment.
+    """Tells whether the server went away, takes no connections, or is not to be had on this one.
 
     Over another connection it may be tried again. Whether it has happened is unknown.
 
@@ -73,6 +78,8 @@ def is_lost_connection(error: Error) -> bool:
     state, number = _codes(error)
     if state is not None:
         return state in _LOST_STATES or state.startswith(_LOST_CLASS)
+    if isinstance(error, ProgrammingError):
+        return number == _OUT_OF_STEP_NUMBER or _IN_USE in str(error)
     if not isinstance(error, OperationalError):
         return False
     if isinstance(number, int):
@@ -88,7 +95,9 @@ def is_uncertain(error: Error) -> bool:
     Args:
         error: What Django raised.
     """
-    return isinstance(error, OperationalError | InterfaceError) and not is_conflict(error)
+    if isinstance(error, OperationalError | InterfaceError):
+        return not is_conflict(error)
+    return is_lost_connection(error)
 
 
 def _is_of_client(error: Error) -> bool:

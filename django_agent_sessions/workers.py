@@ -23,7 +23,7 @@ from contextvars import Context
 from typing import Any, Generic, TypeVar
 
 from django.core import mail
-from django.db import connections
+from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 R = TypeVar("R")
@@ -403,4 +403,15 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
         if not readable:
             return
     if not connection.is_usable():
+        abandon(connection)
+
+
+def abandon(connection: BaseDatabaseWrapper) -> None:
+    """Closes a connection that is broken, so that the next use opens a new one.
+
+    Args:
+        connection: A connection outside a transaction.
+    """
+    # Django forgets it, also where the driver fails to close what is broken, or used elsewhere.
+    with contextlib.suppress(Error):
         connection.close()

@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
 from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
+from django_agent_sessions.workers import abandon
 
 from .patience import Patience
 
@@ -109,7 +110,8 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
         patience = Patience()
         while True:
             try:
-                return method(self, *args, **kwargs)
+                with connection.wrap_database_errors:
+                    return method(self, *args, **kwargs)
             except MessageGoneError:
                 if not patience.after_meeting():
                     raise
@@ -118,7 +120,7 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
                 if joined or not (passes and patience.after_outage()):
                     raise
                 if is_lost_connection(error):
-                    connection.close()
+                    abandon(connection)
 
     return read
 
@@ -173,7 +175,11 @@ def write(
     while True:
         connected = connection.connection is not None
         try:
-            with transaction.atomic(using) if own_savepoint else nullcontext():
+            # Where closing a cursor fails too, Django lets the driver's own error through.
+            with (
+                connection.wrap_database_errors,
+                transaction.atomic(using) if own_savepoint else nullcontext(),
+            ):
                 result = statement(unsure)
         except AgentSessionsError:
             raise
@@ -187,7 +193,7 @@ def write(
                     # What could not even connect has done nothing.
                     sent = connected or connection.connection is not None
                     unsure = unsure or not had_no_effect(error, otherwise=not sent)
-                    connection.close()
+                    abandon(connection)
                 continue
         else:
             if result is not None:
@@ -213,10 +219,11 @@ def whole(using: str) -> Iterator[None]:
     Args:
         using: The alias of the database.
     """
-    outermost = not is_joined(connections[using])
+    connection = connections[using]
+    outermost = not is_joined(connection)
     certain = True
     try:
-        with transaction.atomic(using):
+        with connection.wrap_database_errors, transaction.atomic(using):
             yield
             certain = False
     except Error as error:
