@@ -222,7 +222,7 @@ _SHARED = {
 """The lock under which a writer looks at its session's redaction epoch.
 
 Without it a statement that waits for a redaction would go on with the epoch of before. It is the
-lock that the foreign key takes anyway, and meets no other writer, only a redaction.
+lock that a foreign key takes, and meets no other writer, only a redaction.
 """
 
 

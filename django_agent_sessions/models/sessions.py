@@ -198,9 +198,14 @@ class SessionMessage(OfSession):
     """One message of an agent's conversation: the SDK's payload, and neutral columns beside it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    # An index below starts with the session.
+    # An index below starts with the session. It is its agent's for ever, whose constraint stands for
+    # both: a second one would cost each row a look, and a lock, at a row that is locked anyway.
     session = models.ForeignKey(
-        Session, on_delete=models.CASCADE, related_name="messages", db_index=False
+        Session,
+        on_delete=models.CASCADE,
+        related_name="messages",
+        db_index=False,
+        db_constraint=False,
     )
     # The unique constraint below is an index on the agent too.
     agent = models.ForeignKey(

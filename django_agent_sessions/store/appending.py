@@ -277,7 +277,7 @@ class MessageAppender(MessageReader, SessionsStore):
     def _lock_before_append(self, agent: AgentRecord) -> None:
         """Takes the session's row before MariaDB and MySQL share it with others.
 
-        An append shares the row because of its foreign key, and counting the turn then wants it
+        An append shares the row while it looks at it, and counting the turn then wants it
         alone: two transactions that both did the first would wait for each other for ever.
         """
         if connections[self.using].vendor == "mysql":
