@@ -6,12 +6,13 @@ say it as the database to answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import Col
 
 from . import prepared
 from .models import Session, SessionAgent, SessionMultiAgent
@@ -144,17 +145,32 @@ def _read(
 
 def _made(using: str, model: type[M], found: Mapping[_Field, Any]) -> M:
     connection = connections[using]
-    fields = model._meta.concrete_fields
-    values = []
-    for field in fields:
-        value, column = found[field], field.get_col(model._meta.db_table)
-        for convert in (
-            *connection.ops.get_db_converters(column),
-            *column.get_db_converters(connection),
-        ):
-            value = convert(value, column, connection)
-        values.append(value)
-    return model.from_db(using, [str(field.attname) for field in fields], values)
+    values = {field: found[field] for field in model._meta.concrete_fields}
+    for field in _converted(connection, model):
+        column = field.get_col(model._meta.db_table)
+        for convert in _converters(connection, column):
+            values[field] = convert(values[field], column, connection)
+    return model.from_db(using, [str(field.attname) for field in values], list(values.values()))
+
+
+# Most fields are what the driver gives, and to ask each of them takes longer than to convert the
+# others. A converter itself belongs to its connection, and is not kept.
+_to_convert: dict[tuple[str, type[models.Model]], list[_Field]] = {}
+
+
+def _converted(connection: BaseDatabaseWrapper, model: type[models.Model]) -> list[_Field]:
+    known = (connection.vendor, model)
+    if known not in _to_convert:
+        _to_convert[known] = [
+            field
+            for field in model._meta.concrete_fields
+            if _converters(connection, field.get_col(model._meta.db_table))
+        ]
+    return _to_convert[known]
+
+
+def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[..., Any]]:
+    return [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
 
 _statements: dict[tuple[str, tuple[_Field, ...]], str] = {}

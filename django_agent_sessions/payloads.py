@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
@@ -117,6 +118,29 @@ def loads(text: str) -> Any:
             value = _parse(text)
         # Few payloads hold a marker: the search is much cheaper than walking every value.
         return _decode(value) if "$" in text and _has_marker(text) else value
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def loads_all(texts: Sequence[str]) -> list[Any]:
+    """Reads many texts, faster than one after the other.
+
+    Args:
+        texts: As for :func:`loads`.
+
+    Returns:
+        The values.
+
+    Raises:
+        ValueError: One of them, at least, is not what :func:`dumps` writes.
+    """
+    try:
+        # Where the scanner finds nothing at all, it ends the iteration: so it is strict.
+        scanned = zip(texts, map(_scan, texts, repeat(0)), strict=True)
+        return [
+            value if end == len(text) and "$" not in text else loads(text)
+            for text, (value, end) in scanned
+        ]
     except RecursionError:
         raise ValueError("nested too deep") from None
 

@@ -7,7 +7,7 @@ from collections import OrderedDict, namedtuple
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies
 
 from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import PayloadError
@@ -26,6 +26,13 @@ def nested(depth: int) -> list[Any]:
 @given(json_values)
 def test_any_value_comes_back_exactly(value):
     assert exactly(payloads.loads(payloads.dumps(value))) == exactly(value)
+
+
+@given(strategies.lists(json_values))
+def test_many_values_come_back_as_each_of_them_does(values):
+    texts = [payloads.dumps(value) for value in values]
+
+    assert exactly(payloads.loads_all(texts)) == exactly(values)
 
 
 @given(json_values)
@@ -162,6 +169,8 @@ def test_nesting_that_python_itself_cannot_follow_is_refused(settings):
 def test_text_that_python_cannot_follow_is_a_value_error():
     with pytest.raises(ValueError, match="nested too deep"):
         payloads.loads("[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deep"):
+        payloads.loads_all(["1", "[" * 100_000])
 
 
 @pytest.mark.parametrize("limit", [4300, 20, 19, 100])
@@ -221,6 +230,9 @@ def test_size_is_counted_in_bytes_of_the_text(settings, letter):
 def test_text_that_was_not_written_here_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"."):
         payloads.loads(text)
+    for texts in ([text], [text, "1"], ["1", text]):
+        with pytest.raises(ValueError, match=r"."):
+            payloads.loads_all(texts)
 
 
 @pytest.mark.parametrize(

@@ -198,8 +198,8 @@ class SessionMessage(OfSession):
     """One message of an agent's conversation: the SDK's payload, and neutral columns beside it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    # An index below starts with the session. It is its agent's for ever, whose constraint stands for
-    # both: a second one would cost each row a look, and a lock, at a row that is locked anyway.
+    # An index below starts with the session. The session is its agent's for ever, so that agent's
+    # constraint stands for both; another one would cost each message a look at a row, and a lock.
     session = models.ForeignKey(
         Session,
         on_delete=models.CASCADE,

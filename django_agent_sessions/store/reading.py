@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
@@ -130,11 +131,12 @@ class MessageReader(StorePart):
             The payloads as they were read; None if there is anything else among them.
         """
         rows = reads.texts(self.using, agent.id, branch=agent.branch, latest=latest)
+        texts = [text for (text,) in rows]
         try:
-            found = [payloads.loads(text) for (text,) in rows]
+            found = payloads.loads_all(texts)
         except ValueError:
             return None
-        return self._with_binaries(agent, found, [text for (text,) in rows])
+        return self._with_binaries(agent, found, texts)
 
     @repeatable
     def placed_payloads(
@@ -250,20 +252,33 @@ class MessageReader(StorePart):
         return await self._arun(self.positions, keys)
 
     def _placed(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[PlacedPayload]:
-        return [PlacedPayload(r[0], p, bool(r[2])) for r, p in self._contents(agent, rows)]
+        readable, found = self._read(agent, rows)
+        places = [row[0] for row in readable]
+        redacted = [bool(row[2]) for row in readable]
+        return list(map(_placed_payload, zip(places, found, redacted, strict=True)))
 
     def _contents(
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
     ) -> list[tuple[Any, Any]]:
-        """Reads the content of rows that start with position and content, whole."""
+        return list(zip(*self._read(agent, rows), strict=True))
+
+    def _read(
+        self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
+    ) -> tuple[list[tuple[Any, ...]], list[Any]]:
+        """Reads the content of rows that start with position and content, whole.
+
+        Returns:
+            The rows that can be read, and the payload of each.
+        """
         rows = list(rows)
+        texts = [row[1] for row in rows]
         try:
-            found = [payloads.loads(row[1]) for row in rows]
+            found = payloads.loads_all(texts)
         except ValueError:
             readable = list(_decoded(agent, rows))
             rows, found = [row for row, _ in readable], [payload for _, payload in readable]
-        whole = self._with_binaries(agent, found, [row[1] for row in rows])
-        return list(zip(rows, whole, strict=True))
+            texts = [row[1] for row in rows]
+        return rows, self._with_binaries(agent, found, texts)
 
     def _with_binaries(self, agent: AgentRecord, found: list[Any], texts: list[str]) -> list[Any]:
         """Puts the large binaries of payloads back, where their texts refer to any."""
@@ -287,6 +302,10 @@ class MessageReader(StorePart):
 
 # As text, because decoding each value by the field would take half as long again.
 _CONTENT = Coalesce("redact_message", "message", output_field=TextField())
+
+
+# What `_make` does, without a call of Python's for each of thousands.
+_placed_payload = functools.partial(tuple.__new__, PlacedPayload)
 
 
 def _decoded(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
