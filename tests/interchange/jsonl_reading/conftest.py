@@ -1,0 +1,56 @@
+"""Fixtures of the tests of reading JSON lines."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.records import AgentState
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.jsonl"
+
+
+@pytest.fixture
+def rich(store, ada):
+    """A session with something in each column."""
+    session = store.create(
+        "talk/1", title="A title", metadata={"z": [1], "a": {"$bytes": 1}}, external_id="e 1"
+    )
+    state = AgentState({"b": b"\xff", "a": "\x00"}, {"n": 1}, [None], {"kept": [0], "tail": 2})
+    agent = store.create_agent(session, "first", dialect="strands", data=state)
+    store.create_agent(session, "second")
+    run = uuid4()
+    usage = {"usage": {"inputTokens": 7, "outputTokens": 5}, "metrics": {"latencyMs": 3}}
+    store.append_many(
+        agent,
+        [
+            {"role": "user", "content": [{"text": "\ud800 and \x00"}]},
+            {"role": "assistant", "content": [{"text": "yes"}], "metadata": usage},
+            {"content": [{"text": "kept"}], "role": "user"},
+        ],
+        run_id=run,
+    )
+    store.update_message(agent, 0, {"role": "user", "content": [{"text": "\ud800 or \x00"}]})
+    store.redact_message(agent, 1, {"role": "assistant", "content": [{"text": "[gone]"}]})
+    SessionMessage.objects.create(
+        session_id=session.id,
+        agent_id=agent.id,
+        branch=2,
+        message_id=5,
+        message={"role": "user", "content": [{"text": "elsewhere"}]},
+        role="user",
+        text="elsewhere",
+    )
+    store.create_multi_agent(session, "g", {"nodes": [b"x"]}, kind="graph")
+    store.update(session.id, archived=True, expires_at=timezone.now() + timedelta(days=9))
+    Session.objects.filter(pk=session.id).update(origin={"fork": str(uuid4())}, message_count=9)
+    store.open("empty")
+    return session

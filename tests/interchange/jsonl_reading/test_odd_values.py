@@ -1,0 +1,199 @@
+"""A value that cannot be one is told or left out, and what stands beside it comes in."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from django_agent_sessions.interchange import JsonLines, import_sessions
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.redaction import Find, redact
+
+from .files import changed, export, forget, lines, reasons, write
+
+pytestmark = pytest.mark.django_db
+
+EMPTY = hashlib.sha256().hexdigest()
+
+
+@pytest.mark.parametrize(
+    "branch", [{}, {"number": 0, "name": "a"}, {"number": True, "name": "a"}, {"number": 1}, 1]
+)
+def test_a_branch_that_cannot_be_one_is_told(branch, file):
+    agent = {"agent_id": "a", "dialect": "openai", "branches": [branch]}
+    report = import_sessions(
+        write(
+            file,
+            {
+                "format": "django-agent-sessions",
+                "version": 1,
+                "session": {"session_id": "s"},
+                "agents": [agent],
+            },
+        )
+    )
+    assert [place for place, _ in reasons(report)] == ["line 1"]
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "reason"),
+    [
+        ("session.created_at", "yesterday", "its created_at is no time"),
+        ("session.id", "x", "its id is no UUID"),
+        ("session.title", ["x"], "the title of its session is no text"),
+        ("session.external_id", 5, "the external_id of its session is no text"),
+        ("session.metadata", [], "the metadata of its session are no object"),
+        ("session.namespace", None, "the namespace of its session is no text"),
+        ("agents", {}, "its agents are no list"),
+        ("agents.0", None, "an agent is no object"),
+        ("agents.0.dialect", "x" * 33, "an agent has no agent_id or no dialect"),
+        (
+            "session.session_type",
+            "q\ud800",
+            "session_type must not hold control characters or lone surrogates",
+        ),
+        (
+            "agents.0.dialect",
+            "q\0",
+            "dialect must not hold control characters or lone surrogates",
+        ),
+        (
+            "multi_agents",
+            [{"multi_agent_id": "g", "kind": "q\ud800"}],
+            "kind must not hold control characters or lone surrogates",
+        ),
+        ("multi_agents", [{}], "an orchestrator has no multi_agent_id or no kind"),
+    ],
+)
+def test_a_session_that_is_odd_is_left_out(rich, file, where, value, reason):
+    line, other = lines(export(file))
+    forget()
+
+    report = import_sessions(write(file, changed(line, where, value), other))
+
+    assert reasons(report) == [("line 1", reason)]
+    assert Session.objects.get().session_id == "empty"
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "reason"),
+    [
+        ("id", 5, "its id is no UUID"),
+        ("message_id", True, "its branch or message_id is no number"),
+        ("message_id", -1, "its branch or position cannot be one, or is taken"),
+        ("message_id", 2**31, "its branch or position cannot be one, or is taken"),
+        ("branch", 2**31, "its branch or position cannot be one, or is taken"),
+        ("created_at", 5, "its created_at is no time"),
+        (
+            "corrupt",
+            {"message": '{"$blob":{"sha256":"' + "0" * 64 + '","size":5}}'},
+            "it refers to a binary that is not in the file",
+        ),
+        (
+            "message",
+            {"$blob": {"sha256": EMPTY, "size": 0, "prefix": "not a data URL"}},
+            "it refers to a binary as no message does",
+        ),
+        (
+            "message",
+            {"$blob": {"sha256": "0" * 64, "size": 5}},
+            "it refers to a binary that is not in the file",
+        ),
+    ],
+)
+def test_a_message_that_is_odd_is_left_out_and_the_others_are_not(
+    store, agent, file, where, value, reason
+):
+    store.append_many(agent, [{"content": "a"}, {"content": "b"}])
+    [line] = lines(export(file))
+    line["blobs"] = [{"sha256": EMPTY, "data": {"$bytes": ""}}]
+    forget()
+
+    report = import_sessions(write(file, changed(line, f"agents.0.messages.0.{where}", value)))
+
+    [(place, told)] = reasons(report)
+    assert place.endswith("message 0")
+    assert told == reason
+    assert SessionMessage.objects.get().message == {"content": "b"}
+
+
+def test_values_that_are_nested_too_deeply_for_something_hide_no_other_session(store, agent, file):
+    store.append(agent, {"content": "X"})
+    text = export(file)
+    deep = []
+    for depth in range(820, 1000, 6):
+        nested = "[" * depth + "]" * depth
+        named = text.replace('"session-1"', f'"{depth}"', 1)
+        deep.append(named.replace('"content":"X"', f'"content":{nested}'))
+        deep.append(named.replace('"state":{}', f'"state":{nested}'))
+    forget()
+    file.write_text("".join([*deep, text]))
+
+    report = import_sessions(JsonLines(file))
+
+    assert report.errors
+    assert Session.objects.filter(session_id="session-1").exists()
+
+
+def test_figures_and_times_that_no_database_has_are_not_taken(store, agent, file):
+    store.append(agent, {"content": "a"})
+    [line] = lines(export(file))
+    for name in ("revision", "input_tokens", "output_tokens", "latency_ms"):
+        changed(line, f"agents.0.messages.0.{name}", 10**30)
+    changed(line, "agents.0.messages.0.created_at", "0001-01-01T00:00:00+14:00")
+    changed(line, "session.redaction_epoch", -5)
+    changed(line, "session.message_count", "many")
+    changed(line, "session.expires_at", "9999-12-31T23:59:59-14:00")
+    forget()
+
+    assert import_sessions(write(file, line)).skips == 0
+
+    row = SessionMessage.objects.select_related("session").get()
+    assert (row.revision, row.input_tokens, row.latency_ms) == (0, None, None)
+    assert row.created_at.year > 2000
+    assert (row.session.redaction_epoch, row.session.message_count) == (0, 1)
+    assert row.session.expires_at is None
+
+
+def test_whatever_numbers_a_file_has_the_session_can_be_written_and_redacted(store, agent, file):
+    store.append(agent, {"role": "user", "content": "a plantedsecret"})
+    [line] = lines(export(file))
+    changed(line, "session.redaction_epoch", 2**31 - 1)
+    changed(line, "session.message_count", 2**39)
+    for name, value in (("revision", 2**31 - 1), ("message_id", 2**30)):
+        changed(line, f"agents.0.messages.0.{name}", value)
+    forget()
+
+    assert import_sessions(write(file, line)).skips == 0
+
+    session = store.get("session-1")
+    assert session.usage.messages == 1
+    [mine] = store.append_many(store.open_agent(session), [{"content": "mine"}])
+    assert mine.message_id == 2**30 + 1
+    assert redact(session.id, Find("plantedsecret"), reason="asked for").messages == 1
+    assert (Session.objects.get().origin or {})["import"]["complete"]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        [1],
+        {"tail": "x", "kept": []},
+        {"tail": -5, "kept": []},
+        {"tail": 2**70, "kept": []},
+        {"tail": 1},
+        {"tail": 1, "kept": None},
+        {"tail": 1, "kept": [0, "x"]},
+    ],
+)
+def test_a_window_that_is_none_is_told_and_the_agent_goes_on(store, agent, file, window):
+    store.append(agent, {"content": "a"})
+    [line] = lines(export(file))
+    forget()
+
+    report = import_sessions(write(file, changed(line, "agents.0.window", window)))
+
+    assert reasons(report) == [("session 'session-1', agent 'default', window", "it cannot be one")]
+    found = store.open_agent(store.open("session-1"))
+    assert [payload for _, payload, _ in store.restore(found)] == [{"content": "a"}]

@@ -1,0 +1,103 @@
+"""What was redacted or held comes back as such, and an original only where originals are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_agent_sessions import holds
+from django_agent_sessions.interchange import JsonLines, import_sessions
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+
+from .files import changed, export, forget, lines, rows, write
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_legal_hold_stays_and_is_audited_with_what_it_keeps(store, agent, file):
+    store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
+    holds.hold(agent.session, reason="case 1")
+    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
+    store.update_message(agent, 1, {"content": "c"})
+    export(file, originals=True)
+    forget()
+
+    import_sessions(JsonLines(file))
+
+    session = Session.objects.get()
+    assert session.legal_hold
+    [event] = AuditEvent.objects.filter(session=session.pk, actor="agent_sessions_import")
+    assert event.action == AuditEvent.Action.HELD
+    first, second = SessionMessage.objects.order_by("message_id")
+    assert first.message == {"role": "user", "content": "plantedsecret"}
+    assert first.redact_message == {"role": "user", "content": "[gone]"}
+    assert first.text == "[gone]"
+    assert second.redact_message == {"content": "c"}
+
+
+def test_what_was_edited_under_legal_hold_comes_back_with_its_original_and_is_not_redacted(
+    store, agent, file, settings
+):
+    store.append(agent, {"role": "user", "content": "first words"})
+    holds.hold(agent.session, reason="case 1")
+    store.update_message(agent, 0, {"role": "user", "content": "later words"})
+    before = rows()[SessionMessage.__name__]
+    with_original = export(file, originals=True)
+    without = export(file.with_name("without.jsonl"))
+    forget()
+
+    assert import_sessions(write(file, *lines(with_original))).skips == 0
+    assert rows()[SessionMessage.__name__] == before
+    # Nothing of it is called redacted, here or in the file.
+    assert SessionMessage.objects.get().redacted_at is None
+    [message] = lines(without)[0]["agents"][0]["messages"]
+    assert message["redacted"] is False
+    assert "first words" not in without
+    forget()
+    # Where nothing is held, nothing is hidden.
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    [line] = lines(with_original)
+    import_sessions(write(file, changed(line, "session.legal_hold", False)))
+    found = SessionMessage.objects.get()
+    assert (found.message["content"], found.redact_message) == ("later words", None)
+    assert "first words" not in str(rows())
+
+
+def test_an_original_in_a_file_is_kept_only_where_originals_are(store, agent, file, settings):
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    store.append(agent, {"role": "user", "content": "plantedsecret"})
+    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
+    assert "plantedsecret" in export(file, originals=True)
+    before = rows()
+    forget()
+    import_sessions(JsonLines(file))
+    assert rows() == before
+    forget()
+
+    settings.AGENT_SESSIONS = {}
+    import_sessions(JsonLines(file))
+
+    assert "plantedsecret" not in str(rows())
+
+
+def test_what_was_redacted_and_what_was_rewound_is_told_apart(store, agent, file):
+    store.append_many(agent, [{"content": "a"}, {"content": "b"}, {"content": "c"}])
+    store.rewind(agent, 1)
+    store.redact_message(agent, 0, {"content": "[gone]"})
+    store.rewind(agent, 0)
+    [line] = lines(export(file))
+    assert (line["session"]["redaction_epoch"], line["session"]["redactions"]) == (3, 1)
+
+    def brought_back() -> tuple[int, int]:
+        forget()
+        assert import_sessions(write(file, line)).skips == 0
+        row = Session.objects.get()
+        return row.redaction_epoch, row.redactions
+
+    assert brought_back() == (3, 1)
+    line["session"]["redactions"] = 0
+    assert brought_back() == (3, 0)
+    # What cannot be one hides no redaction, nor does an older file, which has none.
+    line["session"]["redactions"] = -5
+    assert brought_back() == (3, 3)
+    del line["session"]["redactions"]
+    assert brought_back() == (3, 3)
