@@ -12,9 +12,8 @@ from django_agent_sessions.models import AuditEvent, SessionMessage
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.transcripts import STRANDS
-
-from .people import staff
-from .transcripts import fragment_url, page_url, said, shown
+from tests.admin.people import staff
+from tests.admin.transcripts import fragment_url, page_url, said, shown
 
 
 def test_moments_without_a_time_zone_are_told_as_they_are(settings):

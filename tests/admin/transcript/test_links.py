@@ -1,4 +1,4 @@
-"""Where the page of a session leads to."""
+"""Where the page of a session leads to, and that only addresses of the web are links."""
 
 from __future__ import annotations
 
@@ -7,28 +7,16 @@ from html import unescape
 
 import pytest
 
+from django_agent_sessions.admin.transcript.links import citations, remote
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.transcripts import STRANDS
-
-from .people import staff
-from .transcripts import fragment_url, page_url, said, shown
+from tests.admin.people import staff
+from tests.admin.transcripts import fragment_url, page_url, said, shown
 
 pytestmark = pytest.mark.django_db
 
 FILTERS = {"plain": "1", "_changelist_filters": "held=yes"}
 KEPT = "plain=1&_changelist_filters=held%3Dyes"
-
-
-@pytest.fixture
-def reader(client):
-    user = staff("reader", "view_session", "read_transcript")
-    client.force_login(user)
-    return user
-
-
-@pytest.fixture
-def talker(session, store):
-    return store.open_agent(session, "planner", dialect=STRANDS)
 
 
 def found(client, query: str, **kept) -> str:
@@ -136,3 +124,28 @@ def test_what_databases_cannot_carry_is_found_where_it_stood(client, reader, tal
     for query in ("b\x00c", "b\ufffdc"):
         assert "1 message found" in found(client, query)
         assert "ab\ufffdcd" in found(client, query)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://user:pw@shop.example:8/a", ("https://user:pw@shop.example:8/a", "shop.example")),
+        ("s3://bucket/key", ("", "s3://bucket")),
+        ("javascript:alert(1)", ("", "javascript://")),
+        ("http://[broken", ("", "http://[broken")),
+        ("no address", ("", "no address")),
+    ],
+)
+def test_only_addresses_of_the_web_are_links(url, expected):
+    assert remote(url) == expected
+
+
+def test_sources_are_named_by_what_they_tell():
+    sources = [{"title": "a", "url": "https://x.example"}, {"url": "https://y.example"}, {}, "odd"]
+
+    assert citations(sources) == [
+        ("a", "https://x.example"),
+        ("y.example", "https://y.example"),
+        ("source", ""),
+    ]
+    assert citations("odd") == []

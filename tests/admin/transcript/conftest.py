@@ -1,0 +1,30 @@
+"""Fixtures of the tests of the page of a session."""
+
+from __future__ import annotations
+
+import pytest
+
+from django_agent_sessions import audit
+from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.transcripts import STRANDS
+from tests.admin.people import staff
+
+
+@pytest.fixture
+def reader(client):
+    user = staff("reader", "view_session", "read_transcript")
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def talker(session, store):
+    """An agent of a Strands session."""
+    return store.open_agent(session, "planner", dialect=STRANDS)
+
+
+@pytest.fixture
+def redaction(session):
+    return audit.record(
+        AuditEvent.Action.REDACTED, session=session.id, actor="the <officer>", reason="asked <b>for"
+    )
