@@ -1,0 +1,66 @@
+"""A redaction reaches the forks of a session if that is chosen, and names branches."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from django_agent_sessions.models import SessionMessage
+from tests.admin.people import staff
+from tests.admin.transcripts import said, shown
+
+from .pages import Action, events, first, url
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def redactor(client):
+    user = staff("redactor", "view_session", "read_transcript", "redact")
+    client.force_login(user)
+    return user
+
+
+def redacted(client, address: str, **given) -> str:
+    """Previews a redaction of a text, confirms it, and gives the page of the preview."""
+    asked = {"what": "text", "text": "plantedsecret", **given}
+    page = client.post(address, asked).content.decode()
+    seal = first(r'name="seal" value="([^"]*)"', page)
+    confirming = {**asked, "step": "confirm", "reason": "a ticket", "seal": seal}
+    assert client.post(address, confirming).status_code == 302
+    text: str = page
+    return text
+
+
+def test_a_redaction_offers_the_forks_and_reaches_them_if_that_is_chosen(
+    client, redactor, talker, store
+):
+    store.append(talker, said("user", "my secret is plantedsecret"))
+    forks = [store.fork(store.get("talk")) for _number in range(2)]
+    store.fork(forks[0])
+    address = url(talker, "redact")
+
+    assert "Also in 3 forks" in shown(client, address)
+    page = redacted(client, address, forks="on")
+    assert "4 places would be redacted" in page
+    assert page.count("<b>1</b> place<") == 3
+    assert "plantedsecret" not in str(list(SessionMessage.objects.values_list("text")))
+    assert len({event.session for event in events(Action.REDACTED)}) == 4
+
+
+def test_a_redaction_leaves_the_forks_alone_if_they_are_not_chosen(client, redactor, talker, store):
+    store.append(talker, said("user", "my secret is plantedsecret"))
+    fork = store.fork(store.get("talk"))
+
+    redacted(client, url(talker, "redact"))
+    of_fork = SessionMessage.objects.filter(session=fork.id)
+    assert "plantedsecret" in str(list(of_fork.values_list("text")))
+    page = shown(client, reverse("admin:agent_sessions_session_redact", args=[fork.id]))
+    assert "Also in" not in page
+
+
+def test_the_preview_tells_of_which_branch_a_message_is(client, redactor, talker, store):
+    store.append(talker, said("user", "my secret is plantedsecret"))
+    store.rewind(talker, 2)
+
+    assert "branch 1" in redacted(client, url(talker, "redact"))
