@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from strands.hooks import BeforeNodeCallEvent
 
+from tests.adapters.strands.layouts import Bucket, Directory, agent, graph, normalised, swarm
+from tests.adapters.strands.scripted import Redact, call
 from tests.s3 import TestBucket, server
-
-from .layouts import Bucket, Directory, agent, graph, normalised, swarm
-from .scripted import Redact, call
 
 IMAGE: Any = {
     "image": {"format": "png", "source": {"bytes": b"\x89PNG\r\n\x1a\n" + bytes(range(256))}}
