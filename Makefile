@@ -35,7 +35,7 @@ WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation e
 ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/test_reading.py \
 	tests/blobs/test_store.py tests/blobs/test_together.py tests/blobs/test_statements.py \
 	tests/integrity/test_closing.py \
-	tests/interchange/test_importing.py tests/interchange/jsonl_reading \
+	tests/interchange/importing tests/interchange/jsonl_reading \
 	$(wildcard tests/adapters/*/test_contract*.py tests/adapters/*/test_processes.py) \
 	$(wildcard tests/adapters/*/test_redacted_elsewhere.py tests/adapters/*/test_rollback.py) \
 	$(wildcard tests/adapters/strands/snapshots/test_e*.py) \
