@@ -29,7 +29,7 @@ from .branches import BranchStore
 from .copying import copy
 from .documents import agent_state, settled
 from .moments import LATEST, window
-from .sessions import session_record
+from .session_reading import session_record
 
 _MOST = 10_000
 

@@ -1,4 +1,4 @@
-"""Sessions: open, create, find, list, change and delete."""
+"""Sessions: open, create, change and delete."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ from uuid import UUID
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions import batches, named, notifying
-from django_agent_sessions.exceptions import (
-    ConfigurationError,
-    SessionConflictError,
-    SessionNotFoundError,
-)
+from django_agent_sessions import batches, notifying
+from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session
-from django_agent_sessions.querysets import SessionQuerySet
-from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
+from django_agent_sessions.records import SessionRecord, Usage
 
-from .agents import agent_record
-from .base import StorePart, insert, repeatable, whole, write
+from .base import insert, whole, write
 from .changes import SessionChanges, changed_columns, refuse_loss
 from .cleaning import cleaned_metadata, cleaned_title
+from .session_reading import SessionReader, session_not_found, session_record
 
 
-class SessionsStore(StorePart):
-    """The part of the store that knows sessions."""
+class SessionsStore(SessionReader):
+    """The part of the store that makes, changes and deletes sessions."""
 
     def open(
         self,
@@ -141,96 +136,6 @@ class SessionsStore(StorePart):
             updated_at=updated_at,
         )
 
-    @repeatable
-    def find(self, session_id: str) -> SessionRecord | None:
-        """Reads a session.
-
-        Args:
-            session_id: Its name.
-
-        Returns:
-            The session; None if there is none, or it is not this owner's.
-
-        Raises:
-            InvalidIdError: The id cannot be one.
-        """
-        row = named.session(self.using, self.namespace, validate_id(session_id), self.owner_id)
-        return None if row is None else session_record(row)
-
-    async def afind(self, session_id: str) -> SessionRecord | None:
-        """Does what :meth:`find` does."""
-        return await self._arun(self.find, session_id)
-
-    def get(self, session_id: str) -> SessionRecord:
-        """Reads a session that must exist.
-
-        Args:
-            session_id: Its name.
-
-        Returns:
-            The session.
-
-        Raises:
-            SessionNotFoundError: There is no such session, or it is not this owner's.
-            InvalidIdError: The id cannot be one.
-        """
-        found = self.find(session_id)
-        if found is None:
-            raise _not_found(session_id)
-        return found
-
-    async def aget(self, session_id: str) -> SessionRecord:
-        """Does what :meth:`get` does."""
-        return await self._arun(self.get, session_id)
-
-    @repeatable
-    def list_sessions(
-        self, *, limit: int = 50, after: SessionRecord | None = None
-    ) -> list[SessionRecord]:
-        """Lists sessions, the most recently active first.
-
-        Args:
-            limit: How many at the most.
-            after: The last one of the page before.
-
-        Returns:
-            The sessions of the store's owner, or of everybody, in the store's namespace.
-        """
-        found = self._reachable().filter(namespace=self.namespace).recent_first()
-        if after is not None:
-            found = found.less_recent_than(after.last_activity_at, after.id)
-        return [session_record(row) for row in found[:limit]]
-
-    async def alist_sessions(
-        self, *, limit: int = 50, after: SessionRecord | None = None
-    ) -> list[SessionRecord]:
-        """Does what :meth:`list_sessions` does."""
-        return await self._arun(self.list_sessions, limit=limit, after=after)
-
-    @repeatable
-    def find_external(self, external_id: str) -> SessionRecord | None:
-        """Reads a session by the id that a client chose.
-
-        Args:
-            external_id: The id, unique among one owner's sessions, in whatever namespace.
-
-        Returns:
-            The session; None if the owner has none of this id.
-
-        Raises:
-            InvalidIdError: The id cannot be one.
-            ConfigurationError: The store has no owner: such an id is somebody's own.
-        """
-        if self.owner_id is None:
-            raise ConfigurationError("an external id belongs to an owner: give the store one")
-        rows = self._reachable().filter(external_id=validate_id(external_id, "external_id"))
-        row = rows.first()
-        return None if row is None else session_record(row)
-
-    async def afind_external(self, external_id: str) -> SessionRecord | None:
-        """Does what :meth:`find_external` does."""
-        return await self._arun(self.find_external, external_id)
-
     def open_external(
         self,
         external_id: str,
@@ -301,7 +206,7 @@ class SessionsStore(StorePart):
                 # Locked, because a redaction writes titles and metadata too.
                 row = self._reachable().select_for_update().filter(pk=session).first()
                 if row is None:
-                    raise _not_found(str(session))
+                    raise session_not_found(str(session))
                 refuse_loss(row, columns)
                 for name, value in columns.items():
                     # When it was put away first is when it was put away.
@@ -354,57 +259,6 @@ class SessionsStore(StorePart):
         """Does what :meth:`delete` does."""
         return await self._arun(self.delete, session_id)
 
-    @repeatable
-    def find_agent(
-        self, session_id: str, agent_id: str
-    ) -> tuple[SessionRecord, AgentRecord] | None:
-        """Finds an agent by the names of its session and its own, in one statement.
-
-        Args:
-            session_id: The session's name.
-            agent_id: The agent's.
-
-        Returns:
-            The session and the agent; None if there is no such session that is this owner's, or
-            no such agent in it.
-
-        Raises:
-            InvalidIdError: An id cannot be one.
-        """
-        row = named.agent_and_session(
-            self.using,
-            self.namespace,
-            validate_id(session_id),
-            self.owner_id,
-            validate_id(agent_id, "agent_id"),
-        )
-        return None if row is None else (session_record(row.session), agent_record(row))
-
-    async def afind_agent(
-        self, session_id: str, agent_id: str
-    ) -> tuple[SessionRecord, AgentRecord] | None:
-        """Does what :meth:`find_agent` does."""
-        return await self._arun(self.find_agent, session_id, agent_id)
-
-    @repeatable
-    def usage(self, session_id: str) -> Usage:
-        """Sums up a session: one row's counters, however long the conversation is.
-
-        Args:
-            session_id: Its name.
-
-        Returns:
-            Messages and tokens of all its agents, as of the end of the last turn.
-
-        Raises:
-            SessionNotFoundError: There is no such session, or it is not this owner's.
-        """
-        return self.get(session_id).usage
-
-    async def ausage(self, session_id: str) -> Usage:
-        """Does what :meth:`usage` does."""
-        return await self._arun(self.usage, session_id)
-
     def touch(self, session: UUID, spent: Usage) -> None:
         """Notes that a turn ended: moves the last activity and the counters.
 
@@ -435,12 +289,6 @@ class SessionsStore(StorePart):
     async def atouch(self, session: UUID, spent: Usage) -> None:
         """Does what :meth:`touch` does."""
         await self._arun(self.touch, session, spent)
-
-    def _all(self) -> SessionQuerySet:
-        return Session.objects.using(self.using)
-
-    def _reachable(self) -> SessionQuerySet:
-        return self._all() if self.owner_id is None else self._all().owned_by(self.owner_id)
 
     def _insert(
         self,
@@ -473,36 +321,3 @@ class SessionsStore(StorePart):
 
         made = insert(self.using, row, what=f"creating session {session_id!r}")
         return session_record(row) if made else None
-
-
-def _not_found(session_id: str) -> SessionNotFoundError:
-    return SessionNotFoundError(f"there is no session {session_id!r}")
-
-
-def session_record(row: Session) -> SessionRecord:
-    """Makes the record of a session.
-
-    Args:
-        row: Its row.
-
-    Returns:
-        What is known of it.
-    """
-    return SessionRecord(
-        id=row.id,
-        session_id=row.session_id,
-        namespace=row.namespace,
-        session_type=row.session_type,
-        owner_id=row.owner_id,
-        external_id=row.external_id,
-        title=row.title,
-        metadata=row.metadata,
-        redaction_epoch=row.redaction_epoch,
-        usage=Usage(row.message_count, row.input_tokens, row.output_tokens),
-        legal_hold=row.legal_hold,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_activity_at=row.last_activity_at,
-        archived_at=row.archived_at,
-        expires_at=row.expires_at,
-    )

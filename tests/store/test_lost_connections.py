@@ -20,7 +20,7 @@ from django.db.utils import Error, ProgrammingError
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.records import AgentState, NewMessage, Usage
-from django_agent_sessions.store.sessions import session_record
+from django_agent_sessions.store.session_reading import session_record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -18,7 +18,7 @@ from django_agent_sessions.records import (
 )
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.alone import alone, lock_session
-from django_agent_sessions.store.sessions import session_record
+from django_agent_sessions.store.session_reading import session_record
 
 from .targets import Moment, Spot, message_of
 

@@ -19,7 +19,7 @@ from django_agent_sessions.rest.schema import ETAG, ID, answer, described, heade
 from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import SessionSerializer
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.sessions import session_record
+from django_agent_sessions.store.session_reading import session_record
 
 
 class Forking(SessionAPI):
