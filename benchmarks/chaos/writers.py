@@ -119,8 +119,8 @@ class StoreWriter:
         session = self.desk.shared(sort)
         with self.desk.operation("rewind", session):
             agent = self._agent(session, sort)
-            length = len(self.store.latest(agent, 1)) and self.store.latest(agent, 1)[0].message_id
-            self.store.rewind(agent, max(-1, length - self.desk.chance.randint(1, 8)))
+            last = next((found.message_id for found in self.store.latest(agent, 1)), 0)
+            self.store.rewind(agent, max(-1, last - self.desk.chance.randint(1, 8)))
 
     def fork(self) -> None:
         """Makes a session that begins like another."""
