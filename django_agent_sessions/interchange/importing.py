@@ -8,6 +8,7 @@ from typing import Any
 from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.ids import validate_namespace
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.statements import MOST_ROWS
 from django_agent_sessions.store.importing import ImportStore
 
@@ -79,7 +80,10 @@ def _take(
     try:
         if namespace is None:
             namespace = validate_namespace(found.columns.get("namespace", ""))
-        store = ImportStore(owner=owner(found, run.using), namespace=namespace, using=run.using)
+        key = owner(found, run.using)
+        # What is nobody's was written by code that reaches everybody's.
+        whose = EVERYBODY if key is None else key
+        store = ImportStore(owner=whose, namespace=namespace, using=run.using)
         outcome = _outcome(SessionImport(run, found, store, place))
     except AgentSessionsError as error:
         # Their words are ids and figures.

@@ -27,12 +27,14 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
         history = store.payloads(agent)
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. None reaches every
-            session, for code that decides by itself who may see what.
+        owner: The user whose sessions these are, or that user's primary key. Left out, the store
+            reaches every session, for code that decides by itself who may see what.
         namespace: The space of session ids; two bots with one namespace each never meet.
         using: The alias of the database; by default ``AGENT_SESSIONS["DATABASE"]`` or the
             database routers decide.
 
     Raises:
         InvalidIdError: The namespace cannot be one.
+        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
+            user, is refused at the first use.
     """

@@ -15,13 +15,13 @@ from django_agent_sessions import bridge
 from django_agent_sessions.blobs import MessageGoneError
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
-    ConfigurationError,
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import EVERYBODY, owner_key, refuse_nobody
 from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
 from django_agent_sessions.workers import abandon
 
@@ -34,7 +34,10 @@ R = TypeVar("R")
 class StorePart:
     """The bindings of a store."""
 
-    def __init__(self, *, owner: Any = None, namespace: str = "", using: str | None = None) -> None:
+    def __init__(
+        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+    ) -> None:
+        refuse_nobody(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
         self._using = using
@@ -57,17 +60,9 @@ class StorePart:
         constructor that runs in an event loop must not.
 
         Raises:
-            ConfigurationError: The owner is an anonymous or unsaved user, who can own nothing.
+            ConfigurationError: The owner is nobody who could own a session.
         """
-        if self._owner is None:
-            return None
-        key = getattr(self._owner, "pk", self._owner)
-        if key is None:
-            raise ConfigurationError(
-                "the owner is an anonymous or unsaved user, who can own no sessions: require a "
-                "login, or give no owner to reach the sessions of everybody"
-            )
-        return key
+        return owner_key(self._owner)
 
     def _lock_session_first(self, session: UUID) -> None:
         """Takes the session's row in a caller's transaction, before a row that belongs to it.

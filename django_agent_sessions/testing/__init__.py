@@ -3,6 +3,7 @@
 A test module of an adapter says how the adapter is driven, and inherits the contracts it keeps::
 
     from django_agent_sessions import testing
+    from django_agent_sessions.owners import EVERYBODY
 
 
     class RabbitDriver:  # a testing.Driver
@@ -10,7 +11,7 @@ A test module of an adapter says how the adapter is driven, and inherits the con
 
 
     class TestRabbit(testing.ConversationContract, testing.PopContract):
-        def driver(self, *, owner=None, namespace=""):
+        def driver(self, *, owner=EVERYBODY, namespace=""):
             return RabbitDriver(owner, namespace)
 
 Every method of :class:`Driver` is sync; an async adapter wraps its calls in ``asyncio.run``.

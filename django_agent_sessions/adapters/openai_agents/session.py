@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.owners import EVERYBODY, refuse_nobody
 from django_agent_sessions.records import AgentRecord, PlacedPayload, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
@@ -50,7 +51,7 @@ class DjangoSession(TakesTurns):
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
-            database. No owner reaches the sessions of everybody.
+            database. Left out, the sessions of everybody are reached.
         namespace: The space of session ids.
         session_settings: How many items are read by default; a dict with the same names will do.
         title: A title for a session that is made.
@@ -69,6 +70,8 @@ class DjangoSession(TakesTurns):
 
     Raises:
         InvalidIdError: The session id or the namespace cannot be one.
+        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
+            user, is refused at the first use.
     """
 
     session_id: str
@@ -79,7 +82,7 @@ class DjangoSession(TakesTurns):
         self,
         session_id: str,
         *,
-        owner: Any | Callable[[_Context | None], Any] = None,
+        owner: Any | Callable[[_Context | None], Any] = EVERYBODY,
         namespace: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
@@ -93,6 +96,7 @@ class DjangoSession(TakesTurns):
         self.session_settings = coerce_session_settings(
             SessionSettings() if session_settings is None else session_settings
         )
+        refuse_nobody(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
         self._title = title
@@ -229,7 +233,7 @@ class DjangoSession(TakesTurns):
         return self._store(owner, wrapper)
 
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
-        if owner is None and self._owner is not None:
+        if owner is None:
             # Whoever names owners does not mean everybody.
             raise ConfigurationError(
                 f"the owner callable of session {self.session_id!r} returned None"

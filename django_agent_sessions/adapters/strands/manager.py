@@ -31,12 +31,13 @@ from django_agent_sessions.exceptions import (
     ConfigurationError,
 )
 from django_agent_sessions.ids import new_id, validate_id
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 from .conversation import Conversation
 from .exclusive import Turns
 from .restoring import restore
-from .work import SessionWork, seeds
+from .work import OpenSession, SessionWork, seeds
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -61,11 +62,15 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     Args:
         session_id: The name of the session. It may come from a browser, if there is an owner.
-        owner: The user whose session it is, or that user's primary key.
+        owner: The user whose session it is, or that user's primary key. Left out, the sessions
+            of everybody are reached.
         namespace: The space of session ids.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
         using: The alias of the database.
+        create: Whether the session is made if there is none. Where it is made elsewhere, such as
+            for a chat, False keeps an agent from making it anew after it was deleted, and raises
+            ``SessionNotFoundError``.
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
             nothing.
@@ -77,18 +82,20 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     Raises:
         InvalidIdError: The session id or namespace cannot be one.
-        ConfigurationError: ``on_conflict`` is neither.
+        ConfigurationError: ``on_conflict`` is neither, or the owner is None. One who cannot own
+            sessions, such as an anonymous user, is refused at the first use.
     """
 
     def __init__(
         self,
         session_id: str,
         *,
-        owner: Any = None,
+        owner: Any = EVERYBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
+        create: bool = True,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,
@@ -98,13 +105,9 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                 f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
             )
         self.session_id = validate_id(session_id)
-        self._work = SessionWork(
-            SessionStore(owner=owner, namespace=namespace, using=using),
-            self.session_id,
-            title=title,
-            metadata=metadata,
-            raises=on_conflict == "raise",
-        )
+        store = SessionStore(owner=owner, namespace=namespace, using=using)
+        session = OpenSession(store, self.session_id, create=create, title=title, metadata=metadata)
+        self._work = SessionWork(session, raises=on_conflict == "raise")
         self._turns = Turns(self._work, wait=wait) if exclusive else None
 
     @classmethod
@@ -112,11 +115,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         cls,
         session_id: str,
         *,
-        owner: Any = None,
+        owner: Any = EVERYBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
+        create: bool = True,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,
@@ -130,6 +134,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             title: As for the class.
             metadata: As for the class.
             using: As for the class.
+            create: As for the class.
             on_conflict: As for the class.
             exclusive: As for the class.
             wait: As for the class.
@@ -138,7 +143,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             The manager. An agent that is built with it does no database work while it is built.
 
         Raises:
-            SessionNotFoundError: The session is somebody else's.
+            SessionNotFoundError: The session is somebody else's; or there is none, and it is not
+                to be made.
             InvalidIdError: As for the class.
             ConfigurationError: As for the class.
         """
@@ -149,6 +155,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             title=title,
             metadata=metadata,
             using=using,
+            create=create,
             on_conflict=on_conflict,
             exclusive=exclusive,
             wait=wait,

@@ -16,6 +16,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
 
@@ -34,8 +35,8 @@ class DjangoSessionRepository(SessionRepository):
     wait, and is what an agent should get.
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. None reaches every
-            session.
+        owner: The user whose sessions these are, or that user's primary key. Left out,
+            every session is reached.
         namespace: The space of session ids.
         using: The alias of the database.
 
@@ -43,7 +44,9 @@ class DjangoSessionRepository(SessionRepository):
         InvalidIdError: The namespace cannot be one.
     """
 
-    def __init__(self, *, owner: Any = None, namespace: str = "", using: str | None = None) -> None:
+    def __init__(
+        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+    ) -> None:
         self._known = KnownStates()
         self._store = SessionStore(owner=owner, namespace=namespace, using=using)
 

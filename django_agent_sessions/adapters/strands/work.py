@@ -35,7 +35,7 @@ R = TypeVar("R")
 _MOST_RELOADS = 10
 
 
-class _OpenSession:
+class OpenSession:
     """A session that is found, or made, when it is first asked for.
 
     It refers to nothing that refers to it. Whatever did would hold the conversations that were
@@ -44,6 +44,7 @@ class _OpenSession:
     Args:
         store: Where the session is.
         session_id: Its name.
+        create: Whether to make it if there is none.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
     """
@@ -52,12 +53,15 @@ class _OpenSession:
         self,
         store: SessionStore,
         session_id: str,
+        *,
+        create: bool,
         title: str,
         metadata: Mapping[str, Any] | None,
     ) -> None:
+        self.store = store
+        self.session_id = session_id
         self.epoch = 0
-        self._store = store
-        self._session_id = session_id
+        self._create = create
         self._title = title
         self._metadata = metadata
         self._record: SessionRecord | None = None
@@ -65,11 +69,12 @@ class _OpenSession:
     def open(self) -> SessionRecord:
         """Finds the session, or makes it."""
         if self._record is None:
-            self._record = self._store.open(
-                self._session_id, title=self._title, metadata=self._metadata
-            )
+            self._record = self._found() if self._create else self.store.get(self.session_id)
             self.epoch = self._record.redaction_epoch
         return self._record
+
+    def _found(self) -> SessionRecord:
+        return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def reopen(self) -> SessionRecord:
         """Finds the session as it is now, or makes it."""
@@ -84,28 +89,17 @@ class SessionWork:
     was taken out is brought back.
 
     Args:
-        store: Where the session is.
-        session_id: Its name.
-        title: A title for a session that is made.
-        metadata: JSON for a session that is made.
+        session: The session.
         raises: Whether a message is refused if another process appended since.
     """
 
-    def __init__(
-        self,
-        store: SessionStore,
-        session_id: str,
-        *,
-        title: str,
-        metadata: Mapping[str, Any] | None,
-        raises: bool,
-    ) -> None:
-        self.store = store
-        self.session_id = session_id
+    def __init__(self, session: OpenSession, *, raises: bool) -> None:
+        self.store = session.store
+        self.session_id = session.session_id
         self.conversations: dict[str, Conversation] = {}
         self.loaded_agents: dict[str, tuple[AgentRecord, Restored]] | None = None
-        self._session = _OpenSession(store, session_id, title, metadata)
-        self.orchestrators = Orchestrators(store, self._session.open)
+        self._session = session
+        self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
 
     def conversation(self, agent: LocalAgent) -> Conversation:

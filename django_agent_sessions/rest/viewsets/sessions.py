@@ -27,6 +27,7 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord
@@ -344,7 +345,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         return row
 
     def _store(self, row: Session) -> SessionStore:
-        owner = self.request.user if self.owns(row) else None
+        owner = self.request.user if self.owns(row) else EVERYBODY
         return SessionStore(owner=owner, namespace=row.namespace, using=self.using)
 
     def _made(self, given: dict[str, Any]) -> tuple[SessionRecord, bool]:

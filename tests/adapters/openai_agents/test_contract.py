@@ -8,6 +8,7 @@ from typing import Any
 
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.owners import EVERYBODY
 
 
 class SessionDriver:
@@ -69,7 +70,7 @@ class TestSession(
     testing.ClearContract[SessionDriver],
     testing.RedactionContract[SessionDriver],
 ):
-    def driver(self, *, owner: Any = None, namespace: str = "") -> SessionDriver:
+    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> SessionDriver:
         return SessionDriver(owner, namespace)
 
 
@@ -81,5 +82,5 @@ class TestLivingSession(
     testing.ClearContract[LivingSessionDriver],
     testing.RedactionContract[LivingSessionDriver],
 ):
-    def driver(self, *, owner: Any = None, namespace: str = "") -> LivingSessionDriver:
+    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> LivingSessionDriver:
         return LivingSessionDriver(owner, namespace)

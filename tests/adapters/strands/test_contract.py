@@ -15,6 +15,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.owners import EVERYBODY
 
 from .scripted import ScriptedModel
 
@@ -74,7 +75,7 @@ class TestManager(
     testing.ConversationContract[ManagerDriver],
     testing.AnyContextContract[ManagerDriver],
 ):
-    def driver(self, *, owner: Any = None, namespace: str = "") -> ManagerDriver:
+    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> ManagerDriver:
         return ManagerDriver(owner, namespace)
 
 
@@ -130,5 +131,5 @@ class TestRepository(
 ):
     not_found = SessionException
 
-    def driver(self, *, owner: Any = None, namespace: str = "") -> RepositoryDriver:
+    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> RepositoryDriver:
         return RepositoryDriver(owner, namespace)

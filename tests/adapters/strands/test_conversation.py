@@ -25,6 +25,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.store import SessionStore
 
 from .agents import build, expect_real, manager_of, requests, stored, texts
 from .scripted import ScriptedModel, call
@@ -392,6 +393,22 @@ def test_a_session_that_was_deleted_is_not_made_again():
         agent("Still there?")
 
     assert not Session.objects.exists()
+
+
+def test_a_session_that_is_made_elsewhere_is_found_and_not_made():
+    for use in (
+        lambda: build(session_manager=DjangoSessionManager("s", create=False)),
+        lambda: asyncio.run(DjangoSessionManager.load("s", create=False)),
+    ):
+        with pytest.raises(SessionNotFoundError):
+            use()
+    assert not Session.objects.exists()
+    made = SessionStore().create("s", title="Plans")
+
+    build("Hello.", session_manager=DjangoSessionManager("s", create=False))("Hi")
+
+    assert texts(stored()) == ["Hi", "Hello."]
+    assert SessionStore().get("s").id == made.id
 
 
 def test_the_manager_is_found_by_isinstance():

@@ -14,6 +14,7 @@ from strands.storage.storage import _NAMESPACED, StorageSearchResult
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.exceptions import AgentSessionsError
+from django_agent_sessions.owners import EVERYBODY
 
 from . import keys
 from .documents import UnstructuredError
@@ -44,8 +45,8 @@ class DjangoStorage:
     that waits for it.
 
     Args:
-        owner: The user whose sessions and objects these are, or that user's primary key. None
-            reaches every session, and the objects of nobody.
+        owner: The user whose sessions and objects these are, or that user's primary key. Left
+            out, every session is reached, and the objects of nobody.
         namespace: The space of session ids, and of keys.
         using: The alias of the database.
         search_strategy: How to search, and what to tell of each write; by default the SDK's
@@ -58,7 +59,7 @@ class DjangoStorage:
     def __init__(
         self,
         *,
-        owner: Any = None,
+        owner: Any = EVERYBODY,
         namespace: str = "",
         using: str | None = None,
         search_strategy: SearchStrategy[Any] | None = None,

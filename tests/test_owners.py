@@ -1,0 +1,124 @@
+"""An owner is a user, and who could own nothing never reaches the sessions of everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group, User
+from django.utils.functional import SimpleLazyObject
+from strands.types.exceptions import StorageError
+
+from django_agent_sessions import owners
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
+from django_agent_sessions.adapters.strands import (
+    DjangoSessionManager,
+    DjangoSessionRepository,
+    DjangoStorage,
+)
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.models import Session
+from django_agent_sessions.owners import EVERYBODY, owner_key
+from django_agent_sessions.store import SessionStore
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Profile:
+    """Something of a user's, with a key of its own."""
+
+    def __init__(self, pk: Any) -> None:
+        self.pk = pk
+
+
+class TokenUser:
+    """The user that a token stands for, without a row that was read."""
+
+    is_authenticated = True
+
+    def __init__(self, pk: Any) -> None:
+        self.pk = pk
+
+
+NOT_OWNERS: dict[str, Callable[[User], Any]] = {
+    "None": lambda ada: None,
+    "the key of an anonymous user": lambda ada: AnonymousUser().pk,
+    "the key of an unsaved user": lambda ada: User().pk,
+    "an anonymous user": lambda ada: AnonymousUser(),
+    "a lazy anonymous user": lambda ada: SimpleLazyObject(AnonymousUser),
+    "an unsaved user": lambda ada: User(username="unsaved"),
+    "a group of the same key": lambda ada: Group(pk=ada.pk),
+    "a profile of the same key": lambda ada: Profile(ada.pk),
+    "a token without a user": lambda ada: TokenUser(None),
+    "True": lambda ada: True,
+    "a user name": lambda ada: ada.username,
+    "a number that is none": lambda ada: float("nan"),
+}
+
+REACHES: dict[str, Callable[[Any], Any]] = {
+    "SessionStore": lambda owner: SessionStore(owner=owner).find("private"),
+    "a list": lambda owner: SessionStore(owner=owner).list_sessions(),
+    "DjangoSessionManager": lambda owner: asyncio.run(
+        DjangoSessionManager.load("private", owner=owner)
+    ),
+    "DjangoSessionRepository": lambda owner: DjangoSessionRepository(owner=owner).read_session(
+        "private"
+    ),
+    "DjangoStorage": lambda owner: asyncio.run(DjangoStorage(owner=owner).list("")),
+    "DjangoSession": lambda owner: asyncio.run(DjangoSession("private", owner=owner).get_items()),
+    "AdvancedDjangoSession": lambda owner: asyncio.run(
+        AdvancedDjangoSession("private", owner=owner).get_items()
+    ),
+}
+
+
+@pytest.mark.parametrize("reach", REACHES.values(), ids=REACHES)
+@pytest.mark.parametrize("other", NOT_OWNERS.values(), ids=NOT_OWNERS)
+def test_what_can_own_nothing_reaches_nothing(ada, other, reach):
+    SessionStore(owner=ada).open("private")
+
+    with pytest.raises((ConfigurationError, StorageError), match="owner") as refused:
+        reach(other(ada))
+    assert "ada" not in str(refused.value)
+    assert Session.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        lambda ada: ada,
+        lambda ada: SimpleLazyObject(lambda: ada),
+        lambda ada: ada.pk,
+        lambda ada: str(ada.pk),
+        lambda ada: TokenUser(str(ada.pk)),
+        lambda ada: User(pk=ada.pk),
+    ],
+    ids=["user", "lazy user", "key", "key as text", "token's user", "user that was not read"],
+)
+def test_a_user_is_known_by_all_that_stands_for_one(ada, named):
+    made = SessionStore(owner=ada).open("private")
+
+    assert SessionStore(owner=named(ada)).get("private") == made
+    assert SessionStore(owner=named(ada)).owner_id == ada.pk
+
+
+def test_everybody_can_be_said_and_is_what_is_meant_where_nothing_is(ada):
+    made = SessionStore(owner=ada).open("private")
+
+    assert SessionStore().get("private") == made
+    assert SessionStore(owner=EVERYBODY).get("private") == made
+    assert SessionStore().owner_id is None
+    assert repr(EVERYBODY) == "EVERYBODY"
+
+
+def test_a_key_that_is_there_before_its_user_makes_no_owner(monkeypatch):
+    """As of a user model with UUID keys: sessions have such."""
+    monkeypatch.setattr(owners, "get_user_model", lambda: Session)
+    saved = Session.objects.create(session_id="s")
+
+    assert owner_key(saved) == owner_key(str(saved.pk)) == saved.pk
+    for nobody in (Session(), "no-key"):
+        with pytest.raises(ConfigurationError):
+            owner_key(nobody)
