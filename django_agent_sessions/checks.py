@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,31 @@ from django.db import DatabaseError, connections, router
 from . import bridge, conf
 from .exceptions import ConfigurationError
 
+_Check = Callable[..., list[CheckMessage]]
+
+
+def _of_sound_settings(check: _Check) -> _Check:
+    """Keeps a check from reading settings that are wrong in themselves, which is E001's to say."""
+
+    @functools.wraps(check)
+    def checked(
+        app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
+    ) -> list[CheckMessage]:
+        if _problems():
+            return []
+        return check(app_configs, **kwargs)
+
+    return checked
+
+
+def _problems() -> list[tuple[str, str]]:
+    return conf.problems(getattr(settings, conf.SETTING, {}))
+
 
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks ``AGENT_SESSIONS``: unknown keys, wrong types, an alias that does not exist."""
-    given = getattr(settings, conf.SETTING, {})
     found: list[CheckMessage] = [
-        Error(message, hint=hint, id="agent_sessions.E001")
-        for message, hint in conf.problems(given)
+        Error(message, hint=hint, id="agent_sessions.E001") for message, hint in _problems()
     ]
     if found:
         return found
@@ -44,10 +63,9 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     return found
 
 
+@_of_sound_settings
 def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that a replica is read at all, and that people see what they have just written."""
-    if conf.problems(getattr(settings, conf.SETTING, {})):
-        return []
     found: list[CheckMessage] = []
     if conf.get_settings().REPLICA_DATABASE is None:
         return found
@@ -76,10 +94,9 @@ def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
 _REMEMBERING = "django_agent_sessions.middleware.reading_own_writes"
 
 
+@_of_sound_settings
 def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that the detectors that are named are there: a write must not find that out."""
-    if conf.problems(getattr(settings, conf.SETTING, {})):
-        return []
     try:
         # Here, because their many patterns would make every start of Django longer.
         from . import detectors
@@ -97,6 +114,7 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     return []
 
 
+@_of_sound_settings
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -104,7 +122,7 @@ def check_blob_storage(
     from .blobs.files import storage_of
 
     alias = conf.get_settings().BLOB_STORAGE
-    if conf.problems(getattr(settings, conf.SETTING, {})) or alias is None:
+    if alias is None:
         return []
     try:
         storage: Any = storage_of(alias)
@@ -129,10 +147,9 @@ def check_blob_storage(
     ]
 
 
+@_of_sound_settings
 def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that ``BLOB_PREFIX`` is a folder in the storage, whatever the storage is."""
-    if conf.problems(getattr(settings, conf.SETTING, {})):
-        return []
     prefix = conf.get_settings().BLOB_PREFIX
     parts = prefix.strip("/").split("/")
     odd = "\\" in prefix or not prefix.isprintable() or len(prefix) > _MAX_PREFIX
@@ -152,6 +169,7 @@ def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
 _MAX_PREFIX = 150
 
 
+@_of_sound_settings
 def check_blobs_left(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -190,6 +208,7 @@ def _is_public(storage: Any) -> bool:
     return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
+@_of_sound_settings
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks where the sessions are kept: SQLite's locking, owners elsewhere, full-text search."""
     from django.contrib.auth import get_user_model

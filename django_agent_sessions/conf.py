@@ -15,6 +15,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
 
+from .exceptions import ConfigurationError
+
 SETTING = "AGENT_SESSIONS"
 
 
@@ -135,6 +137,9 @@ def get_settings() -> AgentSessionsSettings:
 
     Returns:
         The settings as they are now.
+
+    Raises:
+        ConfigurationError: The setting is no dict.
     """
     global _known
     given = getattr(django_settings, SETTING, None)
@@ -142,6 +147,8 @@ def get_settings() -> AgentSessionsSettings:
         return _DEFAULTS
     said, known = _known
     if given != said:
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(_NO_DICT)
         known = AgentSessionsSettings(**{k: v for k, v in given.items() if k in _FIELDS})
         # A copy, because a test may change the dict itself.
         _known = copy.deepcopy(given), known
@@ -158,7 +165,7 @@ def problems(given: object) -> list[tuple[str, str]]:
         Pairs of what is wrong and what to do about it; empty when all is well.
     """
     if not isinstance(given, Mapping):
-        return [(f"{SETTING} must be a dict", f"Write {SETTING} = {{…}} in the settings.")]
+        return [(_NO_DICT, f"Write {SETTING} = {{…}} in the settings.")]
     found = []
     hints = get_type_hints(AgentSessionsSettings)
     for key, value in given.items():
@@ -188,5 +195,6 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 _FIELDS = frozenset(f.name for f in dataclasses.fields(AgentSessionsSettings))
+_NO_DICT = f"{SETTING} must be a dict"
 _DEFAULTS = AgentSessionsSettings()
 _known: tuple[Mapping[str, Any], AgentSessionsSettings] = {}, _DEFAULTS

@@ -62,6 +62,17 @@ def test_an_error_of_the_settings_stops_manage_check(settings):
         call_command("check")
 
 
+@pytest.mark.parametrize("given", [["x"], "default", 5, ("DATABASE",)])
+@pytest.mark.django_db
+def test_a_setting_that_is_no_dict_is_said_and_breaks_no_check(settings, given):
+    settings.AGENT_SESSIONS = given
+
+    for arguments in ([], ["--database", "default"], ["agent_sessions"]):
+        with pytest.raises(SystemCheckError, match=r"E001\) AGENT_SESSIONS must be a dict") as told:
+            call_command("check", *arguments)
+        assert "1 issue" in str(told.value)
+
+
 def test_a_database_that_does_not_exist_is_an_error_that_lists_the_aliases(settings):
     settings.AGENT_SESSIONS = {"DATABASE": "elsewhere"}
 

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from django_agent_sessions.conf import AgentSessionsSettings, get_settings
+from django_agent_sessions.exceptions import ConfigurationError
 
 
 def test_without_the_setting_the_defaults_hold(settings):
@@ -34,6 +35,14 @@ def test_an_unknown_key_does_not_break_a_request(settings):
     settings.AGENT_SESSIONS = {"MAX_PAYLOAD_DEPHT": 5}
 
     assert get_settings() == AgentSessionsSettings()
+
+
+@pytest.mark.parametrize("given", [["DATABASE"], "default", 5])
+def test_what_is_no_dict_is_refused_by_the_name_of_the_setting(settings, given):
+    settings.AGENT_SESSIONS = given
+
+    with pytest.raises(ConfigurationError, match="AGENT_SESSIONS must be a dict"):
+        get_settings()
 
 
 def test_settings_cannot_be_changed_in_place():
