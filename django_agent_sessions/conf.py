@@ -172,28 +172,41 @@ def problems(given: object) -> list[tuple[str, str]]:
         if key not in _FIELDS:
             known = ", ".join(sorted(_FIELDS))
             found.append((f"{SETTING} has no key {key!r}", f"The keys are: {known}."))
-        elif not _fits(value, hints[key]):
-            expected = getattr(hints[key], "__name__", None) or str(hints[key])
-            found.append(
-                (
-                    f"{SETTING}[{key!r}] is of type {type(value).__name__}",
-                    f"It must be {expected}.",
-                )
-            )
-        elif isinstance(value, int) and not isinstance(value, bool) and value < 1:
-            found.append((f"{SETTING}[{key!r}] is {value}", "It must be 1 or more."))
-        elif isinstance(value, float) and not 0 < value < math.inf:
-            found.append((f"{SETTING}[{key!r}] is {value}", "It must be more than 0."))
+        elif wrong := _wrong(value, hints[key]):
+            takes = _WORDS[hints[key]] + _EXAMPLES.get(key, "")
+            found.append((f"{SETTING}[{key!r}] {wrong}", f"It must be {takes}."))
     return found
 
 
-def _fits(value: object, hint: Any) -> bool:
+def _wrong(value: object, hint: Any) -> str:
+    """Says what is wrong with one value; nothing if it is right."""
     if get_origin(hint) is tuple:
-        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    allowed = get_args(hint) or (hint,)
-    return type(value) in allowed
+        if not isinstance(value, list | tuple):
+            return f"is of type {type(value).__name__}"
+        # No more than its type: what is put there by mistake may be anything.
+        odd = [type(item).__name__ for item in value if not isinstance(item, str)]
+        return f"has an item of type {odd[0]}" if odd else ""
+    if type(value) not in (get_args(hint) or (hint,)):
+        return f"is of type {type(value).__name__}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    right = 0 < value < math.inf if float in get_args(hint) else value >= 1
+    return "" if right else f"is {value}"
 
 
+_WORDS: dict[Any, str] = {
+    bool: "True or False",
+    int: "a whole number, 1 or more",
+    int | None: "a whole number, 1 or more, or None",
+    int | float: "a finite number, more than 0",
+    str: "a text",
+    str | None: "a text, or None",
+    tuple[str, ...]: "a list of texts",
+}
+_EXAMPLES = {
+    "REDACT_ON_WRITE": ', such as ["card"]',
+    "DETECTORS": ', such as ["project.detectors.StaffNumber"]',
+}
 _FIELDS = frozenset(f.name for f in dataclasses.fields(AgentSessionsSettings))
 _NO_DICT = f"{SETTING} must be a dict"
 _DEFAULTS = AgentSessionsSettings()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 
 import pytest
 from django.core.checks import run_checks
@@ -14,6 +15,7 @@ from django_agent_sessions.checks import (
     check_settings,
     check_storage,
 )
+from django_agent_sessions.conf import AgentSessionsSettings
 
 
 def found(check) -> list[tuple[str | None, str, str | None]]:
@@ -37,12 +39,25 @@ def test_an_unknown_key_is_an_error_that_lists_the_keys(settings):
 @pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
-        ({"MAX_PAYLOAD_DEPTH": "5"}, "is of type str", "must be int"),
-        ({"MAX_PAYLOAD_DEPTH": True}, "is of type bool", "must be int"),
-        ({"MAX_PAYLOAD_BYTES": None}, "is of type NoneType", "must be int"),
-        ({"DATABASE": 3}, "is of type int", "str | None"),
+        ({"MAX_PAYLOAD_DEPTH": "5"}, "is of type str", "must be a whole number, 1 or more."),
+        ({"MAX_PAYLOAD_DEPTH": True}, "is of type bool", "must be a whole number"),
+        ({"MAX_PAYLOAD_DEPTH": 5.0}, "is of type float", "must be a whole number"),
+        ({"MAX_PAYLOAD_BYTES": None}, "is of type NoneType", "must be a whole number, 1 or more."),
+        ({"BLOB_URL_SECONDS": "5"}, "is of type str", "must be a whole number, 1 or more, or None"),
+        ({"BLOB_URL_SECONDS": 0}, "is 0", "must be a whole number, 1 or more, or None"),
+        ({"BLOB_PLACEHOLDERS": 1}, "is of type int", "must be True or False"),
+        ({"BLOB_PREFIX": None}, "is of type NoneType", "must be a text."),
+        ({"DATABASE": 3}, "is of type int", "must be a text, or None"),
         ({"WRITE_RETRIES": 0}, "is 0", "1 or more"),
         ({"MAX_CONNECTIONS": -1}, "is -1", "1 or more"),
+        ({"RETRY_SECONDS": 0}, "is 0", "must be a finite number, more than 0."),
+        ({"RETRY_SECONDS": -0.5}, "is -0.5", "more than 0"),
+        ({"RETRY_SECONDS": float("inf")}, "is inf", "must be a finite number"),
+        ({"RETRY_SECONDS": float("nan")}, "is nan", "must be a finite number"),
+        ({"RETRY_SECONDS": "10"}, "is of type str", "must be a finite number"),
+        ({"REDACT_ON_WRITE": "card"}, "is of type str", 'a list of texts, such as ["card"].'),
+        ({"REDACT_ON_WRITE": ["card", 5]}, "has an item of type int", "a list of texts"),
+        ({"DETECTORS": {"a": "b"}}, "is of type dict", "a list of texts, such as"),
         (["DATABASE"], "must be a dict", "AGENT_SESSIONS = {"),
     ],
 )
@@ -53,6 +68,36 @@ def test_a_wrong_value_is_an_error_with_a_hint(settings, given, message, hint):
     assert number == "agent_sessions.E001"
     assert message in said
     assert hint in str(hinted)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"RETRY_SECONDS": 0.5},
+        {"RETRY_SECONDS": 1},
+        {"BLOB_URL_SECONDS": None},
+        {"BLOB_URL_SECONDS": 60},
+        {"REDACT_ON_WRITE": ["card"]},
+        {"REDACT_ON_WRITE": ("card",)},
+        {"DETECTORS": []},
+        {"WRITE_RETRIES": 1, "BLOB_PLACEHOLDERS": False, "DATABASE": "default"},
+    ],
+)
+def test_what_an_error_asks_for_is_right(settings, given):
+    settings.AGENT_SESSIONS = given
+    assert found(check_settings) == []
+
+
+@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(AgentSessionsSettings)])
+def test_every_key_says_what_it_takes(settings, key):
+    settings.AGENT_SESSIONS = {key: object()}
+
+    ((_, message, hint),) = found(check_settings)
+    assert message == f"AGENT_SESSIONS[{key!r}] is of type object"
+    assert str(hint).startswith("It must be ")
+
+    settings.AGENT_SESSIONS = {key: getattr(AgentSessionsSettings(), key)}
+    assert found(check_settings) == []
 
 
 def test_an_error_of_the_settings_stops_manage_check(settings):
