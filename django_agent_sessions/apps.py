@@ -26,6 +26,7 @@ class AgentSessionsConfig(AppConfig):
             check_blob_prefix,
             check_blob_storage,
             check_blobs_left,
+            check_connection_setup,
             check_detectors,
             check_replica,
             check_settings,
@@ -36,6 +37,7 @@ class AgentSessionsConfig(AppConfig):
         checks.register(check_settings)
         checks.register(check_replica)
         checks.register(check_detectors)
+        checks.register(check_connection_setup)
         checks.register(check_blob_storage)
         checks.register(check_blob_prefix)
         checks.register(check_blobs_left, checks.Tags.database)

@@ -25,8 +25,8 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.current_thread_executor import CurrentThreadExecutor
 from django.db import connections, router
@@ -87,6 +87,33 @@ def database(using: str | None = None) -> str:
     from .models import Session
 
     return conf.get_settings().DATABASE or router.db_for_write(Session)
+
+
+def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
+    """Finds what sets our own connections up.
+
+    Returns:
+        What ``AGENT_SESSIONS["CONNECTION_SETUP"]`` names; None if it names nothing.
+
+    Raises:
+        ConfigurationError: It cannot be imported, or cannot be called.
+    """
+    path = conf.get_settings().CONNECTION_SETUP
+    if not path:
+        return None
+    try:
+        found = import_string(path)
+    except (ImportError, TypeError, ValueError) as error:
+        # The last two are for what looks like a relative path, such as ".tenants.as_tenant".
+        raise ConfigurationError(
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] names {path!r}, which cannot be imported"
+        ) from error
+    if not callable(found):
+        raise ConfigurationError(
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] names {path!r}, which cannot be called"
+        )
+    setup: Callable[[BaseDatabaseWrapper], Any] = found
+    return setup
 
 
 def run_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -273,13 +300,23 @@ async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
 def _on_own_connection(using: str, function: Callable[[], R]) -> R:
     connection = connections[using]
     refresh(connection)
-    setup = conf.get_settings().CONNECTION_SETUP
+    setup = connection_setup()
     _own.works = True
     try:
-        with import_string(setup)(connection) if setup else contextlib.nullcontext():
+        with _entered(setup(connection)) if setup else contextlib.nullcontext():
             return function()
     finally:
         _own.works = False
+
+
+def _entered(context: Any) -> AbstractContextManager[Any]:
+    """Refuses what cannot be entered, such as what a function gives without its decorator."""
+    if not isinstance(context, AbstractContextManager):
+        raise ConfigurationError(
+            "AGENT_SESSIONS['CONNECTION_SETUP'] names a callable that returns "
+            f"{type(context).__name__}, and no context manager"
+        )
+    return context
 
 
 def _borrow(lender: Lender, function: Callable[[], R]) -> R:

@@ -115,6 +115,25 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
 
 
 @_of_sound_settings
+def check_connection_setup(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks that ``CONNECTION_SETUP`` is there: only some of the work would find that out."""
+    try:
+        bridge.connection_setup()
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="Give the dotted path of a callable that takes a connection and returns a "
+                'context manager, such as "project.tenants.as_tenant".',
+                id="agent_sessions.E006",
+            )
+        ]
+    return []
+
+
+@_of_sound_settings
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:

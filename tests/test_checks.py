@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from contextlib import contextmanager
 
 import pytest
 from django.core.checks import run_checks
@@ -11,6 +12,7 @@ from django.db import connections
 
 from django_agent_sessions.checks import (
     check_blob_storage,
+    check_connection_setup,
     check_detectors,
     check_settings,
     check_storage,
@@ -189,6 +191,34 @@ def test_detectors_that_are_there_are_no_error(settings):
     assert found(check_detectors) == []
     settings.AGENT_SESSIONS = {"REDACT_ON_WRITE": 5}
     assert found(check_detectors) == []
+
+
+@contextmanager
+def as_tenant(connection):
+    yield
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such.thing", "'no.such.thing', which cannot be imported"),
+        (f"{__name__}.missing", "which cannot be imported"),
+        (f"{__name__}.__name__", "which cannot be called"),
+    ],
+)
+def test_a_setup_of_connections_that_cannot_be_called_stops_manage_check(settings, path, message):
+    settings.AGENT_SESSIONS = {"CONNECTION_SETUP": path}
+
+    with pytest.raises(SystemCheckError, match=r"agent_sessions\.E006") as told:
+        call_command("check")
+    assert "AGENT_SESSIONS['CONNECTION_SETUP'] names" in str(told.value)
+    assert message in str(told.value)
+
+
+@pytest.mark.parametrize("path", [f"{__name__}.as_tenant", None])
+def test_a_setup_of_connections_that_is_there_is_no_error(settings, path):
+    settings.AGENT_SESSIONS = {"CONNECTION_SETUP": path}
+    assert found(check_connection_setup) == []
 
 
 def test_a_storage_of_binaries_that_is_not_there_is_an_error(settings):

@@ -16,7 +16,9 @@ import pytest
 from django.db import connection
 
 from django_agent_sessions import bridge, workers
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.workers import Work, WorkerPool
 from tests.processes import ROOT
 
@@ -271,6 +273,38 @@ def test_a_connection_of_the_callers_is_as_the_caller_left_it(settings):
 
     assert bridge.run_orm(Session.objects.count) == 0
     assert seen == []
+
+
+def without_its_decorator(connection):
+    yield
+
+
+NO_CALLABLE = "text"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no.such.thing", "'no.such.thing', which cannot be imported"),
+        (f"{__name__}.missing", "missing', which cannot be imported"),
+        ("nowhere", "'nowhere', which cannot be imported"),
+        (".tenants", "'.tenants', which cannot be imported"),
+        ("..tenants.as_tenant", "which cannot be imported"),
+        (f"{__name__}.NO_CALLABLE", "NO_CALLABLE', which cannot be called"),
+        (f"{__name__}.without_its_decorator", "returns generator, and no context manager"),
+    ],
+)
+async def test_a_setup_that_cannot_work_is_told_by_the_name_of_the_setting(settings, path, message):
+    settings.AGENT_SESSIONS = {"CONNECTION_SETUP": path}
+
+    with pytest.raises(ConfigurationError) as told:
+        await SessionStore().aopen("session-1")
+
+    assert "AGENT_SESSIONS['CONNECTION_SETUP'] names" in str(told.value)
+    assert message in str(told.value)
+    settings.AGENT_SESSIONS = {}
+    assert (await SessionStore().aopen("session-1")).session_id == "session-1"
 
 
 @pytest.mark.skipif("PGDIRECTPORT" in os.environ, reason="a pooler dials again, unseen by us")
