@@ -28,6 +28,8 @@ class AgentSessionsConfig(AppConfig):
             check_blobs_left,
             check_connection_setup,
             check_detectors,
+            check_full_text_configuration,
+            check_full_text_search,
             check_replica,
             check_settings,
             check_storage,
@@ -38,6 +40,8 @@ class AgentSessionsConfig(AppConfig):
         checks.register(check_replica)
         checks.register(check_detectors)
         checks.register(check_connection_setup)
+        checks.register(check_full_text_search)
+        checks.register(check_full_text_configuration, checks.Tags.database)
         checks.register(check_blob_storage)
         checks.register(check_blob_prefix)
         checks.register(check_blobs_left, checks.Tags.database)

@@ -134,6 +134,60 @@ def check_connection_setup(
 
 
 @_of_sound_settings
+def check_full_text_search(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks that ``FULL_TEXT_SEARCH`` can be a name, where it is used."""
+    # Here, because it imports the models.
+    from . import search
+
+    if bridge.database() not in connections:
+        return []
+    try:
+        search.configuration()
+    except ConfigurationError as error:
+        return [
+            Error(
+                str(error),
+                hint="It may have letters, digits and underscores, and a schema before a dot. "
+                "Take the setting away to search without an index.",
+                id="agent_sessions.E007",
+            )
+        ]
+    return []
+
+
+@_of_sound_settings
+def check_full_text_configuration(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks that PostgreSQL has the configuration that ``FULL_TEXT_SEARCH`` names.
+
+    It asks the database, and so runs with ``migrate`` and ``check --database``. It is a warning,
+    because an error would stop the very migration that makes a configuration of the project's own.
+    """
+    from . import search
+
+    alias = bridge.database()
+    if alias not in (databases or ()) or check_full_text_search(None):
+        return []
+    try:
+        search.configuration_in_database(alias)
+    except ConfigurationError as error:
+        return [
+            CheckWarning(
+                str(error),
+                hint="Name one that is there, or make this one: until then every search fails.",
+                id="agent_sessions.W008",
+            )
+        ]
+    except DatabaseError:
+        # It is away, and whatever comes next says so.
+        return []
+    return []
+
+
+@_of_sound_settings
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:

@@ -166,6 +166,41 @@ def configuration(using: str | None = None) -> str | None:
     return name
 
 
+def configuration_in_database(using: str | None = None) -> str | None:
+    """Tells the text search configuration of the full-text index, which the database does have.
+
+    It asks the database, and so is for the command and for a check, not for a search.
+
+    Args:
+        using: The alias of the database.
+
+    Returns:
+        Its name; ``None`` if messages are searched without an index.
+
+    Raises:
+        ConfigurationError: ``AGENT_SESSIONS["FULL_TEXT_SEARCH"]`` cannot be a name, or no
+            configuration of this database has it.
+    """
+    name = configuration(using)
+    if name is None:
+        return None
+    alias = bridge.database(using)
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "SELECT cfgname, pg_ts_config_is_visible(pg_ts_config.oid), nspname FROM pg_ts_config"
+            " JOIN pg_namespace ON pg_namespace.oid = cfgnamespace"
+        )
+        rows = cursor.fetchall()
+    known = sorted(there for there, visible, _ in rows if visible)
+    # As PostgreSQL reads a name that is not quoted.
+    if name.lower() not in {*known, *(f"{schema}.{there}" for there, _, schema in rows)}:
+        raise ConfigurationError(
+            f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is {name!r}, and {alias!r} has no text search "
+            f"configuration of this name. It has: {', '.join(known)}"
+        )
+    return name
+
+
 class Words(Func):
     """The words of a text, as the full-text index holds them."""
 

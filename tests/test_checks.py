@@ -14,6 +14,7 @@ from django_agent_sessions.checks import (
     check_blob_storage,
     check_connection_setup,
     check_detectors,
+    check_full_text_search,
     check_settings,
     check_storage,
 )
@@ -142,6 +143,27 @@ def second_database():
     yield configuration
     del connections["second"]
     del connections.settings["second"]
+
+
+@pytest.mark.parametrize("name", ["english'", "", "a b", "a.b.c", "simple'); --"])
+def test_what_cannot_name_a_configuration_of_postgresql_stops_manage_check(
+    settings, second_database, name
+):
+    second_database["ENGINE"] = "django.db.backends.postgresql"
+    settings.AGENT_SESSIONS = {"DATABASE": "second", "FULL_TEXT_SEARCH": name}
+
+    with pytest.raises(SystemCheckError, match=r"agent_sessions\.E007.*FULL_TEXT_SEARCH"):
+        call_command("check")
+
+
+@pytest.mark.parametrize("name", ["simple", "English", "pg_catalog.english"])
+def test_what_can_name_a_configuration_is_no_error_without_a_database(
+    settings, second_database, name
+):
+    second_database["ENGINE"] = "django.db.backends.postgresql"
+    settings.AGENT_SESSIONS = {"DATABASE": "second", "FULL_TEXT_SEARCH": name}
+
+    assert found(check_full_text_search) == []
 
 
 def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_database):

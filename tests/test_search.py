@@ -195,6 +195,19 @@ def index(action: str) -> str:
     return out.getvalue()
 
 
+def words_index() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexdef FROM pg_indexes WHERE indexname = %s", [search.WORDS_INDEX])
+        row = cursor.fetchone()
+    return row[0] if row else ""
+
+
+def told_by_check() -> str:
+    errors = StringIO()
+    call_command("check", "--database", "default", stderr=errors, stdout=StringIO())
+    return errors.getvalue()
+
+
 FULL_TEXT = override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "simple"})
 
 
@@ -258,19 +271,11 @@ def test_what_cannot_name_a_configuration_gets_into_no_statement(say, name):
 @on_postgresql
 @pytest.mark.django_db(transaction=True)
 def test_the_index_is_made_once_repaired_remade_and_dropped():
-    def definition() -> str:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT indexdef FROM pg_indexes WHERE indexname = %s", [search.WORDS_INDEX]
-            )
-            row = cursor.fetchone()
-        return row[0] if row else ""
-
     try:
         with FULL_TEXT:
             assert "absent" in index("status")
             assert "is made" in index("create")
-            assert "'simple'" in definition()
+            assert "'simple'" in words_index()
             assert "ready" in index("status")
             assert "there already" in index("create")
             with connection.cursor() as cursor:
@@ -284,10 +289,10 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
         with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "english"}):
             assert "another configuration" in index("status")
             index("create")
-            assert "'english'" in definition()
+            assert "'english'" in words_index()
     finally:
         assert "dropped" in index("drop")
-    assert definition() == ""
+    assert words_index() == ""
     assert "dropped" in index("drop")
     assert "absent" in index("status")
 
@@ -312,6 +317,74 @@ def test_a_search_uses_the_index(say):
             assert search.WORDS_INDEX in plan
         finally:
             index("drop")
+
+
+@on_postgresql
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("action", ["create", "status"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("en", "'en', and 'default' has no text search configuration of this name. It has: .*simp"),
+        ("public.english", "no text search configuration of this name"),
+        ("english'", "must name a text search configuration"),
+    ],
+)
+def test_an_index_that_cannot_be_made_takes_no_other_ones_place(action, name, message):
+    with FULL_TEXT:
+        index("create")
+    try:
+        with (
+            override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": name}),
+            pytest.raises(CommandError, match=f"FULL_TEXT_SEARCH.*{message}"),
+        ):
+            index(action)
+        assert "'simple'" in words_index()
+    finally:
+        with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": name}):
+            assert "dropped" in index("drop")
+
+
+@on_postgresql
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("name", ["English", "pg_catalog.english", "PG_CATALOG.English"])
+def test_an_index_is_known_however_its_configuration_is_spelled(say, name):
+    with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": name}):
+        assert told_by_check() == ""
+        try:
+            assert "is made" in index("create")
+            assert "ready" in index("status")
+            assert "there already" in index("create")
+            say("one", "several invoices")
+            assert found("invoice") == {"one"}
+        finally:
+            index("drop")
+
+
+@on_postgresql
+@pytest.mark.parametrize("name", ["en", "klingon", "public.english"])
+def test_a_configuration_that_the_database_does_not_have_is_told_by_its_check(db, name):
+    with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": name}):
+        told = told_by_check()
+        assert "agent_sessions.W008" in told
+        assert f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is {name!r}" in told
+        assert "english" in told
+        assert "\nHINT" in told.replace("\n\t", "\n")
+
+
+@on_postgresql
+def test_a_configuration_of_the_projects_own_is_known_once_it_is_made(db):
+    with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "klingon"}):
+        assert "W008" in told_by_check()
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TEXT SEARCH CONFIGURATION klingon (COPY = simple)")
+        assert told_by_check() == ""
+
+
+@elsewhere
+@override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "klingon"})
+def test_where_no_index_is_used_its_configuration_is_not_looked_for(db):
+    assert "W008" not in told_by_check()
 
 
 @on_postgresql

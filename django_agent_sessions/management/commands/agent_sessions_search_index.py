@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
 from django_agent_sessions import bridge, search
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import SessionMessage
 
 
@@ -43,18 +44,26 @@ class Command(BaseCommand):
         """Does it; a second time does nothing.
 
         Raises:
-            CommandError: The database has no such index, or the setting names none.
+            CommandError: The database has no such index, or the setting names none that it could
+                have.
         """
         alias = bridge.database(options["database"])
         if connections[alias].vendor != "postgresql":
             raise CommandError(
                 f"{alias!r} is not PostgreSQL: messages are searched there without an index"
             )
-        index = _Index(alias)
         if options["action"] == "drop":
-            index.drop()
+            _Index(alias).drop()
             self.stdout.write("The index is dropped.")
-        elif options["action"] == "status":
+            return
+        try:
+            # Before anything is done: an index that is there must not be dropped for one that
+            # cannot be made.
+            configuration = search.configuration_in_database(alias)
+        except ConfigurationError as error:
+            raise CommandError(str(error)) from error
+        index = _Index(alias, configuration)
+        if options["action"] == "status":
             self.stdout.write(f"The index is {index.state()}.")
         else:
             self._create(index)
@@ -74,25 +83,27 @@ class Command(BaseCommand):
 class _Index:
     """The index, and the statements about it."""
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, configuration: str | None = None) -> None:
         self._alias = alias
+        self._configuration = configuration
         quote = connections[alias].ops.quote_name
         self._table = quote(SessionMessage._meta.db_table)
         self._name = quote(search.WORDS_INDEX)
 
     def state(self) -> _State:
         """Tells how the index is."""
-        configuration = search.configuration(self._alias)
         with connections[self._alias].cursor() as cursor:
+            # The configuration as PostgreSQL writes it: the setting may have it with its schema,
+            # or in upper case.
             cursor.execute(
-                "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index"
-                " WHERE indexrelid = to_regclass(%s)",
-                [self._name],
+                "SELECT indisvalid, pg_get_indexdef(indexrelid), %s::text::regconfig::text"
+                " FROM pg_index WHERE indexrelid = to_regclass(%s)",
+                [self._configuration, self._name],
             )
             row = cursor.fetchone()
         if row is None:
             return _State.ABSENT
-        valid, definition = row
+        valid, definition, configuration = row
         if configuration and f"'{configuration}'::regconfig" not in definition:
             return _State.OTHER
         # An interrupted CREATE INDEX CONCURRENTLY leaves one that costs writes and serves nobody.
@@ -104,8 +115,7 @@ class _Index:
         Raises:
             CommandError: The setting names no configuration.
         """
-        configuration = search.configuration(self._alias)
-        if configuration is None:
+        if self._configuration is None:
             raise CommandError(
                 "AGENT_SESSIONS['FULL_TEXT_SEARCH'] names no configuration: set it to 'simple', "
                 "or to a language such as 'english'"
@@ -113,7 +123,7 @@ class _Index:
         with connections[self._alias].cursor() as cursor:
             cursor.execute(
                 f"CREATE INDEX CONCURRENTLY {self._name} ON {self._table}"
-                f" USING gin (to_tsvector('{configuration}'::regconfig, text))"
+                f" USING gin (to_tsvector('{self._configuration}'::regconfig, text))"
             )
             # The planner's figures about words: without them it takes each for a rare one.
             cursor.execute(f"ANALYZE {self._table}")
