@@ -14,6 +14,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
+from django.db.models import Model
 
 from . import bridge, conf
 from .exceptions import ConfigurationError
@@ -284,11 +285,7 @@ def _is_public(storage: Any) -> bool:
 @_of_sound_settings
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks where the sessions are kept: SQLite's locking, owners elsewhere, full-text search."""
-    from django.contrib.auth import get_user_model
-
-    from .models import Session
-
-    alias = conf.get_settings().DATABASE or router.db_for_write(Session)
+    alias = bridge.database()
     if alias not in connections:
         return []
     found: list[CheckMessage] = []
@@ -306,17 +303,7 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
                 id="agent_sessions.W001",
             )
         )
-    users = router.db_for_write(get_user_model())
-    if users != alias:
-        found.append(
-            CheckWarning(
-                f"The sessions are in {alias!r} and the users in {users!r}: a session's owner "
-                "is a foreign key, which cannot cross databases",
-                hint="Keep both in one database, or use sessions without owners and a migration "
-                "of your own that drops the constraint.",
-                id="agent_sessions.W002",
-            )
-        )
+    found += _about_owners(alias)
     if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
         found.append(
             CheckWarning(
@@ -327,3 +314,49 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     return found
+
+
+def _about_owners(alias: str) -> list[CheckMessage]:
+    """Looks at where the users are: a session's owner is a foreign key to one.
+
+    It asks the routers and no database. What they say of a table is right where they let Django
+    make the other one in the same place; else somebody makes the tables without Django.
+    """
+    from django.contrib.auth import get_user_model
+
+    from .models import Session
+
+    user = get_user_model()
+    users = router.db_for_write(user)
+    if users == alias:
+        return []
+    apart = f"The sessions are in {alias!r} and the users in {users!r}"
+    broken = []
+    if _keeps_out(user, alias, beside=Session):
+        broken.append(f"{alias!r} has no table of users, without which no session is written")
+    if _keeps_out(Session, users, beside=user):
+        broken.append(f"{users!r} has no table of sessions, without which no user is deleted")
+    if broken:
+        return [
+            Error(
+                f"{apart}, and the routers keep their tables apart: {'; '.join(broken)}",
+                hint="Keep both in one database: a session's owner is a foreign key. In two, only "
+                "sessions without owners work, and only where allow_migrate of your routers lets "
+                "the tables of all apps be made in both.",
+                id="agent_sessions.E008",
+            )
+        ]
+    return [
+        CheckWarning(
+            f"{apart}: a session's owner is a foreign key, which cannot cross databases",
+            hint="Keep both in one database. In two, only sessions without owners work.",
+            id="agent_sessions.W002",
+        )
+    ]
+
+
+def _keeps_out(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
+    """Tells whether a database is to have the one table and not the other."""
+    return router.allow_migrate_model(alias, beside) and not router.allow_migrate_model(
+        alias, model
+    )

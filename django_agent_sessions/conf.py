@@ -25,7 +25,8 @@ class AgentSessionsSettings:
     """Every key of ``AGENT_SESSIONS``, with its default."""
 
     DATABASE: str | None = None
-    """Alias of the database that holds the sessions. ``None`` asks the database routers."""
+    """Alias of the database that holds the sessions. It is that of the users, because a session's
+    owner is a foreign key. ``None`` asks the database routers."""
 
     MAX_PAYLOAD_BYTES: int = 64 * 1024 * 1024
     """The largest message or state, in bytes of JSON text (UTF-8), bytes values as base64."""

@@ -175,21 +175,6 @@ def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_dat
     assert "agent_sessions.W001" not in [number for number, _, _ in found(check_storage)]
 
 
-def test_owners_in_another_database_are_a_warning(settings, second_database):
-    assert found(check_storage) == []
-
-    settings.AGENT_SESSIONS = {"DATABASE": "second"}
-    ((message, hint),) = [
-        (message, hint)
-        for number, message, hint in found(check_storage)
-        if number == "agent_sessions.W002"
-    ]
-    assert "'second'" in message
-    assert "'default'" in message
-    assert "foreign key" in message
-    assert hint
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

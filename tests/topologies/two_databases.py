@@ -1,0 +1,84 @@
+"""A project with two databases: what works in it, printed as JSON. See ``test_apart``."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import django
+from django.conf import settings
+
+
+def set_up(router: str | None, sessions: dict[str, str]) -> None:
+    here = settings.DATABASES["default"]
+    there = copy.deepcopy(here)
+    name = here["NAME"]
+    there["NAME"] = f"{name}_agents"
+    if "sqlite3" in here["ENGINE"]:
+        there["NAME"] = str(Path(name).with_name("agents.sqlite3"))
+    there["TEST"]["NAME"] = there["NAME"]
+    settings.DATABASES["agents"] = there
+    settings.DATABASE_ROUTERS = [f"tests.topologies.routers.{router}"] if router else []
+    settings.AGENT_SESSIONS = sessions
+    django.setup()
+
+
+def outcomes() -> dict[str, str]:
+    from django.contrib.auth import get_user_model
+    from django.test import Client
+    from django.urls import reverse
+
+    from django_agent_sessions import bridge
+    from django_agent_sessions.models import Session, SessionMessage
+    from django_agent_sessions.store import SessionStore
+
+    users = get_user_model().objects
+    ada, root = users.create_user("ada"), users.create_superuser("root")
+    alias = bridge.database()
+    browser = Client(raise_request_exception=False)
+    browser.force_login(root)
+
+    def says(store: SessionStore, name: str) -> int:
+        agent = store.open_agent(store.open(name), dialect="openai")
+        store.append(agent, {"role": "user", "content": "hello"})
+        return SessionMessage.objects.using(alias).filter(session__session_id=name).count()
+
+    def page() -> int:
+        key = Session.objects.using(alias).get(session_id="nobodys").pk
+        return browser.get(reverse("admin:agent_sessions_session_change", args=[key])).status_code
+
+    return {
+        "nobody's": outcome(lambda: says(SessionStore(), "nobodys")),
+        "somebody's": outcome(lambda: says(SessionStore(owner=ada), "somebodys")),
+        "list": outcome(lambda: browser.get("/admin/agent_sessions/session/").status_code),
+        "page": outcome(page),
+        "user": outcome(lambda: len(ada.delete()) and users.filter(username="ada").count()),
+        "sessions": outcome(Session.objects.using(alias).count),
+    }
+
+
+def outcome(function: Callable[[], object]) -> str:
+    try:
+        return str(function())
+    except Exception as error:
+        return type(error).__name__
+
+
+def main() -> None:
+    router, sessions = json.loads(sys.argv[1])
+    set_up(router, sessions)
+    from django.test.utils import setup_databases, setup_test_environment, teardown_databases
+
+    setup_test_environment()
+    made = setup_databases(verbosity=0, interactive=False)
+    try:
+        print(json.dumps(outcomes()))
+    finally:
+        teardown_databases(made, verbosity=0)
+
+
+if __name__ == "__main__":
+    main()
