@@ -49,11 +49,12 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         return found
     settings_now = conf.get_settings()
     for key, alias in (
-        ("DATABASE", settings_now.DATABASE),
+        # An empty one asks the routers, as none does; of the others it would be an alias.
+        ("DATABASE", settings_now.DATABASE or None),
         ("LISTEN_DATABASE", settings_now.LISTEN_DATABASE),
         ("REPLICA_DATABASE", settings_now.REPLICA_DATABASE),
     ):
-        if alias and alias not in connections:
+        if alias is not None and alias not in connections:
             found.append(
                 Error(
                     f"AGENT_SESSIONS[{key!r}] names {alias!r}, which DATABASES does not have",

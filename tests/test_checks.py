@@ -134,6 +134,15 @@ def test_a_database_that_does_not_exist_is_an_error_that_lists_the_aliases(setti
     assert found(check_storage) == []
 
 
+@pytest.mark.parametrize("key", ["LISTEN_DATABASE", "REPLICA_DATABASE"])
+def test_an_empty_alias_is_none_of_a_database(settings, key):
+    settings.AGENT_SESSIONS = {key: "", "DATABASE": ""}
+
+    ((number, message, _),) = found(check_settings)
+    assert number == "agent_sessions.E002"
+    assert f"AGENT_SESSIONS[{key!r}] names ''" in message
+
+
 @pytest.fixture
 def second_database():
     """A second alias, of SQLite, without a file of its own."""
