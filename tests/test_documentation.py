@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.ids import id_at
+from django_agent_sessions.models import Session
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -63,3 +67,30 @@ def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> 
     printed = capsys.readouterr().out
     assert "message 0, message.content" in printed
     assert "4111" not in printed
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
+    now = timezone.now()
+    yesterday, tomorrow = now - timedelta(days=1), now + timedelta(days=1)
+    for name, expires, held in [
+        ("expired", yesterday, False),
+        ("expired, but held", yesterday, True),
+        ("expires tomorrow", tomorrow, False),
+        ("never expires", None, False),
+    ]:
+        session = store.open(name)
+        Session.objects.filter(pk=session.id).update(expires_at=expires, legal_hold=held)
+    old = now - timedelta(days=366)
+    for place, name in enumerate(["old", "old, but held"]):
+        store.create(name, id=id_at(old, place))
+    Session.objects.filter(session_id="old, but held").update(legal_hold=True)
+
+    example("scaling.md", "delete_what_is_over")()
+
+    assert set(Session.objects.values_list("session_id", flat=True)) == {
+        "expired, but held",
+        "expires tomorrow",
+        "never expires",
+        "old, but held",
+    }
