@@ -39,6 +39,10 @@ def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
     assert chat(ada, "talk", "Who am I?", client) == "3 messages, the first: I am Ada"
     with pytest.raises(SessionNotFoundError):
         chat(bob, "talk", "Who was that?", client)
+    # As the page says, an id that is not there yet is made for whoever asks first.
+    assert chat(bob, "another", "Hello", client) == "1 messages, the first: Hello"
+    with pytest.raises(SessionNotFoundError):
+        chat(ada, "another", "Hello", client)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -12,10 +12,11 @@ import pytest
 from agents import Runner
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
+from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 
 from .scripted import call
-from .team import assistant, stored, texts
+from .team import assistant, requests, stored, texts
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -40,14 +41,30 @@ def page() -> SimpleNamespace:
     return defined_on(PAGE)
 
 
+def request_of(user: Any) -> SimpleNamespace:
+    async def auser() -> Any:
+        return user
+
+    return SimpleNamespace(user=user, auser=auser)
+
+
 def test_a_chat(page, ada):
-    request = SimpleNamespace(user=ada)
+    request = request_of(ada)
     assert asyncio.run(page.chat(request, assistant(), "s", "Hello")) == "You said: Hello"
 
     context = SimpleNamespace(user=ada)
     assert asyncio.run(page.chat_as(context, assistant("Hi."), "s", "And again")) == "Hi."
     assert texts(stored()) == ["Hello", "You said: Hello", "And again", "Hi."]
     assert Session.objects.get().owner_id == ada.pk
+
+
+def test_with_create_false_no_session_is_made_and_no_model_called():
+    agent = assistant("Hi.")
+    with pytest.raises(SessionNotFoundError):
+        asyncio.run(Runner.run(agent, "Hello", session=DjangoSession("s", create=False)))
+
+    assert requests(agent) == []
+    assert not Session.objects.exists()
 
 
 def test_a_chat_in_a_transaction(page, thread_loop):
@@ -76,7 +93,7 @@ def test_a_redaction(page):
 
 
 def test_another_answer(ada):
-    request = SimpleNamespace(user=ada)
+    request = request_of(ada)
     session = AdvancedDjangoSession("s", owner=ada)
     asyncio.run(Runner.run(assistant("By car."), "How do I get there?", session=session))
 
