@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.test import RequestFactory
 
 from django_agent_sessions.models import Session
 from tests.processes import ROOT
@@ -58,5 +59,18 @@ def test_a_chat_remembers_and_prints_nothing(page, is_async, ada, model, capsys)
     assert say(request_of(ada), "s", "Again").strip() == "You said: Again"
 
     assert [len(said) for said in model.requests] == [1, 3]
+    assert Session.objects.get().owner_id == ada.pk
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_async_view_of_the_page_about_contexts(ada, capsys):
+    view = chat_on("contexts.md", is_async=True)
+    request = RequestFactory().post("/", {"text": "Hello"})
+    request.auser = request_of(ada).auser
+
+    assert async_to_sync(view)(request, "s").content == b"You said: Hello\n"
+
+    # By this Django knows that it is to call it without a transaction.
+    assert view._non_atomic_requests == {"default"}
     assert Session.objects.get().owner_id == ada.pk
     assert capsys.readouterr() == ("", "")
