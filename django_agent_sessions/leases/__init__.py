@@ -2,9 +2,9 @@
 
 ::
 
-    session = SessionStore(owner=request.user).open("user-123")
+    session = SessionStore(owner=request.user).open(session_id)
     with leases.acquire(session.id):
-        agent = Agent(session_manager=DjangoSessionManager("user-123", owner=request.user))
+        agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
         agent("Hello")
 
 A lease is a row with a token and an expiry by the database's clock. It is renewed while it is held,

@@ -35,7 +35,7 @@ class SessionsStore(SessionReader):
         """Finds a session, or makes it.
 
         Args:
-            session_id: Its name. It may come from a browser, if the store has an owner.
+            session_id: Its name, unique in the namespace for all owners.
             title: A title for a session that is made.
             metadata: JSON for a session that is made.
 

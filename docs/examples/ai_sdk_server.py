@@ -11,6 +11,9 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.rest.ai_sdk import Chat, ChatView, chat_urls
 
+# By default each run is sent to OpenAI as a trace, where no redaction reaches it.
+UNTRACED = agents.RunConfig(tracing_disabled=True)
+
 
 @strands.tool
 def weather(city: str) -> str:
@@ -26,7 +29,9 @@ class SupportChat(ChatView):
         agent = strands.Agent(
             model=settings.SUPPORT_MODEL,
             tools=[weather],
-            session_manager=await DjangoSessionManager.load(chat.session_id, owner=chat.user),
+            session_manager=await DjangoSessionManager.load(
+                chat.session_id, owner=chat.user, create=False
+            ),
             callback_handler=None,
         )
         return agent.stream_async(chat.strands_input, cancel_signal=chat.stopping)
@@ -47,7 +52,9 @@ class ResearchChat(ChatView):
         session = DjangoSession(
             chat.session_id, owner=chat.user, namespace=chat.namespace, create=False
         )
-        return agents.Runner.run_streamed(agent, chat.openai_input, session=session)
+        return agents.Runner.run_streamed(
+            agent, chat.openai_input, session=session, run_config=UNTRACED
+        )
 
 
 urlpatterns = [

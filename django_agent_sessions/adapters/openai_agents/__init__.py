@@ -5,7 +5,7 @@
     from agents import Runner
     from django_agent_sessions.adapters.openai_agents import DjangoSession
 
-    session = DjangoSession("user-123", owner=request.user)
+    session = DjangoSession(session_id, owner=request.user)
     result = await Runner.run(agent, "Hello", session=session)
 
 Only the SDK's public contract is implemented, the ``Session`` protocol with the ``wrapper``

@@ -47,7 +47,7 @@ class DjangoSession(TakesTurns):
     the rows are made by the first item. One object may serve several tasks at once.
 
     Args:
-        session_id: The name of the session. It may come from a browser, if there is an owner.
+        session_id: The name of the session, unique in its namespace for all owners.
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the

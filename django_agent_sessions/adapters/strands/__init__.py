@@ -2,7 +2,7 @@
 
 One line gives an agent a memory::
 
-    agent = Agent(session_manager=DjangoSessionManager("user-123", owner=request.user))
+    agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
 
 :class:`DjangoSessionManager` is the recommended way. :class:`DjangoSessionRepository` is the bare
 repository, for Strands' own ``RepositorySessionManager`` and for scripts.

@@ -49,19 +49,19 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     ::
 
-        agent = Agent(session_manager=DjangoSessionManager("user-123", owner=request.user))
+        agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
 
     Nothing is read or written before an agent is built with it. In async code, build it with
     :meth:`load`, so that building the agent does no database work in the event loop::
 
-        manager = await DjangoSessionManager.load("user-123", owner=request.user)
+        manager = await DjangoSessionManager.load(session_id, owner=request.user)
         agent = Agent(session_manager=manager)
 
     Every message is in the database when Strands goes on after it, save inside a caller's
     transaction, which is joined. A message whose write failed is written with the next one.
 
     Args:
-        session_id: The name of the session. It may come from a browser, if there is an owner.
+        session_id: The name of the session, unique in its namespace for all owners.
         owner: The user whose session it is, or that user's primary key. Left out, the sessions
             of everybody are reached.
         namespace: The space of session ids.
