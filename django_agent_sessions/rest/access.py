@@ -30,8 +30,8 @@ class SessionAccess:
     """What a view knows about its request's user; mixed into every view of the API.
 
     A session that is not the user's is reached with ``?scope=all`` only, by whoever has the
-    permission ``read_transcript``; what is seen of it is recorded. Everything else is a 404 that
-    does not tell whether the session exists.
+    permissions ``view_session`` and ``read_transcript``; what is seen of it is recorded.
+    Everything else is a 404 that does not tell whether the session exists.
     """
 
     owner_may: ClassVar[Collection[Allowed]] = frozenset(
@@ -70,7 +70,8 @@ class SessionAccess:
         scope = self.request.query_params.get(SCOPE, OWN)
         if scope not in (OWN, EVERYBODY):
             raise ValidationError({SCOPE: [f"Give {OWN} or {EVERYBODY}."]})
-        if scope == EVERYBODY and not may(self.request.user, Allowed.READ):
+        # Both, as in the admin: by the one sessions are found, by the other they are read.
+        if scope == EVERYBODY and not may(self.request.user, Allowed.VIEW, Allowed.READ):
             raise Http404
         return bool(scope == EVERYBODY)
 

@@ -77,7 +77,10 @@ SCOPED = [
         str,
         enum=[OWN, EVERYBODY],
         default=OWN,
-        description="Whose sessions; those of all need the permission `read_transcript`.",
+        description=(
+            "Whose sessions; those of all need the permissions `view_session` and "
+            "`read_transcript`."
+        ),
     )
 ]
 """The parameter that every view has."""

@@ -329,7 +329,7 @@ def test_what_is_elsewhere_shows_its_size_and_not_its_hash(api, talk):
 def test_a_reading_by_another_is_recorded_and_ones_own_is_not(api, said, bob):
     assert media(api, said).status_code == 200
     assert not AuditEvent.objects.exists()
-    grant(bob, "read_transcript")
+    grant(bob, "view_session", "read_transcript")
     assert media(client_of(bob), said).status_code == 404
     answer = media(client_of(bob), said, query={"scope": "all"})
     assert answer.status_code == 200
@@ -412,7 +412,7 @@ def test_a_browser_is_sent_to_the_bucket_for_a_while(api, ada, bob, in_bucket, d
     assert fetched.headers["Content-Disposition"].startswith("inline")
 
     assert media(client_of(bob), said).status_code == 404
-    grant(bob, "read_transcript")
+    grant(bob, "view_session", "read_transcript")
     assert media(client_of(bob), said, query={"scope": "all"}).status_code == 302
     assert AuditEvent.objects.filter(details__view="media").count() == 1
 

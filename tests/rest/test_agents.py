@@ -93,7 +93,7 @@ def test_a_project_may_show_states_to_all_who_reach_the_session(planted, ada, bo
 
 
 def test_a_state_that_was_seen_by_others_is_recorded_as_such(planted, bob):
-    for one in ("read_transcript", "view_sessionagent"):
+    for one in ("view_session", "read_transcript", "view_sessionagent"):
         grant(bob, one)
     answer = client_of(bob).get(url(planted, "agents/concierge/"), {"scope": "all"})
     assert answer.json()["state"] == {"a": "plantedstate"}

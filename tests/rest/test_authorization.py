@@ -36,11 +36,14 @@ from .planted import (
 
 pytestmark = pytest.mark.django_db
 
-READ, ADD, CHANGE, DELETE = Allowed.READ, Allowed.ADD, Allowed.CHANGE, Allowed.DELETE
+VIEW, READ = Allowed.VIEW, Allowed.READ
+ADD, CHANGE, DELETE = Allowed.ADD, Allowed.CHANGE, Allowed.DELETE
 REDACT = Allowed.REDACT
 EXPORT, ORIGINAL, STATE = Allowed.EXPORT, Allowed.VIEW_ORIGINAL, Allowed.VIEW_STATE
 EVERY = frozenset(Allowed)
 NONE: frozenset[Allowed] = frozenset()
+ENOUGH = frozenset({VIEW, READ})
+"""What opens other people's sessions for reading."""
 
 OPEN_TO_ALL = {"schema/"}
 """What is the same for everybody, because there is nothing of anybody in it."""
@@ -58,7 +61,7 @@ class Ask:
     method: str
     answer: int = 200
     needs: frozenset[Allowed] = NONE
-    """What others need beside ``read_transcript`` and ``scope=all``."""
+    """What others need beside ``scope=all`` and enough for reading."""
 
     owner_needs: frozenset[Allowed] = NONE
     shows: tuple[str, ...] = ()
@@ -312,10 +315,9 @@ ABOUT_SOMETHING = [one for one in EVERY_ASK if one.answer != 405 and one.method 
 def permission_sets() -> Iterator[frozenset[Allowed]]:
     """None, reading, each with reading, all but each (so that none opens by itself), and all."""
     yield NONE
-    yield frozenset({READ})
+    yield ENOUGH
     for one in Allowed:
-        if one is not READ:
-            yield frozenset({READ, one})
+        yield frozenset({one}) if one in ENOUGH else ENOUGH | {one}
         yield EVERY - {one}
     yield EVERY
 
@@ -374,7 +376,7 @@ def check(
     query = {**dict(one.query), **({"scope": scope} if scope else {})}
     answer = ask(client, one.method, planted.url(one.route, one.message), query, one.body)
     text = body_of(answer)
-    reaches = READ in granted if everybody else owner or one.of_everybody
+    reaches = granted >= ENOUGH if everybody else owner or one.of_everybody
     let_in = reaches and (one.owner_needs if owner else one.needs) <= granted
     if answer.status_code != (one.answer if let_in else 404):
         return f"answered {answer.status_code}"
@@ -411,9 +413,18 @@ def test_others_get_with_each_permission_what_it_opens_and_only_by_asking_for_ev
     assert wrong(one, planted, bob, sets, owner=False, scope="all") == {}
 
 
+def test_being_staff_stands_for_no_permission(planted, bob):
+    bob.is_staff = True
+    bob.save()
+    for one in ABOUT_SOMETHING:
+        if one.route not in OPEN_TO_ALL:
+            sets = (NONE, EVERY - {VIEW}, EVERY)
+            assert wrong(one, planted, bob, sets, owner=False, scope="all") == {}, one.name
+
+
 @pytest.mark.parametrize("one", ABOUT_SOMETHING, ids=lambda one: one.name)
 def test_owners_need_no_permission_but_for_states_and_originals(one, planted, ada):
-    sets = (NONE, needs(STATE), needs(ORIGINAL), needs(READ), EVERY - {STATE, ORIGINAL}, EVERY)
+    sets = (NONE, needs(STATE), needs(ORIGINAL), ENOUGH, EVERY - {STATE, ORIGINAL}, EVERY)
     assert wrong(one, planted, ada, sets, owner=True, scope=None) == {}
     assert wrong(one, planted, ada, sets, owner=True, scope="all") == {}
 
@@ -441,6 +452,7 @@ def test_a_stream_lets_in_whom_a_transcript_does(planted, ada, bob, route):
             (bob, NONE, None),
             (bob, EVERY, None),
             (bob, EVERY - {READ}, "all"),
+            (bob, EVERY - {VIEW}, "all"),
             (ada, NONE, "all"),
         ):
             answer = ask(grant(user, granted), method, url, {"scope": scope} if scope else {})
@@ -448,14 +460,14 @@ def test_a_stream_lets_in_whom_a_transcript_does(planted, ada, bob, route):
             assert answer.status_code == expected, (method, granted, scope)
             assert seen_in(body_of(answer)) == set()
     assert ask(grant(ada, NONE), "head", url).status_code == 200
-    assert ask(grant(bob, frozenset({READ})), "head", url, {"scope": "all"}).status_code == 200
+    assert ask(grant(bob, ENOUGH), "head", url, {"scope": "all"}).status_code == 200
     assert (rows(), recorded()) == (before, trail)
 
 
 def test_every_permission_that_the_api_knows_opens_something():
-    opened = set().union(*(one.needs for one in ASKS)) | {READ, STATE}
-    # Figures and the trail are the admin's.
-    assert opened == EVERY - {Allowed.VIEW, Allowed.VIEW_AUDIT, Allowed.VIEW_USAGE}
+    opened = set().union(*(one.needs for one in ASKS)) | {STATE} | ENOUGH
+    # The usage of everybody and the trail are the admin's.
+    assert opened == EVERY - {Allowed.VIEW_AUDIT, Allowed.VIEW_USAGE}
 
 
 def test_every_secret_is_shown_to_somebody():

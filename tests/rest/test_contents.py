@@ -356,7 +356,7 @@ def test_a_path_to_no_media_is_an_error(trip, api, path, code):
 
 
 def test_a_link_to_media_keeps_the_scope(ada, bob):
-    grant(bob, "read_transcript")
+    grant(bob, "view_session", "read_transcript")
     talk = Talk(ada)
     talk.say({"role": "user", "content": [image(PIXEL)]})
     client = client_of(bob)

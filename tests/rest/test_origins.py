@@ -146,7 +146,7 @@ def test_what_a_session_was_forked_from_is_told_to_whoever_reaches_that(api, ada
     answer = client_of(bob).get(url)
     assert answer.json()["forked_from"] is None
     assert str(trip.session.id) not in answer.content.decode()
-    support = client_of(staff("carol", "read_transcript"))
+    support = client_of(staff("carol", "view_session", "read_transcript"))
     assert support.get(url, {"scope": "all"}).json()["forked_from"] is not None
     # Who may read everybody's sees it only by asking for everybody's.
     Session.objects.filter(pk=made["id"]).update(owner=ada)
@@ -157,7 +157,7 @@ def test_what_a_session_was_forked_from_is_told_to_whoever_reaches_that(api, ada
 
 
 def test_a_fork_by_others_is_the_owners_and_is_recorded(ada, api, trip):
-    carol = staff("carol", "read_transcript", "change_session", "add_session")
+    carol = staff("carol", "view_session", "read_transcript", "change_session", "add_session")
     made = fork(client_of(carol), trip, {}, query="?scope=all")
     assert made["owner"] == ada.pk
     assert api.get(f"/api/sessions/{made['id']}/").status_code == 200

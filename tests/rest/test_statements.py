@@ -145,7 +145,7 @@ def test_ones_own_are_read_by_a_constant_number_of_statements(ada, api, count):
 def test_others_are_read_by_as_many_and_the_record_of_it(bob, count):
     fill(bob, count)
     keys = first(bob)
-    client = client_of(staff("carol", "read_transcript", "view_sessionagent"))
+    client = client_of(staff("carol", "view_session", "read_transcript", "view_sessionagent"))
     expected = {told(url, query): WHO + MAY + number + 1 for url, query, number in READS}
     # The permission has been read when states are about to be shown.
     expected |= {

@@ -241,7 +241,8 @@ READS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("scope", ["own", "all"])
 def test_the_api_reads(planted, api, scope):
-    reader = client_of(staff("carol", "read_transcript", "view_sessionagent", "export"))
+    reading = ("view_session", "read_transcript", "view_sessionagent", "export")
+    reader = client_of(staff("carol", *reading))
     client = api if scope == "own" else reader
     keys = {
         "session": planted.session.pk,

@@ -174,7 +174,7 @@ def test_each_address_has_its_methods(browser, method, path):
     assert browser.http.request(method, path).status_code == 405
 
 
-def test_reading_somebody_elses_messages_takes_a_permission_and_is_recorded(
+def test_reading_somebody_elses_messages_takes_permissions_and_is_recorded(
     browser, stranger, bob, ada
 ):
     browser.ask("strands", "c-1", "Hello")
@@ -182,6 +182,8 @@ def test_reading_somebody_elses_messages_takes_a_permission_and_is_recorded(
     url = f"strands/{session.pk}/messages?scope=all"
     assert stranger.http.get(url).status_code == 404
     grant(bob, "read_transcript")
+    assert stranger.http.get(url).status_code == 404
+    grant(bob, "view_session")
 
     found = stranger.http.get(url)
     assert [one["role"] for one in found.json()] == ["user", "assistant"]

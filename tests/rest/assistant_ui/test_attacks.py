@@ -45,7 +45,7 @@ def test_a_strangers_thread_answers_exactly_as_a_missing_one(cloud, strangers_cl
     mine = cloud.thread(title="Secret")
     cloud.say(mine, ui("user", "hello", id="mine"))
     # Who may read everybody's sessions in the admin has only their own here.
-    for name in ("read_transcript", "change_session", "delete_session"):
+    for name in ("view_session", "read_transcript", "change_session", "delete_session"):
         bob.user_permissions.add(
             Permission.objects.get(content_type__app_label="agent_sessions", codename=name)
         )

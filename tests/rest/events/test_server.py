@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Permission
 from django.db import connection, connections
 
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
 from tests import processes
+from tests.admin.people import grant
 
 from .client import texts
 from .conftest import Speaking
@@ -169,9 +169,12 @@ def test_a_session_that_is_given_to_somebody_else_ends_its_stream(site, talk, bo
     assert [told.name for told in rest] == ["end"]
 
 
-def test_a_permission_that_is_taken_away_ends_a_stream_that_was_recorded_once(site_of, talk, bob):
-    permission = Permission.objects.get(codename="read_transcript")
-    bob.user_permissions.add(permission)
+@pytest.mark.parametrize("taken", ["view_session", "read_transcript"])
+def test_a_permission_that_is_taken_away_ends_a_stream_that_was_recorded_once(
+    site_of, talk, bob, taken
+):
+    grant(bob, "view_session", "read_transcript")
+    permission = bob.user_permissions.get(codename=taken)
     with site_of(bob).stream(talk, scope="all") as stream:
         stream.next("ready")
         (event,) = AuditEvent.objects.filter(action="read")
