@@ -5,6 +5,7 @@ import sys
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import connection
 
@@ -91,13 +92,61 @@ def test_a_dry_run_changes_nothing_and_records_nothing(talk):
     assert not AuditEvent.objects.exists()
 
 
-def test_content_is_printed_only_when_asked_for_and_that_is_recorded(talk):
+def test_content_is_printed_only_when_asked_for_and_that_is_recorded(talk, ada):
     said = run("talk", "--find", SECRET, "--dry-run", "--show", "--actor", "ada")
 
     assert f"  - My {SECRET} is mine\n  + My [REDACTED] is mine\n" in said
     event = AuditEvent.objects.get()
     assert (event.action, event.actor) == (AuditEvent.Action.READ, "ada")
+    assert event.actor_id == str(ada.pk)
     assert event.details == {"page": "redact_agent_session", "hits": 3}
+
+
+@pytest.mark.parametrize("by", ["name", "key"])
+def test_whoever_acts_is_recorded_as_the_user_they_are(talk, ada, by):
+    run("talk", "--find", SECRET, "--reason", "x", "--actor", ada.pk if by == "key" else "ada")
+
+    event = AuditEvent.objects.get()
+    assert (event.actor, event.actor_id) == ("ada", str(ada.pk))
+
+
+def test_a_program_is_recorded_by_its_name_and_as_no_user(talk, ada):
+    run("talk", "--find", SECRET, "--reason", "x", "--program", "nightly-cleanup")
+
+    event = AuditEvent.objects.get()
+    assert (event.actor, event.actor_id) == ("nightly-cleanup", "")
+
+
+@pytest.mark.parametrize(
+    ("who", "complaint"),
+    [
+        (["--actor", "nobodyuser"], "'nobodyuser' names no user.*--program"),
+        (["--actor", ""], "names no user"),
+        (["--actor", "99999999"], "names no user"),
+        (["--program", "ada"], "'ada' is a user: give it as --actor"),
+        (["--program", " "], "needs a name"),
+        (["--actor", "ada", "--program", "x"], "not allowed with"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--dry-run", "--show"]])
+def test_nobody_acts_in_a_name_that_is_not_theirs(talk, ada, who, complaint, more):
+    before = everything()
+
+    with pytest.raises(CommandError, match=complaint) as caught:
+        run("talk", "--find", SECRET, "--reason", "x", *who, *more)
+
+    assert SECRET not in str(caught.value)
+    assert everything() == before
+    assert not AuditEvent.objects.exists()
+
+
+def test_a_name_that_is_the_key_of_another_is_refused(talk, ada):
+    get_user_model().objects.create_user(str(ada.pk))
+
+    with pytest.raises(CommandError, match="more than one"):
+        run("talk", "--find", SECRET, "--reason", "x", "--actor", ada.pk)
+
+    assert not AuditEvent.objects.exists()
 
 
 def test_what_would_move_a_terminals_cursor_is_printed_as_text(store):

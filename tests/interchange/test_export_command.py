@@ -52,15 +52,27 @@ def test_lines_go_to_the_standard_output_or_a_file_that_may_be_compressed(talks,
     assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).decode() == text
 
 
-def test_each_session_is_recorded_with_who_and_why(talks):
+def test_each_session_is_recorded_with_who_and_why(talks, ada):
     run("jsonl", "--session", "one", actor="ada", reason="for ada@example.org")
 
     event = AuditEvent.objects.get()
     assert event.action == AuditEvent.Action.EXPORTED
     assert event.session == Session.objects.get(session_id="one").pk
-    assert event.actor == "ada"
+    assert (event.actor, event.actor_id) == ("ada", str(ada.pk))
     assert "example.org" not in event.reason
     assert event.details == {"format": "jsonl", "messages": 1, "via": "agent_sessions_export"}
+
+
+def test_nobody_exports_in_a_name_that_is_not_theirs(talks, tmp_path):
+    for who in (["--actor", "nobodyuser"], ["--program", "ada"]):
+        with pytest.raises(CommandError, match=r"--program|--actor"):
+            run("jsonl", tmp_path / "a.jsonl", *who)
+    assert not AuditEvent.objects.exists()
+    assert not any(tmp_path.iterdir())
+
+    run("jsonl", tmp_path / "a.jsonl", "--session", "one", "--program", "archive-job")
+    event = AuditEvent.objects.get()
+    assert (event.actor, event.actor_id) == ("archive-job", "")
 
 
 @pytest.mark.parametrize(

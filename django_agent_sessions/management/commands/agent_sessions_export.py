@@ -25,6 +25,7 @@ from django_agent_sessions.interchange.places import find_place
 from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_writing import export_strands_files, is_of_strands
+from django_agent_sessions.management.actors import actor_of, add_actor
 from django_agent_sessions.management.moments import read_moment
 from django_agent_sessions.management.new_files import new_file
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
@@ -74,11 +75,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--reason", default="", help="Why; it is needed, and kept in the audit trail."
         )
-        parser.add_argument(
-            "--actor",
-            default="agent_sessions_export",
-            help="Who exports, for the audit trail.",
-        )
+        add_actor(parser, "agent_sessions_export")
         parser.add_argument(
             "--database",
             choices=tuple(connections),
@@ -131,6 +128,7 @@ class _Export:
         self, options: dict[str, Any], alias: str, stderr: TextIO, line: ProgressLine
     ) -> None:
         self.options, self.alias, self.stderr, self.line = options, alias, stderr, line
+        self.actor = actor_of(options, alias)
         self.done = self.errors = 0
 
     def write(self, sessions: Any, stdout: Any) -> None:
@@ -222,7 +220,7 @@ class _Export:
         audit.record(
             AuditEvent.Action.EXPORTED,
             session=session.pk,
-            actor=self.options["actor"],
+            actor=self.actor,
             reason=self.options["reason"],
             details={
                 "format": self.options["format"],

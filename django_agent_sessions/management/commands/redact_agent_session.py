@@ -14,6 +14,7 @@ from django.db import connections
 
 from django_agent_sessions import audit, bridge, detectors
 from django_agent_sessions.exceptions import AgentSessionsError
+from django_agent_sessions.management.actors import actor_of, add_actor
 from django_agent_sessions.management.terminal import counted, printable
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.redaction import (
@@ -50,11 +51,7 @@ class Command(BaseCommand):
         )
         _add_scopes(parser)
         parser.add_argument("--reason", default="", help="Why; it is kept in the audit trail.")
-        parser.add_argument(
-            "--actor",
-            default="redact_agent_session",
-            help="Who redacts, for the audit trail.",
-        )
+        add_actor(parser, "redact_agent_session")
         parser.add_argument(
             "--dry-run", action="store_true", help="Only list what would be redacted."
         )
@@ -78,12 +75,13 @@ class Command(BaseCommand):
             raise CommandError("a redaction needs a --reason")
         alias = bridge.database(options["database"])
         session = _session(alias, options["namespace"], options["session"])
+        actor = actor_of(options, alias)
         try:
             result = redact(
                 session,
                 *scopes,
                 reason=options["reason"],
-                actor=options["actor"],
+                actor=actor,
                 dry_run=options["dry_run"],
                 descendants=options["descendants"],
                 using=alias,
@@ -95,7 +93,7 @@ class Command(BaseCommand):
                 audit.record(
                     AuditEvent.Action.READ,
                     session=found.session,
-                    actor=options["actor"],
+                    actor=actor,
                     details={"page": "redact_agent_session", "hits": len(found.hits)},
                     using=alias,
                 )
