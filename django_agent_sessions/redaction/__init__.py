@@ -82,7 +82,8 @@ def redact(
     Raises:
         SessionNotFoundError: There is no such session, or a scope's message is not in it.
         ReasonRequiredError: The reason is blank, and this is no dry run.
-        RedactionScopeError: A scope names a place that is not there, or nothing to look for.
+        RedactionScopeError: A scope names a place that is not there, or nothing to look for; or
+            the session is named by something else than its primary key.
         LegalHoldError: The session or a fork is held, and something is found there that keeps no
             original; nothing was written.
     """
@@ -90,6 +91,7 @@ def redact(
         raise RedactionScopeError("there is nothing to redact: give at least one scope")
     if not dry_run and not reason.strip():
         raise ReasonRequiredError("a redaction needs a reason")
+    session = _key(session)
     alias = bridge.database(using)
     plan = Plan(scopes)
 
@@ -125,6 +127,20 @@ def redact(
         what=what,
         around=lambda: overwrite_leftovers(alias),
         changed=lambda done: any(one.hits or one.states for one in done.sessions),
+    )
+
+
+def _key(session: object) -> UUID:
+    """Reads what names a session: its primary key, also as text.
+
+    Raises:
+        RedactionScopeError: It is none.
+    """
+    with suppress(ValueError):
+        return session if isinstance(session, UUID) else UUID(str(session))
+    # Not what was given: a session's name may be content, and a record's text is.
+    raise RedactionScopeError(
+        "a session is redacted in by its primary key, a UUID: give session.id, not its session_id"
     )
 
 

@@ -31,7 +31,11 @@ class Plan:
                 self.everywhere.append(made)
                 if isinstance(scope, Find):
                     self.named.append(made)
-            elif scope.message is not None:
+            elif not isinstance(scope.message, UUID):
+                raise RedactionScopeError(
+                    "a scope names a message by its primary key, a UUID: give message.id"
+                )
+            else:
                 self.by_message.setdefault(scope.message, []).append(scope)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -131,6 +132,42 @@ def test_a_scope_that_names_nothing_changes_nothing_and_says_no_content(
     assert SECRET not in str(caught.value)
     assert text_of(store, agent, 0) == SECRET
     assert AuditEvent.objects.count() == 0
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("descendants", [False, True])
+def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
+    store, agent, dry_run, descendants
+):
+    session = store.open(f"support-4711 {SECRET}", title=SECRET)
+    store.append(store.open_agent(session), user(SECRET))
+
+    wrong: Any
+    for wrong in (session.session_id, session, None, "", 4711):
+        with pytest.raises(RedactionScopeError, match=r"give session\.id") as caught:
+            redact(wrong, Find(SECRET), reason="r", dry_run=dry_run, descendants=descendants)
+        assert SECRET not in str(caught.value)
+        # Nor by way of what led to it, which a report of errors shows too.
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+    assert AuditEvent.objects.count() == 0
+
+    as_text: Any = str(session.id)
+    assert len(redact(as_text, Find(SECRET), reason="r").hits) == 2
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [WholeMessage, lambda key: Block(key, ("content",)), lambda key: Find(SECRET, message=key)],
+)
+def test_a_message_that_is_not_given_by_its_key_is_told_so(store, session, agent, kind):
+    message = store.append(agent, user(SECRET))
+
+    for wrong in (SECRET, str(message.id), 0):
+        with pytest.raises(RedactionScopeError, match=r"give message\.id") as caught:
+            redact(session.id, kind(wrong), reason="r")
+        assert SECRET not in str(caught.value)
+    assert text_of(store, agent, 0) == SECRET
 
 
 def test_what_a_redaction_needs(store, session, agent):
