@@ -22,7 +22,6 @@ _LONGEST = 80
 
 COLUMNS = (
     "conversation",
-    "flags",
     "active",
     "owned_by",
     "framework",
@@ -38,13 +37,17 @@ class SessionColumns:
 
     @admin.display(description=gettext_lazy("session"))
     def conversation(self, session: Session) -> SafeString:
-        """The title, with the id below it; only the id for whoever may not read content."""
-        name = _short(session.session_id)
+        """The title, with the id below it; only the id for whoever may not read content.
+
+        What is special about it stands beside it, because of most sessions that is nothing.
+        """
+        name, signs = _short(session.session_id), _signs(session)
         if not (_listed(session).readable and session.title):
-            return format_html('<span class="as-session">{}</span>', name)
+            return format_html('<span class="as-session">{}</span>{}', name, signs)
         return format_html(
-            '<span class="as-session">{}</span> <span class="as-session-id">{}</span>',
+            '<span class="as-session">{}</span>{} <span class="as-session-id">{}</span>',
             _short(session.title),
+            signs,
             name,
         )
 
@@ -99,14 +102,14 @@ class SessionColumns:
             shown.strftime("%H:%M"),
         )
 
-    @admin.display(description=gettext_lazy("flags"), empty_value="")
-    def flags(self, session: Session) -> SafeString:
-        """What is special about it: small signs that say in words what they mean."""
-        return format_html_join(
-            " ",
-            '<span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
-            ((name, label, label) for name, label in _flags(session)),
-        )
+
+def _signs(session: Session) -> SafeString:
+    """Makes small signs that say in words what they mean."""
+    return format_html_join(
+        "",
+        ' <span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
+        ((name, label, label) for name, label in _flags(session)),
+    )
 
 
 def _flags(session: Session) -> list[tuple[str, str]]:

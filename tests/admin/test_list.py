@@ -284,8 +284,11 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
         f"{timezone.localtime(NOON):%Y-%m-%d %H:%M}",
     ):
         assert shown in text
+    # The signs stand beside the title, in the link that it is: they need no column.
+    [cell] = re.findall(r'<th class="field-conversation">(.*?)</th>', page, re.DOTALL)
     for label in ("Under legal hold", "Redacted", "Archived", "Expired"):
-        assert f'role="img" aria-label="{label}"' in page
+        assert f'role="img" aria-label="{label}"' in cell
+    assert "column-flags" not in page
 
 
 def test_a_rewind_is_no_redaction_and_takes_none_away(reader, store):

@@ -56,6 +56,21 @@ def shop(clerk):
     return session
 
 
+def test_the_list_shows_all_its_columns_on_a_small_desktop(open_page, shop):
+    page = open_page(
+        reverse("admin:agent_sessions_session_changelist"), viewport={"width": 1300, "height": 800}
+    )
+    filters = page.locator("#changelist-filter").bounding_box()
+    last = page.locator("#result_list thead th").last
+    assert last.inner_text().lower() == "tokens in / out"
+    place = last.bounding_box()
+    assert place is not None
+    assert filters is not None
+    assert place["x"] + place["width"] <= filters["x"]
+    held = page.get_by_role("link", name="Headphones stopped working").first
+    assert held.get_by_role("img", name="Under legal hold").is_visible()
+
+
 def address(session, name, **query):
     return reverse(f"admin:agent_sessions_session_{name}", args=[session.pk], query=query)
 
