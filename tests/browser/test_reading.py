@@ -196,7 +196,7 @@ def test_without_scripts_everything_that_matters_works_by_links(open_page):
     expect(page.get_by_text("1 message found")).to_be_visible()
     page.locator(".as-hits a").click()
     message = page.locator(f"#m-{key(session, 7)}")
-    message.get_by_role("link", name="Redact…").last.click()
+    message.get_by_role("link", name="Redact message…").click()
     page.get_by_role("radio", name="A text").check()
     page.get_by_label("The text").fill("word 7.")
     page.get_by_role("button", name="Preview").click()

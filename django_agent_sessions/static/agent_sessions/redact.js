@@ -1,5 +1,5 @@
 /* Takes what is selected within one message to the preview of its redaction. Without this script,
-   the links "Redact…" lead there too. */
+   the links "Redact message…" and "Redact part…" lead there too. */
 "use strict";
 (() => {
   const bar = document.querySelector("[data-as-redact-selection]");

@@ -27,6 +27,26 @@ def test_the_conversation_leads_to_every_message_and_part(browser, talk):
         assert browser.get(link).status_code == 200
 
 
+def test_links_that_redact_more_or_less_say_so_in_different_words(browser, talk):
+    page = browser.get(reverse("admin:agent_sessions_session_change", args=[talk.id]))
+    links = re.findall(
+        r'<a class="as-redact" href="([^"]*)"([^>]*)>(.*?)</a>', page.content.decode()
+    )
+    said: dict[str, set[tuple[str, str]]] = {}
+    for url, rest, words in links:
+        [title] = re.findall(r'title="([^"]+)"', rest)
+        target = "message" if unescape(url).endswith("path=%5B%5D") else "part"
+        said.setdefault(target, set()).add((re.sub(r"<.*", "", words), title))
+
+    assert said == {
+        "message": {("Redact message…", "Redact this message, or something in it")},
+        "part": {("Redact part…", "Redact this part of the message, or something in it")},
+    }
+    # To somebody who hears them one after the other, each tells which message it is.
+    whole = [words for url, _, words in links if unescape(url).endswith("path=%5B%5D")]
+    assert len(whole) == len(set(whole)) > 1
+
+
 def test_the_conversation_has_the_form_for_selections_only_for_who_may_redact(
     browser, client, talk
 ):
