@@ -134,7 +134,9 @@ class Hit:
     Attributes:
         place: Where it is.
         kind: What it is, as its mask says: ``"EMAIL"``; empty for what was named by somebody.
-        before: It, with a little of what stands around it; empty for whole messages and blocks.
+        before: It, with a little of what stands around it. What a scope takes from a message by
+            its place, a span, a block or all of it, is told by dry runs only, and not whole if it
+            is very long.
         after: The same with its mask.
     """
 

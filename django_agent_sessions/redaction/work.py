@@ -29,6 +29,7 @@ from django_agent_sessions.store.rows import Row
 from django_agent_sessions.store.vendors import check_statement_size, check_values_size
 
 from .copies import Family, families_of, members_of
+from .excerpts import excerpts
 from .findings import Change, Findings, below, place_of
 from .objects import look_at_objects, write_object
 from .plan import Cut, Plan, Spans, finder, tried
@@ -274,8 +275,14 @@ class Work:
             return payload
         path = () if isinstance(step, WholeMessage) else step.path
         self._found.secrets.update(masking.removed(payload, changed))
-        parts = len(step.parts) if isinstance(step, Spans) else 1
-        self._found.hits += [Hit(below(place, path), "", "", masking.mask())] * parts
+        if self._dry_run:
+            told = excerpts(step, payload, dialect)
+        else:
+            # It is gone: nobody is told.
+            parts = len(step.parts) if isinstance(step, Spans) else 1
+            told = [("", masking.mask())] * parts
+        at = below(place, path)
+        self._found.hits += [Hit(at, "", before, after) for before, after in told]
         return changed
 
     # --- writing -----------------------------------------------------------------------------

@@ -153,6 +153,73 @@ def test_a_preview_shows_what_would_go_and_changes_nothing(trip, api):
     assert (rows(), recorded()) == (before, trail)
 
 
+@pytest.mark.parametrize(
+    ("given", "before", "after"),
+    [
+        ({}, f"My card is {CARD}.", "[REDACTED]"),
+        ({"path": ["content", 0]}, f"My card is {CARD}.", "[REDACTED]"),
+        (
+            {"path": ["content", 0, "text"], "start": 11, "end": 30},
+            f"My card is {CARD}.",
+            "My card is [REDACTED].",
+        ),
+        (
+            {"path": ["content", 0], "start": 11, "end": 15},
+            f"My card is {CARD}.",
+            "My card is [REDACTED] 1111 1111 1111.",
+        ),
+        ({"find": CARD}, f"My card is {CARD}.", "My card is [REDACTED]."),
+    ],
+)
+def test_a_preview_shows_what_would_go_from_a_message(trip, api, given, before, after):
+    stored, trail = rows(), recorded()
+    (hit,) = post(api, trip.messages[2], dry_run=True, **given).json()["hits"]
+    assert (hit["before"], hit["after"]) == (before, after)
+    assert (rows(), recorded()) == (stored, trail)
+    # What is done tells no more what it was.
+    assert [one["before"] for one in done(api, trip.messages[2], **given)["hits"]] == [""]
+    if "start" not in given:
+        assert post(api, trip.messages[2], dry_run=True, **given).json()["hits"] == []
+
+
+def test_a_preview_of_a_whole_message_shows_all_kinds_of_parts(ada, api):
+    call = {"toolUseId": "t", "name": "search", "input": {"city": "Lisbon\x00"}}
+    talk = Talk(ada)
+    content = [{"text": "x" * 5000}, {"toolUse": call}]
+    url = talk.say({"role": "assistant", "content": content})
+    (whole,) = post(api, url, dry_run=True).json()["hits"]
+    # Enough to know it again; the whole of it is what a GET answers.
+    assert whole["before"].startswith("xxx")
+    assert len(whole["before"]) <= 2001
+    (part,) = post(api, url, dry_run=True, path=["content", 1]).json()["hits"]
+    assert part["before"] == json.dumps(call["input"])
+
+
+def test_a_preview_shows_others_what_they_may_read_and_is_recorded(trip, bob):
+    grant(bob, "view_session", "redact")
+    url = f"{trip.messages[2]}redact/?scope=all"
+    ask_for = {"dry_run": True}
+    assert client_of(bob).post(url, ask_for, format="json").status_code == 404
+    assert recorded() == []
+    grant(bob, "read_transcript")
+    answer = client_of(bob).post(url, ask_for, format="json")
+    assert answer.json()["hits"][0]["before"] == f"My card is {CARD}."
+    (event,) = recorded()
+    assert (event.action, event.actor) == ("read", "bob")
+    assert CARD not in str(event.details)
+
+
+def test_a_preview_of_a_whole_message_shows_none_of_what_was_redacted_in_it(ada, api):
+    with override_settings(AGENT_SESSIONS={"REDACTION_KEEP_ORIGINAL": True}):
+        talk = Talk(ada, f"My card is {CARD}, and I live in Lisbon.")
+        done(api, talk.messages[0], find=CARD)
+        (hit,) = post(api, talk.messages[0], dry_run=True).json()["hits"]
+    assert hit["before"] == "My card is [REDACTED], and I live in Lisbon."
+    # Now that originals are kept no more, the original would go with it.
+    for one in post(api, talk.messages[0], dry_run=True).json()["hits"]:
+        assert CARD not in one["before"]
+
+
 def test_what_is_done_does_not_say_what_it_was(trip, api):
     answer = post(api, trip.url, find=CARD, reason=f"the card {CARD}")
     assert answer.status_code == 200

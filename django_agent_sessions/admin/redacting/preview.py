@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models.functions import Substr
-from django.db.models.lookups import LessThanOrEqual
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -19,14 +17,11 @@ from django_agent_sessions.masking import mask
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.redaction import Hit, Place, Redaction
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.transcripts.blocks import part_at
-from django_agent_sessions.windows import OctetLength, content
 
 SHOWN = 200
 """Places that a page shows; all of them are redacted."""
 
 _LONGEST = 300
-_SMALL = 256 * 1024
 _AROUND = 40
 """Characters that a redaction gives on each side of what it found."""
 
@@ -167,17 +162,13 @@ def seal(result: Redaction) -> str:
 
 def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
     messages = _messages(viewer, {h.place.key for h in hits if h.place.kind == "message"})
-    for hit in hits:
-        # At most one: only somebody's pointing finger takes a block as a whole.
-        if hit.place.path and not hit.before and hit.place.key in messages:
-            messages[hit.place.key]["part"] = _part(viewer, hit.place)
     groups: dict[tuple[Any, ...], Group] = {}
     for hit in hits:
         place = hit.place
         key = (place.kind, place.key, place.column if place.kind == "session" else "")
         row = messages.get(place.key, {})
         group = groups.setdefault(key, _group(place, row))
-        group.excerpts.append(_excerpt(hit, row))
+        group.excerpts.append(_excerpt(hit))
     return list(groups.values())
 
 
@@ -185,24 +176,8 @@ def _messages(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]
     rows = SessionMessage.objects.using(viewer.using).filter(
         pk__in=list(keys), session=viewer.session
     )
-    # Of a message that goes as a whole: how it begins.
-    head = Substr("text", 1, _LONGEST + 1)
-    found = rows.annotate(head=head).values("id", "role", "branch", "agent__agent_id", "head")
+    found = rows.values("id", "role", "branch", "agent__agent_id")
     return {row["id"]: {**row} for row in found}
-
-
-def _part(viewer: Viewer, place: Place) -> str:
-    """Reads what a block says, unless its message is too large to be read for an excerpt."""
-    rows = SessionMessage.objects.using(viewer.using).filter(
-        LessThanOrEqual(OctetLength("message"), _SMALL), pk=place.key, session=viewer.session
-    )
-    row = rows.annotate(payload=content()).values_list("agent__dialect", "payload").first()
-    part = part_at(*row, place.path) if row else None
-    if part is None:
-        return ""
-    if part.text or part.data is None:
-        return part.text or part.name or part.media_type
-    return json.dumps(part.data, ensure_ascii=False, default=lambda value: "…")
 
 
 def _group(place: Place, row: dict[str, Any]) -> Group:
@@ -220,15 +195,14 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
     return Group(place.kind, place.name)
 
 
-def _excerpt(hit: Hit, row: dict[str, Any]) -> Excerpt:
+def _excerpt(hit: Hit) -> Excerpt:
     # Without the row's name, which the group tells.
     where = str(replace(hit.place, name="")).partition(", ")[2]
     if hit.place.column == _ORIGINAL:
         return Excerpt(where, hit.kind, sealed=True)
     if not hit.before:
-        # A whole message or block: its mask stands for all of it.
-        found = _cut(row.get("part" if hit.place.path else "head", ""))
-        return Excerpt(where, hit.kind, found=found or _("all of it"), mask=hit.after)
+        # A message or block in which there is nothing to read.
+        return Excerpt(where, hit.kind, found=_("all of it"), mask=hit.after)
     left, found, right = _sides(hit)
     return Excerpt(
         where,

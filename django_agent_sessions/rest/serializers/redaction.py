@@ -169,7 +169,9 @@ class HitSerializer(serializers.Serializer[Hit]):
 
     place = PlaceSerializer()
     kind = serializers.CharField(help_text="What its mask says, such as EMAIL; or empty.")
-    before = serializers.CharField(help_text="It, in its surroundings; only in a dry run.")
+    before = serializers.CharField(
+        help_text="It, in its surroundings, or how it begins; only in a dry run."
+    )
     after = serializers.CharField(help_text="The same with its mask.")
 
 
