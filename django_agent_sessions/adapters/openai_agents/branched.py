@@ -185,6 +185,9 @@ class BranchedSession(DjangoSession):
                 agent, source, turn, made if name is None else name, numbered=name is None
             )
         except SessionNotFoundError:
+            if agent is not None:
+                # The branch may have gone with all others, when somebody cleared the session.
+                source = self._name_of(place, self._find_place(place, _by_name(store), agent))
             message = f"Turn {turn} does not contain a user message in branch '{source}'"
         except SessionConflictError:
             message = f"Branch ID '{name}' has already been used. Choose a new branch ID."
@@ -215,8 +218,10 @@ class BranchedSession(DjangoSession):
         self, place: Place, store: NamedBranchStore, agent: AgentRecord
     ) -> tuple[str, list[NamedBranch]]:
         found = self._find_place(place, store, agent)
-        followed = MAIN.name if found is not None and found.branch == 0 else place.name
-        return followed, store.named_branches(agent)
+        return self._name_of(place, found), store.named_branches(agent)
+
+    def _name_of(self, place: Place, found: AgentRecord | None) -> str:
+        return MAIN.name if found is not None and found.branch == 0 else place.name
 
     def _store_usage(
         self, place: Place, cost: TurnCost, store: NamedBranchStore, agent: AgentRecord

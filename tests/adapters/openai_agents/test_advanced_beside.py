@@ -182,6 +182,15 @@ async def answer(session: Any, name: str, arguments: tuple[Any, ...]) -> Any:
         (0, "delete_branch", ("main", True)),
     ]
 )
+@example(
+    [
+        # Of a branch that went with all others while this object was on it.
+        (0, "add_items", ([USER],)),
+        (0, "create_branch_from_turn", (1, None)),
+        (1, "clear_session", ()),
+        (0, "create_branch_from_turn", (0, None)),
+    ]
+)
 def test_the_same_calls_give_the_same_answers(calls):
     async def play() -> None:
         with ExitStack() as stack:
