@@ -13,7 +13,8 @@ from django_agent_sessions.exceptions import PayloadError
 _WORTH_ASKING = 256 * 1024
 # The rest of a statement with the most rows, generously.
 _OVERHEAD = 256 * 1024
-_QUOTED = {ord(character): "??" for character in "\\'\"\n\r\0\x1a"}
+_QUOTED = "\\'\"\n\r\0\x1a"
+"""What takes two bytes, because the driver quotes it."""
 
 
 def check_statement_size(using: str, texts: Iterable[str]) -> None:
@@ -32,7 +33,9 @@ def check_statement_size(using: str, texts: Iterable[str]) -> None:
     texts = list(texts)
     if sum(map(len, texts)) < _WORTH_ASKING:
         return
-    size = _OVERHEAD + sum(len(text.translate(_QUOTED).encode()) for text in texts)
+    # Counted, because to quote 20 MB would take seconds.
+    quoted = sum(text.count(character) for text in texts for character in _QUOTED)
+    size = _OVERHEAD + sum(len(text.encode()) for text in texts) + quoted
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@max_allowed_packet")
         allowed = int(cursor.fetchone()[0])
