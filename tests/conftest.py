@@ -19,7 +19,7 @@ from .emptying import count_kept, deleted_instead_of_flushed
 # Tests share their machine with others; how long an example takes says nothing. For a longer look:
 # HYPOTHESIS_PROFILE=long.
 hypothesis.settings.register_profile("tests", deadline=None, max_examples=40)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=7)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 
