@@ -75,7 +75,7 @@ def owner_key(owner: Any) -> Any:
         unsaved = owner._state.adding and users._meta.pk.has_default()
         known_as = None if unsaved else owner.pk
     elif hasattr(owner, "is_authenticated"):
-        known_as = owner.pk if owner.is_authenticated else None
+        known_as = getattr(owner, "pk", None) if owner.is_authenticated else None
     if known_as is None:
         raise ConfigurationError(
             "the owner is an anonymous or unsaved user, who can own no sessions: require a login"

@@ -42,6 +42,12 @@ class TokenUser:
         self.pk = pk
 
 
+class Keyless:
+    """Somebody who is let in, and has nothing that a session could be owned by."""
+
+    is_authenticated = True
+
+
 NOT_OWNERS: dict[str, Callable[[User], Any]] = {
     "None": lambda ada: None,
     "the key of an anonymous user": lambda ada: AnonymousUser().pk,
@@ -52,6 +58,7 @@ NOT_OWNERS: dict[str, Callable[[User], Any]] = {
     "a group of the same key": lambda ada: Group(pk=ada.pk),
     "a profile of the same key": lambda ada: Profile(ada.pk),
     "a token without a user": lambda ada: TokenUser(None),
+    "somebody without a key": lambda ada: Keyless(),
     "True": lambda ada: True,
     "a user name": lambda ada: ada.username,
     "a number that is none": lambda ada: float("nan"),

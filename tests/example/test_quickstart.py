@@ -121,6 +121,7 @@ def traced():
             pass
 
     provider = agents.tracing.get_trace_provider()
+    # The SDK says to nobody what is there, and it has to be there again for the other tests.
     before = provider._multi_processor._processors  # type: ignore[attr-defined]
     agents.set_trace_processors([Recorder()])
     agents.set_tracing_disabled(False)
