@@ -9,7 +9,6 @@ be in every log.
 from __future__ import annotations
 
 import itertools
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,6 +180,9 @@ def _each(
 
 
 def _zipped(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:
+    # Here, because the start of each process and command would wait for it.
+    import zipfile
+
     sink, export = _Sink(), _Export(request, MARKDOWN)
     # It cannot go back in what was sent: sizes stand behind the files.
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]

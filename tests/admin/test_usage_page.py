@@ -275,8 +275,8 @@ def test_update_now_stops_in_time_and_says_that_there_is_more(admin_client, ada)
     say(join(start("session", at, ada)), [at] * 3)
 
     with (
-        patch("django_agent_sessions.admin.usage._SECONDS", 0.0),
-        patch("django_agent_sessions.admin.usage._BATCH", 2),
+        patch("django_agent_sessions.admin.usage_page._SECONDS", 0.0),
+        patch("django_agent_sessions.admin.usage_page._BATCH", 2),
     ):
         answer = admin_client.post(UPDATE, follow=True)
 
