@@ -6,7 +6,7 @@ say it as the database to answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from .models import Session, SessionAgent, SessionMultiAgent
 M = TypeVar("M", bound=models.Model)
 
 _Field: TypeAlias = "models.Field[Any, Any]"
+# Pairs and tuples, because Django's fields are slow to be keys of a dict.
+_Values: TypeAlias = Sequence[tuple[_Field, Any]]
 
 _KEY = Session._meta.get_field("id")
 _NAMESPACE = Session._meta.get_field("namespace")
@@ -42,7 +44,7 @@ def session(using: str, namespace: str, session_id: str, owner: Any) -> Session 
     Returns:
         The row; None if there is none, or it is somebody else's.
     """
-    found = _read(using, [Session], _names(namespace, session_id, owner))
+    found = _read(using, (Session,), _names(namespace, session_id, owner))
     return _made(using, Session, found[0]) if found else None
 
 
@@ -57,7 +59,7 @@ def agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
     Returns:
         The row; None if there is none.
     """
-    found = _read(using, [SessionAgent], {_AGENT_OF: session, _AGENT_ID: agent_id})
+    found = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
     return _made(using, SessionAgent, found[0]) if found else None
 
 
@@ -71,7 +73,7 @@ def agents(using: str, session: UUID) -> list[SessionAgent]:
     Returns:
         The rows.
     """
-    return _all(using, SessionAgent, {_AGENT_OF: session})
+    return _all(using, SessionAgent, [(_AGENT_OF, session)])
 
 
 def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
@@ -84,7 +86,7 @@ def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
     Returns:
         The rows.
     """
-    return _all(using, SessionMultiAgent, {_MULTI_AGENT_OF: session})
+    return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
 def agent_and_session(
@@ -102,93 +104,105 @@ def agent_and_session(
     Returns:
         The agent's row, which has its session's; None if there is none, or it is somebody else's.
     """
-    values = {**_names(namespace, session_id, owner), _AGENT_ID: agent_id}
-    found = _read(using, [SessionAgent, Session], values)
+    values = [*_names(namespace, session_id, owner), (_AGENT_ID, agent_id)]
+    found = _read(using, (SessionAgent, Session), values)
     if not found:
         return None
-    row = _made(using, SessionAgent, found[0])
-    row.session = _made(using, Session, found[0])
+    of_agent = len(SessionAgent._meta.concrete_fields)
+    row = _made(using, SessionAgent, found[0][:of_agent])
+    row.session = _made(using, Session, found[0][of_agent:])
     return row
 
 
-def _all(using: str, model: type[M], values: Mapping[_Field, Any]) -> list[M]:
-    rows = [_made(using, model, found) for found in _read(using, [model], values)]
+def _all(using: str, model: type[M], values: _Values) -> list[M]:
+    rows = [_made(using, model, found) for found in _read(using, (model,), values)]
     # Keys are ordered in time.
     return sorted(rows, key=lambda row: row.pk)
 
 
-def _names(namespace: str, session_id: str, owner: Any) -> dict[_Field, Any]:
-    names: dict[_Field, Any] = {_NAMESPACE: namespace, _SESSION_ID: session_id}
+def _names(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, Any]]:
+    names: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
     if owner is not None:
-        names[_OWNER] = owner
+        names.append((_OWNER, owner))
     return names
 
 
 def _read(
-    using: str, tables: Sequence[type[models.Model]], values: Mapping[_Field, Any]
-) -> list[dict[_Field, Any]]:
-    """Reads the rows of a table, or of an agent's with its session's, as the driver gives it."""
+    using: str, tables: tuple[type[models.Model], ...], values: _Values
+) -> list[tuple[Any, ...]]:
+    """Reads the rows of a table, or of an agent's with its session's, as the driver gives them."""
     connection = connections[using]
-    fields = [field for table in tables for field in table._meta.concrete_fields]
-    sql = _select(connection, fields, tables, tuple(values))
+    sql = _select(connection, tables, [field for field, _ in values])
     parameters = [
-        field.get_db_prep_value(value, connection, prepared=False)
-        for field, value in values.items()
+        field.get_db_prep_value(value, connection, prepared=False) for field, value in values
     ]
     found = prepared.fetch(connection, sql, parameters)
     if found is None:
         with connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             found = cursor.fetchall()
-    return [dict(zip(fields, row, strict=True)) for row in found]
+    return found
 
 
-def _made(using: str, model: type[M], found: Mapping[_Field, Any]) -> M:
+def _made(using: str, model: type[M], found: Sequence[Any]) -> M:
     connection = connections[using]
-    values = {field: found[field] for field in model._meta.concrete_fields}
-    for field in _converted(connection, model):
+    names, converted = _columns(connection, model)
+    values = list(found)
+    for place, field in converted:
         column = field.get_col(model._meta.db_table)
         for convert in _converters(connection, column):
-            values[field] = convert(values[field], column, connection)
-    return model.from_db(using, [str(field.attname) for field in values], list(values.values()))
+            values[place] = convert(values[place], column, connection)
+    return model.from_db(using, names, values)
 
 
-# Most fields are what the driver gives, and to ask each of them takes longer than to convert the
-# others. A converter itself belongs to its connection, and is not kept.
-_to_convert: dict[tuple[str, type[models.Model]], list[_Field]] = {}
+_known_columns: dict[
+    tuple[str, type[models.Model]], tuple[list[str], list[tuple[int, _Field]]]
+] = {}
 
 
-def _converted(connection: BaseDatabaseWrapper, model: type[models.Model]) -> list[_Field]:
+def _columns(
+    connection: BaseDatabaseWrapper, model: type[models.Model]
+) -> tuple[list[str], list[tuple[int, _Field]]]:
+    """Names the columns of a model, and those that are not what the driver gives.
+
+    Most are, and to ask each of them takes longer than to convert the others. A converter itself
+    belongs to its connection, and is not kept.
+    """
     known = (connection.vendor, model)
-    if known not in _to_convert:
-        _to_convert[known] = [
-            field
-            for field in model._meta.concrete_fields
-            if _converters(connection, field.get_col(model._meta.db_table))
-        ]
-    return _to_convert[known]
+    if known not in _known_columns:
+        fields = model._meta.concrete_fields
+        table = model._meta.db_table
+        _known_columns[known] = (
+            [str(field.attname) for field in fields],
+            [
+                (place, field)
+                for place, field in enumerate(fields)
+                if _converters(connection, field.get_col(table))
+            ],
+        )
+    return _known_columns[known]
 
 
 def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[..., Any]]:
     return [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
 
-_statements: dict[tuple[str, tuple[_Field, ...]], str] = {}
+_statements: dict[tuple[str, tuple[type[models.Model], ...], tuple[str, ...]], str] = {}
 
 
 def _select(
     connection: BaseDatabaseWrapper,
-    fields: Iterable[_Field],
-    tables: Sequence[type[models.Model]],
-    given: tuple[_Field, ...],
+    tables: tuple[type[models.Model], ...],
+    given: Sequence[_Field],
 ) -> str:
-    shape = (connection.vendor, given)
+    shape = (connection.vendor, tables, tuple(field.name for field in given))
     if shape not in _statements:
         quote = connection.ops.quote_name
 
         def column(field: _Field) -> str:
             return f"{quote(field.model._meta.db_table)}.{quote(str(field.column))}"
 
+        fields = [field for table in tables for field in table._meta.concrete_fields]
         joined = " INNER JOIN ".join(quote(table._meta.db_table) for table in tables)
         if len(tables) > 1:
             joined += f" ON {column(_KEY)} = {column(_AGENT_OF)}"
