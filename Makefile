@@ -31,10 +31,11 @@ PAGES := tests/browser tests/node tests/example
 WIRES := tests/adapters tests/rest
 # What asks a database nothing that another one could answer otherwise.
 WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation exceptions ids load \
-	owners payloads storing version)
+	owners payloads starting storing version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
-ON_SERVERS := tests/store tests/concurrency tests/redaction tests/rest/events/test_reading.py \
+ON_SERVERS := tests/store tests/concurrency tests/redaction \
+	$(wildcard tests/rest/events/test_[cr]*.py) \
 	tests/blobs/test_store.py tests/blobs/test_together.py tests/blobs/test_statements.py \
 	tests/integrity/test_closing.py \
 	tests/interchange/importing tests/interchange/jsonl_reading \

@@ -1,0 +1,128 @@
+"""What a stream tells of redactions."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from django_agent_sessions import redaction
+from django_agent_sessions.events.cursor import REDACTIONS
+from django_agent_sessions.models import SessionMessage
+
+from .following import Follower, stored
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_older_message_that_is_redacted_is_told_without_its_original(talk):
+    for text in ("my secret", "two", "three"):
+        talk.say(text)
+    follower = Follower(talk)
+    talk.redact(0)
+    assert follower.follow() == [("redacted", "***")]
+    assert follower.follow() == []
+    talk.redact(2)
+    talk.say("four")
+    assert follower.follow() == [("redacted", "***"), ("new", "four")]
+    assert follower.follow() == []
+
+
+def test_a_redaction_of_many_messages_is_told_in_pages_once(talk):
+    for number in range(30):
+        talk.say(f"secret {number}", "ab"[number % 2])
+    follower = Follower(talk)
+    redaction.redact(talk.id, redaction.Find("secret"), reason="asked", actor="ada")
+    told = follower.follow(count=7)
+    assert len(told) == 30
+    assert {change for change, _ in told} == {"redacted"}
+    assert not any("secret" in text for _, text in told)
+    assert follower.follow() == []
+
+
+def test_many_redactions_are_each_told_once(talk):
+    for number in range(REDACTIONS):
+        talk.say(str(number))
+    follower = Follower(talk)
+    for position in range(15):
+        talk.redact(position)
+    assert len(follower.follow(count=6)) == 15
+    for position in range(15, REDACTIONS):
+        talk.redact(position)
+        assert follower.follow() == [("redacted", "***")]
+
+
+def test_of_more_redactions_at_once_than_a_cursor_remembers_none_is_lost(talk):
+    for number in range(REDACTIONS + 8):
+        talk.say(str(number))
+    follower = Follower(talk)
+    follower.may_repeat = True
+    for position in range(REDACTIONS + 5):
+        talk.redact(position)
+    assert len(follower.follow(count=6)) == REDACTIONS + 5
+    for position in range(REDACTIONS + 5, REDACTIONS + 8):
+        talk.redact(position)
+        assert set(follower.follow(count=6)) == {("redacted", "***")}
+        assert (talk.agents["a"].id, position) in follower.screen
+    assert follower.follow() == []
+    assert follower.screen == stored(talk)
+
+
+def behind(redaction_of: Any, seconds: int) -> UUID:
+    """A key that another writer would make now, whose clock is behind."""
+    key = redaction_of.int
+    return UUID(int=((key >> 80) - seconds * 1000 << 80) | key % (1 << 80))
+
+
+@pytest.mark.parametrize("before", [1, 8, REDACTIONS, REDACTIONS + 3])
+def test_a_redaction_by_a_writer_whose_clock_is_behind_is_told(talk, before):
+    for number in range(before + 2):
+        talk.say(str(number))
+    follower = Follower(talk)
+    follower.may_repeat = before > REDACTIONS
+    for position in range(before):
+        talk.redact(position)
+    follower.follow()
+    talk.redact(before)
+    late = SessionMessage.objects.get(message_id=before)
+    SessionMessage.objects.filter(pk=late.pk).update(redaction=behind(late.redaction, 90))
+    assert set(follower.follow()) == {("redacted", "***")}
+    assert (talk.agents["a"].id, before) in follower.screen
+    assert follower.follow() == []
+
+
+def test_a_redaction_that_comes_while_others_are_told_in_pages_is_told_too(talk):
+    for number in range(9):
+        talk.say(str(number))
+    follower = Follower(talk)
+    for position in range(6):
+        talk.redact(position)
+    assert len(follower.follow(count=2, drop_after=4)) == 4
+    talk.redact(7)
+    late = SessionMessage.objects.get(message_id=7)
+    SessionMessage.objects.filter(pk=late.pk).update(redaction=behind(late.redaction, 60))
+    assert follower.follow(count=2) == [("redacted", "***")] * 3
+    assert (talk.agents["a"].id, 7) in follower.screen
+
+
+def test_what_was_redacted_before_it_was_read_is_new_only(talk):
+    follower = Follower(talk, "start")
+    for text in ("one", "two", "three"):
+        talk.say(text)
+    talk.redact(0)
+    assert follower.follow() == [("new", "***"), ("new", "two"), ("new", "three")]
+    assert follower.follow() == []
+
+
+def test_a_redaction_that_was_passed_over_is_known_also_if_the_line_breaks_right_then(talk):
+    follower = Follower(talk, "start")
+    for text in ("one", "two", "three"):
+        talk.say(text)
+    follower.follow(count=1, drop_after=1)
+    talk.redact(1)
+    talk.redact(0)
+    assert follower.follow(drop_after=1) == [("redacted", "***")]
+    assert follower.follow() == [("new", "***"), ("new", "three")]
+    talk.redact(2)
+    assert follower.follow() == [("redacted", "***")]
