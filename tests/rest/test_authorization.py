@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,15 +14,28 @@ from rest_framework.test import APIClient
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.permissions import Allowed
 
+from .asks import (
+    ABOUT_SOMETHING,
+    ASKS,
+    ENOUGH,
+    EVERY,
+    EVERY_ASK,
+    MESSAGE,
+    NONE,
+    OPEN_TO_ALL,
+    ORIGINAL,
+    READ,
+    SESSION,
+    STATE,
+    STREAMS,
+    VIEW,
+    Ask,
+    needs,
+)
 from .conftest import client_of
 from .planted import (
-    IMAGE,
-    INTERNAL,
-    KEPT,
     METHODS,
-    SAID,
     SECRETS,
-    STATES,
     Planted,
     ask,
     body_of,
@@ -35,281 +47,6 @@ from .planted import (
 )
 
 pytestmark = pytest.mark.django_db
-
-VIEW, READ = Allowed.VIEW, Allowed.READ
-ADD, CHANGE, DELETE = Allowed.ADD, Allowed.CHANGE, Allowed.DELETE
-REDACT = Allowed.REDACT
-EXPORT, ORIGINAL, STATE = Allowed.EXPORT, Allowed.VIEW_ORIGINAL, Allowed.VIEW_STATE
-EVERY = frozenset(Allowed)
-NONE: frozenset[Allowed] = frozenset()
-ENOUGH = frozenset({VIEW, READ})
-"""What opens other people's sessions for reading."""
-
-OPEN_TO_ALL = {"schema/"}
-"""What is the same for everybody, because there is nothing of anybody in it."""
-
-
-STREAMS = {"sessions/<str:session>/events/"}
-"""What does not end by itself; who is let in is tried below, and what is sent beside the stream."""
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A request, and what is to become of it."""
-
-    route: str
-    method: str
-    answer: int = 200
-    needs: frozenset[Allowed] = NONE
-    """What others need beside ``scope=all`` and enough for reading."""
-
-    owner_needs: frozenset[Allowed] = NONE
-    shows: tuple[str, ...] = ()
-    """The secrets that whoever is let in is shown."""
-
-    shows_states: tuple[str, ...] = ()
-    """Those shown in addition to whoever has ``view_sessionagent``."""
-
-    recorded: tuple[str, ...] = ()
-    """What is recorded of others than the owner."""
-
-    of_owners: tuple[str, ...] = ()
-    of_everybody: bool = False
-    """Whether the request is about no session of anybody in particular."""
-
-    scoped: bool = True
-    """Whether ``scope=all`` means anything to it."""
-
-    writes: bool = False
-    query: tuple[tuple[str, str], ...] = ()
-    body: Any = None
-    message: int = 0
-
-    @property
-    def name(self) -> str:
-        said = {**dict(self.query), **(self.body or {})}
-        return "-".join([self.method, self.route, *map(str, said)])
-
-
-def needs(*allowed: Allowed) -> frozenset[Allowed]:
-    return frozenset(allowed)
-
-
-SESSION, MESSAGE = "sessions/<str:session>/", "messages/<str:message>/"
-AGENT = "agents/<str:agent_key>/"
-BRANCHES, SNAPSHOTS = f"{AGENT}branches/", f"{AGENT}snapshots/"
-BRANCH = f"{BRANCHES}<str:number>/"
-READING = ("read",)
-ASKS = [
-    Ask("schema/", "get", of_everybody=True, scoped=False),
-    # The list, and a new session of one's own.
-    Ask("sessions/", "get", shows=("plantedtitle",), recorded=READING, of_everybody=True),
-    Ask(
-        "sessions/",
-        "get",
-        query=(("q", "plantedtext"),),
-        shows=("plantedtitle",),
-        recorded=("searched",),
-        of_everybody=True,
-    ),
-    Ask("sessions/", "post", 201, body={}, writes=True, of_everybody=True),
-    # A session.
-    Ask(
-        SESSION,
-        "get",
-        shows=("plantedtitle", "plantedmetadata", "plantedtext"),
-        recorded=READING,
-    ),
-    Ask(
-        SESSION,
-        "patch",
-        body={"archived": True},
-        needs=needs(CHANGE),
-        shows=("plantedtitle", "plantedmetadata", "plantedtext"),
-        recorded=READING,
-        writes=True,
-    ),
-    Ask(
-        SESSION,
-        "delete",
-        204,
-        needs=needs(DELETE),
-        recorded=("deleted",),
-        of_owners=("deleted",),
-        writes=True,
-    ),
-    Ask(f"{SESSION}usage/", "get", recorded=READING),
-    Ask(
-        f"{SESSION}export/",
-        "get",
-        needs=needs(EXPORT),
-        shows=("plantedtitle", *SAID),
-        recorded=("exported",),
-        of_owners=("exported",),
-    ),
-    Ask(
-        f"{SESSION}export/",
-        "get",
-        query=(("as", "jsonl"),),
-        needs=needs(EXPORT),
-        shows=("plantedtitle", "plantedmetadata", *SAID),
-        shows_states=(*STATES, INTERNAL),
-        recorded=("exported",),
-        of_owners=("exported",),
-    ),
-    Ask(
-        f"{SESSION}redact/",
-        "post",
-        body={"find": "planted", "dry_run": True},
-        needs=needs(REDACT),
-        shows=("plantedtitle", "plantedmetadata", *SAID),
-        shows_states=(*STATES, INTERNAL),
-        recorded=READING,
-    ),
-    Ask(
-        f"{SESSION}redact/",
-        "post",
-        body={"find": "plantedtool", "reason": "a ticket"},
-        needs=needs(REDACT),
-        recorded=("read", "redacted"),
-        of_owners=("redacted",),
-        writes=True,
-    ),
-    # Going back in time.
-    Ask(
-        f"{SESSION}fork/",
-        "post",
-        201,
-        body={},
-        needs=needs(ADD, CHANGE),
-        shows=("plantedtitle", "plantedmetadata", "plantedtext"),
-        recorded=("forked",),
-        of_owners=("forked",),
-        writes=True,
-    ),
-    Ask(
-        f"{AGENT}rewind/",
-        "post",
-        body={"to": 0},
-        needs=needs(CHANGE),
-        recorded=("rewound",),
-        of_owners=("rewound",),
-        writes=True,
-    ),
-    Ask(BRANCHES, "get", recorded=READING),
-    Ask(BRANCHES, "post", 201, body={}, needs=needs(CHANGE), recorded=READING, writes=True),
-    Ask(f"{BRANCHES}compare/", "get", query=(("right", "1"),), recorded=READING),
-    Ask(BRANCH, "get", recorded=READING),
-    Ask(
-        BRANCH,
-        "delete",
-        204,
-        needs=needs(CHANGE, DELETE),
-        recorded=("branch_deleted",),
-        of_owners=("branch_deleted",),
-        writes=True,
-    ),
-    Ask(
-        f"{BRANCH}switch/",
-        "post",
-        needs=needs(CHANGE),
-        recorded=("restored",),
-        of_owners=("restored",),
-        writes=True,
-    ),
-    Ask(f"{BRANCH}messages/", "get", shows=SAID, recorded=READING),
-    Ask(f"{BRANCH}messages/", "get", query=(("raw", "true"),), shows=SAID, recorded=READING),
-    Ask(SNAPSHOTS, "get", recorded=READING),
-    Ask(SNAPSHOTS, "post", 201, needs=needs(CHANGE), recorded=READING, writes=True),
-    Ask(
-        f"{SNAPSHOTS}<str:snapshot>/restore/",
-        "post",
-        needs=needs(CHANGE),
-        recorded=("restored",),
-        of_owners=("restored",),
-        writes=True,
-    ),
-    # Agents and orchestrators.
-    Ask(f"{SESSION}agents/", "get", recorded=READING),
-    Ask(
-        f"{SESSION}agents/<agent_sessions_text:agent>/",
-        "get",
-        shows_states=("plantedstate", "plantedsummary"),
-        recorded=READING,
-    ),
-    Ask(f"{SESSION}multi-agents/", "get", recorded=READING),
-    Ask(
-        f"{SESSION}multi-agents/<agent_sessions_text:multi_agent>/",
-        "get",
-        shows_states=("plantednode",),
-        recorded=READING,
-    ),
-    # What was said.
-    Ask(f"{SESSION}messages/", "get", shows=SAID, recorded=READING),
-    Ask(f"{SESSION}messages/", "get", query=(("raw", "true"),), shows=SAID, recorded=READING),
-    Ask(MESSAGE, "get", shows=("plantedtext",), recorded=READING),
-    Ask(MESSAGE, "get", query=(("raw", "true"),), message=3, recorded=READING),
-    Ask(f"{MESSAGE}media/", "get", query=(("path", IMAGE),), recorded=READING),
-    Ask(
-        f"{MESSAGE}redact/",
-        "post",
-        body={"find": "plantedtext", "dry_run": True},
-        needs=needs(REDACT),
-        shows=("plantedtext",),
-        recorded=READING,
-    ),
-    Ask(
-        f"{MESSAGE}redact/",
-        "post",
-        body={"reason": "a ticket"},
-        needs=needs(REDACT),
-        recorded=("read", "redacted"),
-        of_owners=("redacted",),
-        writes=True,
-    ),
-    Ask(
-        f"{MESSAGE}original/",
-        "post",
-        body={"reason": "a court asks"},
-        message=3,
-        needs=needs(ORIGINAL),
-        owner_needs=needs(ORIGINAL),
-        shows=(KEPT,),
-        recorded=("original_viewed",),
-        of_owners=("original_viewed",),
-    ),
-    Ask(
-        f"{MESSAGE}original/",
-        "post",
-        400,
-        body={},
-        message=3,
-        needs=needs(ORIGINAL),
-        owner_needs=needs(ORIGINAL),
-    ),
-]
-
-
-def all_methods() -> list[Ask]:
-    """Adds HEAD, which is GET without a body; OPTIONS, and what a route does not have."""
-    asks = list(ASKS)
-    for route in dict.fromkeys(one.route for one in ASKS):
-        given = {one.method: one for one in reversed(ASKS) if one.route == route}
-        about_none = {"of_everybody": True, "scoped": False}
-        for method in METHODS:
-            if method in given:
-                continue
-            if method == "head" and "get" in given:
-                asks.append(replace(given["get"], method="head", shows=(), shows_states=()))
-            elif method == "options":
-                asks.append(Ask(route, method, **about_none))  # type: ignore[arg-type]
-            else:
-                asks.append(Ask(route, method, 405, **about_none))  # type: ignore[arg-type]
-    return asks
-
-
-EVERY_ASK = all_methods()
-ABOUT_SOMETHING = [one for one in EVERY_ASK if one.answer != 405 and one.method != "options"]
 
 
 def permission_sets() -> Iterator[frozenset[Allowed]]:
