@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +14,6 @@ from django_agent_sessions.exceptions import LegalHoldError, RedactionScopeError
 from django_agent_sessions.holds import hold, release
 from django_agent_sessions.models import (
     AuditEvent,
-    Branch,
     Session,
     SessionAgent,
     SessionMessage,
@@ -32,26 +28,26 @@ from django_agent_sessions.redaction import (
     Find,
     Span,
     WholeMessage,
-    aredact,
-    descendants_of,
     redact,
 )
 from django_agent_sessions.redaction.originals import purge_originals
 from django_agent_sessions.search import find_messages, find_sessions
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.usage import roll_up
-from tests.test_documentation import example
 
 from .planting import SECRET
 from .timelines import (
     PREFIX,
+    SCOPES,
+    TABLES,
     add_snapshot,
     document,
-    epoch_of,
     form,
     found_in_database,
     plant,
     rows_of,
+    said,
+    spot,
     user,
 )
 
@@ -61,19 +57,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def store() -> KeyedStore:
     return KeyedStore()
-
-
-TABLES = (
-    Session, SessionAgent, SessionMessage, Branch, Snapshot, StoredObject, StoredPart, AuditEvent,
-)  # fmt: skip
-
-
-def said(store: Any, agent: Any, number: int = 0) -> list[str]:
-    return [m["content"][0]["text"] for m in store.payloads(agent.on_branch(number))]
-
-
-def spot(agent: Any, branch: int, position: int) -> SessionMessage:
-    return SessionMessage.objects.get(agent=agent.id, branch=branch, message_id=position)
 
 
 # --- everywhere ---------------------------------------------------------------------------------
@@ -245,15 +228,6 @@ def test_a_dry_run_writes_nothing_and_lists_the_same(store):
 # --- one message ----------------------------------------------------------------------------------
 
 
-SCOPES: dict[str, Any] = {
-    "whole": WholeMessage,
-    "block": lambda key: Block(key, ("content", 0)),
-    "span": lambda key: Span(key, ("content", 0, "text"), 0, len(SECRET)),
-    "find": lambda key: Find(SECRET, message=key),
-    "detect": lambda key: Find("planted.*", pattern=True, message=key),
-}
-
-
 @pytest.mark.parametrize("kind", SCOPES)
 @pytest.mark.parametrize("branch", [0, 1, 2])
 def test_a_redacted_message_is_redacted_on_every_branch(store, kind, branch):
@@ -330,101 +304,6 @@ def test_a_guardrail_redacts_copies_and_other_forms_too(store):
     row.refresh_from_db()
     assert row.messages == [[0, 1], [1, 2]]
     assert AuditEvent.objects.get(action="redacted").details == {"messages": 2}
-
-
-# --- forks ----------------------------------------------------------------------------------------
-
-
-def forked(store: Any) -> tuple[Any, Any, list[Any]]:
-    session, agent = plant(store, SECRET)
-    child = store.fork(session, session_id="child")
-    at = SessionMessage.objects.get(session=child.id, message_id=2).pk
-    grandchild = store.fork(child, at=at, session_id="grandchild")
-    return session, agent, [child, grandchild]
-
-
-def test_forks_are_redacted_with_the_session_when_that_is_asked_for(store):
-    session, _, forks = forked(store)
-    assert descendants_of(session.id) == [fork.id for fork in forks]
-
-    redact(session.id, Find(SECRET), reason="r")
-    assert found_in_database(SECRET) != []
-    done = redact(session.id, Find(SECRET), reason=f"not {SECRET}", actor="eve", descendants=True)
-
-    assert found_in_database(SECRET) == []
-    assert (done.hits, [fork.session for fork in done.forks]) == ([], [f.id for f in forks])
-    events = AuditEvent.objects.filter(session__in=[fork.id for fork in forks])
-    assert {(event.reason, event.actor) for event in events} == {("not [REDACTED]", "eve")}
-    assert {event.details["forked_from"] for event in events} == {str(session.id)}
-    assert [epoch_of(fork.id) for fork in forks] == [1, 1]
-
-
-@pytest.mark.parametrize("kind", SCOPES)
-def test_a_message_is_redacted_in_forks(store, kind):
-    session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
-    store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    child = store.fork(session)
-    grandchild = store.fork(child)
-    key = spot(agent, 0, 1).pk
-
-    done = redact(session.id, SCOPES[kind](key), reason="r", descendants=True)
-
-    assert found_in_database(SECRET) == []
-    assert [found.messages for found in done.sessions] == [1, 1, 1]
-    assert [found.session for found in done.sessions] == [session.id, child.id, grandchild.id]
-
-
-def test_a_fork_redacts_its_own_forks_and_not_what_it_came_from(store):
-    _, agent, (child, grandchild) = forked(store)
-    theirs = rows_of(Snapshot, Branch), list(store.payloads(agent))
-
-    done = redact(child.id, Find(SECRET), reason="r", descendants=True)
-
-    assert [found.session for found in done.sessions] == [child.id, grandchild.id]
-    assert (rows_of(Snapshot, Branch), list(store.payloads(agent))) == theirs
-
-
-def test_forks_are_still_found_after_a_redaction_of_what_names_them(store):
-    session, _, (child, grandchild) = forked(store)
-
-    redact(session.id, Find(str(session.id)), Find("line"), reason="r", descendants=True)
-
-    assert descendants_of(session.id) == [child.id, grandchild.id]
-
-
-def test_a_hold_on_a_fork_refuses_all_of_it(store):
-    session, _, (_, grandchild) = forked(store)
-    hold(grandchild.id, reason="court")
-    before = rows_of(*TABLES)
-
-    with pytest.raises(LegalHoldError, match="grandchild"):
-        redact(session.id, Find(SECRET), reason="r", descendants=True)
-
-    assert rows_of(*TABLES) == before
-
-
-def test_the_async_twin_reaches_forks(store):
-    session, _, _ = forked(store)
-
-    asyncio.run(aredact(session.id, Find(SECRET), reason="r", descendants=True))
-
-    assert found_in_database(SECRET) == []
-
-
-def test_the_command_reaches_forks(store, capsys):
-    _, _, (child, _) = forked(store)
-    options = ("--find", SECRET, "--descendants")
-
-    call_command("redact_agent_session", "s", *options, "--dry-run")
-    listed = capsys.readouterr().out
-    call_command("redact_agent_session", "s", *options, "--reason", "r")
-    done = capsys.readouterr().out
-
-    assert found_in_database(SECRET) == []
-    assert f"fork {child.id}" in listed
-    assert SECRET not in listed + done
-    assert listed.replace("would be redacted", "redacted") == done
 
 
 # --- legal hold -----------------------------------------------------------------------------------
@@ -568,12 +447,3 @@ def test_copies_are_not_counted_as_usage(store):
     assert counted.messages == 3
     day = UsageRollup.objects.get(dimension=UsageRollup.Dimension.DAY)
     assert (day.messages, day.input_tokens, day.output_tokens) == (3, 5, 7)
-
-
-def test_the_example_of_forks_reaches_them(store, ada):
-    session, _, forks = forked(store)
-
-    found = example("redaction.md", "forget_everywhere")(session, SECRET, ada)
-
-    assert set(found) == {session.id, *(fork.id for fork in forks)}
-    assert found_in_database(SECRET) == []

@@ -8,12 +8,34 @@ from typing import Any
 from django.db import connection, models
 
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.models import (
+    AuditEvent,
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+)
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
+from django_agent_sessions.redaction import Block, Find, Span, WholeMessage
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.testing import columns_holding, files_holding
 
+from .planting import SECRET
+
 PREFIX = "session/s/scopes/agent/a"
+TABLES = (
+    Session, SessionAgent, SessionMessage, Branch, Snapshot, StoredObject, StoredPart, AuditEvent,
+)  # fmt: skip
+SCOPES: dict[str, Any] = {
+    "whole": WholeMessage,
+    "block": lambda key: Block(key, ("content", 0)),
+    "span": lambda key: Span(key, ("content", 0, "text"), 0, len(SECRET)),
+    "find": lambda key: Find(SECRET, message=key),
+    "detect": lambda key: Find("planted.*", pattern=True, message=key),
+}
 
 
 def user(text: str) -> dict[str, Any]:
@@ -95,3 +117,11 @@ def rows_of(*tables: type[models.Model]) -> list[Any]:
 
 def epoch_of(session: Any) -> int:
     return Session.objects.get(pk=session).redaction_epoch
+
+
+def said(store: Any, agent: Any, number: int = 0) -> list[str]:
+    return [m["content"][0]["text"] for m in store.payloads(agent.on_branch(number))]
+
+
+def spot(agent: Any, branch: int, position: int) -> SessionMessage:
+    return SessionMessage.objects.get(agent=agent.id, branch=branch, message_id=position)
