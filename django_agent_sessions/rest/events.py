@@ -26,6 +26,7 @@ from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.windows import Row
 
 from .media import media_url
+from .queries import refuse_unknown
 from .renderers import SafeJSONRenderer
 from .schema import ID, SCOPED, described, problems
 from .serializers.fields import moment
@@ -167,6 +168,8 @@ class SessionEventsView(StreamingAPI):
 
     def _start(self, key: str) -> tuple[Session, Cursor, str]:
         """Finds the session, and from where on to tell of it."""
+        # A misspelled place would be passed over, and what came since then be lost.
+        refuse_unknown(self.request, ["from", LAST_EVENT_ID])
         session = self.session(key, Allowed.READ)
         given = self.request.headers.get("Last-Event-ID") or self.request.query_params.get(
             LAST_EVENT_ID

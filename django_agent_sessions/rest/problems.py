@@ -197,7 +197,7 @@ def _of_framework(error: exceptions.APIException) -> Response:
         )
     codes = error.get_codes()
     kind = codes if isinstance(codes, str) else error.default_code
-    return problem(error.status_code, str(error.detail), kind, headers=headers)
+    return problem(error.status_code, _first(error.detail), kind, headers=headers)
 
 
 def _first(errors: Any, name: str = "") -> str:

@@ -460,4 +460,15 @@ def changed(ada: Any, api: APIClient, count: int) -> list[int]:
 def test_figures_of_the_session_count_what_is_on_its_branches(api, trip, url):
     post(api, f"{url}rewind/", {"to": 0})
     assert Session.objects.get().message_count == SessionMessage.objects.count() == 5
-    assert api.get(f"{trip.url}usage/").json()["messages"] == 5
+
+
+def test_usage_counts_what_was_said_once_however_often_it_was_copied(api, trip, url):
+    SessionMessage.objects.update(input_tokens=100)
+    said = api.get(f"{trip.url}usage/").json()
+    assert (said["messages"], said["input_tokens"]) == (4, 400)
+
+    for _ in range(3):
+        post(api, f"{url}rewind/", {"to": 0})
+    post(api, f"{url}branches/1/switch/", {})
+    assert SessionMessage.objects.count() > 4
+    assert api.get(f"{trip.url}usage/").json() == said

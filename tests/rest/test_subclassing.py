@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.urls import include, path
 from rest_framework import serializers
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import IsAuthenticated
+from rest_framework.test import APIClient
 
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.rest.pagination import SessionPagination
@@ -111,3 +116,27 @@ def test_a_project_shows_states_and_messages_as_it_wants(api, ada):
     assert [message["mine"] for message in api.get(f"{talk.url}messages/").json()["results"]] == [
         True
     ]
+
+
+class Tokens(BaseAuthentication):
+    """Refuses as packages for tokens do: with a dict instead of a text."""
+
+    def authenticate(self, request):
+        detail: Any = {
+            "detail": "The token is too old.",
+            "code": "token_not_valid",
+            "messages": [{}],
+        }
+        raise AuthenticationFailed(detail)
+
+    def authenticate_header(self, request) -> str:
+        return "Bearer"
+
+
+def test_an_authentication_says_what_it_wants_in_words(monkeypatch):
+    monkeypatch.setattr(Sessions, "authentication_classes", [Tokens])
+    answer = APIClient().get("/api/sessions/")
+    assert answer.status_code == 401
+    body = answer.json()
+    assert body["detail"] == body["message"] == "The token is too old."
+    assert body["code"] == "authentication_failed"

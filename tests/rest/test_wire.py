@@ -182,6 +182,13 @@ def test_a_query_of_messages_that_cannot_be_is_refused(http, talk, query):
     assert query.partition("=")[0] in found["errors"]
 
 
+@pytest.mark.parametrize("path", ["", "usage/", "export/", "events/"])
+@pytest.mark.parametrize("name", ["As", "lastEventId", "frmo", "x"])
+def test_a_misspelled_parameter_of_a_session_is_refused(http, talk, path, name):
+    found = problem(http.get(f"{talk.url}{path}?{name}=1"), 400)
+    assert "There is no such parameter" in found["errors"][name][0]
+
+
 @pytest.mark.parametrize("query", NOT_FOUND)
 def test_a_scope_or_format_that_there_is_not_is_refused(http, talk, query):
     code = 400 if query.startswith("scope") and query != "scope=all" else 404

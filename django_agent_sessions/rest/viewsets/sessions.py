@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, Prefetch, Sum, Value
+from django.db.models import Count, Exists, OuterRef, Prefetch, Sum, Value
 from django.db.models.functions import Coalesce, Substr
 from django.http import Http404
 from django_filters.rest_framework import DjangoFilterBackend
@@ -38,7 +38,7 @@ from django_agent_sessions.rest.filters import SessionFilter
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.queries import query_of
+from django_agent_sessions.rest.queries import query_of, refuse_unknown
 from django_agent_sessions.rest.redacting import redacted
 from django_agent_sessions.rest.schema import (
     ETAG,
@@ -176,6 +176,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
 
         The ``ETag`` of the answer is for ``If-Match`` when the session is changed.
         """
+        refuse_unknown(request, ())
         row = self.row_of(self.reachable_sessions(), session)
         self.record_reading(row, view="session")
         return tagged(request, self.representation(row))
@@ -266,6 +267,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     )
     def export(self, request: Any, session: str) -> Any:
         """Gives the whole conversation as a file: Markdown for people, JSON Lines for programs."""
+        refuse_unknown(request, ["as"])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
             raise ValidationError({"as": [f"Give {_MARKDOWN} or {_JSONL}."]})
@@ -292,20 +294,26 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     )
     @action(detail=True, methods=["get"])
     def usage(self, request: Any, session: str) -> Response:
-        """Counts messages and tokens, by agent and in all."""
+        """Counts messages and tokens, by agent and in all.
+
+        A copy that a branch keeps was neither said nor paid for again, and is not counted beside
+        its original.
+        """
+        refuse_unknown(request, ())
         row = self.session(session, Allowed.READ)
         self.record_reading(row, view="usage")
-        messages = SessionMessage.objects.using(self.using).filter(session=row).order_by()
+        rows = SessionMessage.objects.using(self.using).filter(session=row)
+        messages = rows.exclude(Exists(rows.filter(pk=OuterRef("source")))).order_by()
         agents = messages.values("agent__agent_id").annotate(
             messages=Count("pk"),
             input_tokens=Coalesce(Sum("input_tokens"), Value(0)),
             output_tokens=Coalesce(Sum("output_tokens"), Value(0)),
         )
         names = ("messages", "input_tokens", "output_tokens")
-        rows: Any = agents.order_by("agent__agent_id").values_list("agent__agent_id", *names)
+        by_agent: Any = agents.order_by("agent__agent_id").values_list("agent__agent_id", *names)
         found = [
             {"agent": displayable(name), **dict(zip(names, counts, strict=True))}
-            for name, *counts in rows
+            for name, *counts in by_agent
         ]
         total = {name: sum(agent[name] for agent in found) for name in names}
         return Response(UsageSerializer({**total, "agents": found}).data)
