@@ -9,11 +9,15 @@ export class Problem extends Error {
   }
 }
 
-export function agentSessions(base, { headers = {}, fetch = globalThis.fetch } = {}) {
+// From another origin, give `credentials: "include"` for cookies, or a token as a header.
+export function agentSessions(
+  base,
+  { headers = {}, credentials = "same-origin", fetch = globalThis.fetch } = {},
+) {
   async function call(method, url, { body, etag } = {}) {
     const response = await fetch(new URL(url, base), {
       method,
-      credentials: "same-origin",
+      credentials,
       headers: {
         ...headers,
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
@@ -37,7 +41,7 @@ export function agentSessions(base, { headers = {}, fetch = globalThis.fetch } =
 
   return {
     sessions: (query = {}) => each(`sessions/?${new URLSearchParams(query)}`),
-    // The same external_id gives the same session again.
+    // The same external_id finds the same session again; a title given with it replaces the title.
     open: async (given) => (await call("POST", "sessions/", { body: given })).json(),
     session: (id) => read(`sessions/${id}/`),
     messages: (id, query = {}) => each(`sessions/${id}/messages/?${new URLSearchParams(query)}`),

@@ -4,8 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Problem, agentSessions } from "../../docs/examples/agent-sessions.mjs";
+import { follow } from "../../docs/examples/follow.mjs";
 
-const api = agentSessions(process.env.API, { headers: JSON.parse(process.env.HEADERS) });
+const headers = JSON.parse(process.env.HEADERS);
+const api = agentSessions(process.env.API, { headers });
 const all = async (results) => {
   const found = [];
   for await (const one of results) found.push(one);
@@ -44,4 +46,41 @@ test("a session is opened once, renamed, archived and removed", async () => {
     assert.equal(error.status, 404);
     return error.code === "not_found";
   });
+});
+
+test("events are followed with headers, and after a broken line from where it broke", async () => {
+  const [trip] = await all(api.sessions({ q: "lisbon" }));
+  const url = `${process.env.API}sessions/${trip.id}/events/?from=start`;
+  const stop = new AbortController();
+  const told = [];
+  let lines = 0;
+  // The first line breaks after some bytes, in the middle of an event.
+  const breaking = async (...given) => {
+    const answer = await fetch(...given);
+    if (lines++) return answer;
+    let left = 3_000;
+    const cut = new TransformStream({
+      transform(piece, sink) {
+        sink.enqueue(piece.subarray(0, left));
+        left -= piece.length;
+        if (left <= 0) sink.error(new Error("broken"));
+      },
+    });
+    return { ok: true, status: 200, body: answer.body.pipeThrough(cut) };
+  };
+  const tell = (event, data) => {
+    told.push([event, data]);
+    if (told.filter(([name]) => name === "message").length === 4) stop.abort();
+  };
+  await assert.rejects(follow(url, tell, { headers, signal: stop.signal, fetch: breaking }), {
+    name: "AbortError",
+  });
+  const positions = told.filter(([name]) => name === "message").map(([, data]) => data.position);
+  assert.deepEqual(positions, [0, 1, 2, 3]);
+  assert.equal(lines, 2);
+  assert.equal(told[0][0], "ready");
+});
+
+test("following ends where there is nothing to follow", async () => {
+  await follow(`${process.env.API}sessions/${crypto.randomUUID()}/events/`, assert.fail, { headers });
 });

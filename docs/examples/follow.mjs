@@ -1,0 +1,28 @@
+// Follows a session's events with headers of your own, which EventSource cannot send.
+
+export async function follow(url, tell, { headers = {}, signal, fetch = globalThis.fetch } = {}) {
+  let last = "";
+  for (;;) {
+    const asked = { ...headers, Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+    const answer = await fetch(url, { headers: asked, signal }).catch(() => null);
+    signal?.throwIfAborted();
+    if (answer?.status === 404) return; // It is gone, or not yours any more.
+    if (answer?.ok) {
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      // A line that breaks is as good as one that ends: the next one goes on after the last event.
+      for (let piece; !(piece = await reader.read().catch(() => ({ done: true }))).done; ) {
+        const events = (text + piece.value).split("\n\n");
+        text = events.pop();
+        for (const event of events) {
+          const field = (name) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
+          if (field("event")) tell(field("event"), JSON.parse(field("data")));
+          last = field("id") ?? last;
+        }
+      }
+      signal?.throwIfAborted();
+    }
+    // At once after an end, later after a refusal such as too many streams.
+    await new Promise((resolve) => setTimeout(resolve, answer?.ok ? 100 : 10_000));
+  }
+}
