@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
-from typing import cast
+from typing import Any, cast
 
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
@@ -33,14 +34,15 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
         get_response: The next middleware, or the view.
 
     Returns:
-        The middleware.
+        The middleware, which raises ``ImproperlyConfigured`` where it stands before
+        ``AuthenticationMiddleware``.
     """
     if iscoroutinefunction(get_response):
         ahead = cast(_Async, get_response)
 
         async def amiddleware(request: HttpRequest) -> HttpResponseBase:
             # The user is not asked for before it is needed: that takes the database.
-            with audit.acting(request.user):
+            with audit.acting(_user_of(request)):
                 return await ahead(request)
 
         return amiddleware
@@ -48,10 +50,19 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
     following = cast(_Sync, get_response)
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        with audit.acting(request.user):
+        with audit.acting(_user_of(request)):
             return following(request)
 
     return middleware
+
+
+def _user_of(request: HttpRequest) -> Any:
+    if not hasattr(request, "user"):
+        raise ImproperlyConfigured(
+            "django_agent_sessions.middleware.acting_user has to stand behind "
+            "django.contrib.auth.middleware.AuthenticationMiddleware in MIDDLEWARE"
+        )
+    return request.user
 
 
 @sync_and_async_middleware

@@ -15,6 +15,8 @@ from django.utils import timezone
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.ids import id_at
 from django_agent_sessions.models import Session
+from django_agent_sessions.records import NewMessage
+from django_agent_sessions.store import SessionStore
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -73,6 +75,36 @@ def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> 
     assert "4111" not in printed
 
 
+@pytest.mark.django_db
+def test_the_example_of_a_repeated_append_writes_once(store) -> None:
+    append_once = example("store.md", "append_once")
+    agent = store.open_agent(store.open("talk"))
+    message = NewMessage({"role": "assistant", "content": "Hello"})
+
+    first, second = (append_once(store, agent, message) for _ in range(2))
+
+    assert first.message_id == second.message_id == 0
+    assert store.payloads(agent) == [message.payload]
+
+
+@pytest.mark.django_db
+def test_the_example_of_every_session_of_a_user_leaves_others_alone() -> None:
+    forget_for = example("redaction.md", "forget_for")
+    ada, bob = (User.objects.create_user(name) for name in ("ada", "bob"))
+    said = {"role": "user", "content": "It is 4111."}
+    agents = {}
+    for name, owner in [("a", ada), ("b", ada), ("c", bob)]:
+        store = SessionStore(owner=owner)
+        agents[name] = store.open_agent(store.open(name))
+        store.append(agents[name], said)
+
+    assert [len(one.hits) for one in forget_for(ada, "4111", bob, dry_run=True)] == [1, 1]
+    forget_for(ada, "4111", bob)
+
+    left = {name: SessionStore().payloads(agent)[0]["content"] for name, agent in agents.items()}
+    assert left == {"a": "It is [REDACTED].", "b": "It is [REDACTED].", "c": "It is 4111."}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
     now = timezone.now()
@@ -86,8 +118,9 @@ def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
         session = store.open(name)
         Session.objects.filter(pk=session.id).update(expires_at=expires, legal_hold=held)
     old = now - timedelta(days=366)
-    for place, name in enumerate(["old", "old, but held"]):
+    for place, name in enumerate(["old", "old, but held", "old, but in use"]):
         store.create(name, id=id_at(old, place))
+    Session.objects.filter(session_id__in=["old", "old, but held"]).update(last_activity_at=old)
     Session.objects.filter(session_id="old, but held").update(legal_hold=True)
 
     example("scaling.md", "delete_what_is_over")()
@@ -97,4 +130,5 @@ def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
         "expires tomorrow",
         "never expires",
         "old, but held",
+        "old, but in use",
     }

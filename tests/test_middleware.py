@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.urls import reverse
 
@@ -55,3 +56,10 @@ async def test_in_an_async_stack_the_user_is_named_while_the_view_runs_and_not_a
 def test_a_stranger_is_nobody(owned, client):
     assert client.get(reverse("admin:login")).status_code == 200
     assert not AuditEvent.objects.exists()
+
+
+def test_before_the_user_is_known_it_says_where_it_has_to_stand(client, settings):
+    settings.MIDDLEWARE = ["django_agent_sessions.middleware.acting_user", *settings.MIDDLEWARE]
+
+    with pytest.raises(ImproperlyConfigured, match=r"behind .*AuthenticationMiddleware"):
+        client.get(reverse("admin:login"))
