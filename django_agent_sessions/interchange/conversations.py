@@ -141,6 +141,8 @@ class Conversation:
         if self.rows and row.size > self.room:
             # A large one is a statement of its own, which no server finds too large.
             self._flush()
+        for skipped in found.skipped:
+            self.run.report.skip(skipped)
         self.next[message.branch] = message.message_id + 1
         if found.shared:
             self.shared.setdefault(found.shared, message.id)

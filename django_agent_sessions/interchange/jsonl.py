@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 
-from .jsonl_blobs import each_blob
+from .jsonl_blobs import Lost, each_blob
 from .jsonl_blobs import hashes as hashes_in
 from .rows import CONTENT, Row, as_text, each_message, each_session
 
@@ -90,6 +90,7 @@ def export_sessions(
     originals: bool = False,
     states: bool = True,
     blobs: bool | Path = True,
+    lost: Lost | None = None,
 ) -> Iterator[str]:
     """Writes sessions, one a line. It audits nothing: who lets somebody have them does.
 
@@ -103,6 +104,8 @@ def export_sessions(
             without them, it is no whole copy of a session.
         blobs: Whether the large binaries that stand in a storage are in it. Without them, it is no
             whole copy of a session. A directory has them beside it: there they are put.
+        lost: Is told of each binary that is missing or damaged, by the error of reading it. All
+            else of its session is in the line.
 
     Yields:
         Pieces of lines, each about as large as one message or binary, all ASCII or UTF-8 without
@@ -110,11 +113,16 @@ def export_sessions(
     """
     alias = bridge.database(using)
     for key in each_session(sessions):
-        yield from _line(key, alias, originals, states, blobs)
+        yield from _line(key, alias, originals, states, blobs, lost)
 
 
 def _line(
-    key: UUID, alias: str, originals: bool, states: bool, blobs: bool | Path
+    key: UUID,
+    alias: str,
+    originals: bool,
+    states: bool,
+    blobs: bool | Path,
+    lost: Lost | None,
 ) -> Iterator[str]:
     session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
     if session is None:
@@ -128,7 +136,7 @@ def _line(
     yield from _multi_agents(key, alias, states)
     if blobs and hashes:
         yield '],"blobs":['
-        yield from each_blob(key, hashes, alias, None if blobs is True else blobs)
+        yield from each_blob(key, hashes, alias, None if blobs is True else blobs, lost)
     yield "]}\n"
 
 

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django_agent_sessions import conf, payloads
 from django_agent_sessions.blobs import stream_blob
+from django_agent_sessions.blobs.placeholders import with_placeholders
 from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import Blob
@@ -20,6 +21,11 @@ from django_agent_sessions.references import references, resolved
 
 _PREFIX = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-f]{64}")
+_MOST_LOST = 1000
+"""In how many places a message may lack a binary: a text in the place of each copies the rest."""
+
+Lost = Callable[[BlobNotFoundError], None]
+"""Is told of each binary that is missing or damaged."""
 
 
 def blobs_beside(path: str | Path) -> Path | None:
@@ -55,7 +61,11 @@ def hashes(text: str | None) -> set[str]:
 
 
 def each_blob(
-    session: UUID, wanted: Collection[str], alias: str, beside: Path | None = None
+    session: UUID,
+    wanted: Collection[str],
+    alias: str,
+    beside: Path | None = None,
+    lost: Lost | None = None,
 ) -> Iterator[str]:
     """Writes binaries of a session.
 
@@ -66,9 +76,10 @@ def each_blob(
         alias: The alias of the database.
         beside: A directory to put them into, in a folder called by the session's key and under
             their hashes; none has them in the line.
+        lost: Is told of each that is missing or damaged.
 
     Yields:
-        An object for each, with commas between them. One that is missing has no data.
+        An object for each, with commas between them. One that is missing or damaged has no data.
 
     Raises:
         BlobError: A binary cannot be read now.
@@ -79,12 +90,14 @@ def each_blob(
         head: dict[str, Any] = {"sha256": sha256}
         if blob is not None:
             head |= {"size": blob.size, "media_type": blob.media_type}
-        member = '"data":null'
-        if blob is not None and beside is not None:
-            there = _put(blob, beside / str(session))
-            member = f'"file":{"true" if there else "null"}'
-        elif blob is not None and (data := _content(blob)) is not None:
-            member = f'"data":{{"$bytes":"{base64.b64encode(data).decode()}"}}'
+        try:
+            if blob is None:
+                raise BlobNotFoundError("a message refers to a binary that the session has not")
+            member = _member(blob, None if beside is None else beside / str(session))
+        except BlobNotFoundError as error:
+            if lost is not None:
+                lost(error)
+            member = '"data":null' if blob is None or beside is None else '"file":null'
         yield f"{comma}{json.dumps(head)[:-1]}, {member}}}"
         comma = ","
 
@@ -128,7 +141,7 @@ class Contents(Mapping[str, bytes]):
         return len(self._inline.keys() | self._beside.keys())
 
 
-def with_binaries(value: Any, contents: Mapping[str, bytes]) -> Any:
+def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost: set[str]) -> Any:
     """Puts binaries into a payload that came from elsewhere, if it does not grow too large by that.
 
     A short line may refer to one binary any number of times. What will stand in a storage stands
@@ -137,24 +150,37 @@ def with_binaries(value: Any, contents: Mapping[str, bytes]) -> Any:
     Args:
         value: The payload.
         contents: The bytes by their hashes.
+        dialect: The message format.
+        lost: Takes the hashes of those that are not there.
 
     Returns:
-        The payload without references.
+        The payload without references, with a text in the place of each block whose binary is not
+        there.
 
     Raises:
-        PayloadError: A binary is not there, or they are larger together than any payload may be.
+        PayloadError: They are larger together than any payload may be, or too many are not there,
+            or all of it is one that is not.
     """
     settings = conf.get_settings()
     room = settings.MAX_PAYLOAD_BYTES
     found: dict[str, bytes] = {}
-    for _, reference in references(value):
+    places = 0
+    for path, reference in references(value):
         sha256, prefix = reference.sha256, reference.prefix
-        first = sha256 not in found
-        data = contents.get(sha256) if first else found[sha256]
-        if data is None:
-            raise PayloadError("it refers to a binary that is not in the file")
         if prefix and not _PREFIX.fullmatch(prefix):
             raise PayloadError("it refers to a binary as no message does")
+        first = sha256 not in found
+        data = None if sha256 in lost else contents.get(sha256) if first else found[sha256]
+        if data is None:
+            if not path:
+                raise PayloadError("it is nothing but a binary that is not in the file")
+            lost.add(sha256)
+            places += 1
+            if places > _MOST_LOST:
+                raise PayloadError(
+                    f"it refers in more than {_MOST_LOST} places to binaries that are not there"
+                )
+            continue
         found[sha256] = data
         if not first or settings.BLOB_STORAGE is None:
             room -= len(data) if prefix is None else len(prefix) + len(data) * 4 // 3
@@ -163,6 +189,8 @@ def with_binaries(value: Any, contents: Mapping[str, bytes]) -> Any:
                 "its binaries are larger together than MAX_PAYLOAD_BYTES, which allows "
                 f"{settings.MAX_PAYLOAD_BYTES}"
             )
+    if places:
+        value = with_placeholders(dialect, value, lost)
     return resolved(value, found) if found else value
 
 
@@ -170,11 +198,20 @@ def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and bool(_HASH.fullmatch(value))
 
 
-def _put(blob: Blob, directory: Path) -> bool:
-    """Writes a binary into a directory, unless it is there; False if its file is missing."""
+def _member(blob: Blob, directory: Path | None) -> str:
+    """Writes a binary, and what its object says of it."""
+    if directory is not None:
+        _put(blob, directory)
+        return '"file":true'
+    data = b"".join(stream_blob(blob))
+    return f'"data":{{"$bytes":"{base64.b64encode(data).decode()}"}}'
+
+
+def _put(blob: Blob, directory: Path) -> None:
+    """Writes a binary into a directory, unless it is there."""
     path = directory / blob.sha256
     if _holds(path, blob):
-        return True
+        return
     directory.mkdir(parents=True, exist_ok=True)
     made = directory / f"{blob.sha256}.part"
     try:
@@ -182,11 +219,8 @@ def _put(blob: Blob, directory: Path) -> bool:
             file.writelines(stream_blob(blob))
         # Under its name it is there as a whole or not at all.
         made.replace(path)
-    except BlobNotFoundError:
-        return False
     finally:
         made.unlink(missing_ok=True)
-    return True
 
 
 def _holds(path: Path, blob: Blob) -> bool:
@@ -195,10 +229,3 @@ def _holds(path: Path, blob: Blob) -> bool:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == blob.sha256
-
-
-def _content(blob: Blob) -> bytes | None:
-    try:
-        return b"".join(stream_blob(blob))
-    except BlobNotFoundError:
-        return None

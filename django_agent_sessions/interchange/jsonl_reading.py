@@ -11,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +19,7 @@ from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import ConfigurationError, PayloadError
 from django_agent_sessions.fields import read
 from django_agent_sessions.records import AgentState
+from django_agent_sessions.references import references
 
 from .foreign import LARGEST
 from .jsonl import AGENT_PAYLOADS, FORMAT, VERSION
@@ -40,6 +42,10 @@ MAX_LINE_BYTES = 512 * 1024 * 1024
 
 _SHORTER = "read it with a higher limit, or export it with its binaries beside it"
 _TOO_DEEP = "it is nested too deeply"
+_LOST = (
+    "a binary of it is not in the file, or is damaged; the message is taken with a text in its "
+    "place"
+)
 _PIECE = 1024 * 1024
 _FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
@@ -197,7 +203,7 @@ def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> So
     return SourceAgent(
         agent_id=agent_id,
         dialect=dialect,
-        messages=_messages(messages, f"{place}, agent {agent_id!r}", blobs),
+        messages=_messages(messages, f"{place}, agent {agent_id!r}", dialect, blobs),
         data=AgentState(**state),
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
@@ -214,25 +220,35 @@ def _branch(row: Mapping[str, Any]) -> SourceBranch:
 
 
 def _messages(
-    rows: Sequence[Any], place: str, blobs: Mapping[str, bytes]
+    rows: Sequence[Any], place: str, dialect: str, blobs: Mapping[str, bytes]
 ) -> Iterator[SourceMessage | Skipped]:
     # A message does not say that it has copies.
     branched = any(isinstance(row, dict) and row.get("branch") for row in rows)
     for number, row in enumerate(rows):
+        where = f"{place}, message {number}"
+        lost: set[str] = set()
         try:
-            yield _message(as_dict(row, "it"), blobs, branched=branched)
+            found = _message(as_dict(row, "it"), dialect, blobs, lost, branched=branched)
         except OddError as error:
-            yield Skipped(f"{place}, message {number}", str(error))
+            yield Skipped(where, str(error))
         except RecursionError:
-            yield Skipped(f"{place}, message {number}", _TOO_DEEP)
+            yield Skipped(where, _TOO_DEEP)
+        else:
+            # Not one more to yield: whoever goes on behind it counts what was yielded.
+            yield replace(found, skipped=[Skipped(where, _LOST)]) if lost else found
 
 
 def _message(
-    row: Mapping[str, Any], blobs: Mapping[str, bytes], *, branched: bool
+    row: Mapping[str, Any],
+    dialect: str,
+    blobs: Mapping[str, bytes],
+    lost: set[str],
+    *,
+    branched: bool,
 ) -> SourceMessage:
     if "message" not in row:
         raise OddError("it has no message")
-    shown = _payload(row, "message", blobs)
+    shown = _said(row, "message", dialect, blobs, lost)
     redacted = row.get("redacted") is True
     # What was edited under legal hold has an original too.
     changed = redacted or "original" in row
@@ -242,7 +258,7 @@ def _message(
     run = as_uuid(row, "run_id")
     shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
-        payload=_payload(row, "original", blobs) if "original" in row else shown,
+        payload=_said(row, "original", dialect, blobs, lost) if "original" in row else shown,
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
         redact_message=shown if changed else None,
@@ -276,17 +292,28 @@ def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:
     )
 
 
-def _payload(row: Mapping[str, Any], name: str, blobs: Mapping[str, bytes] | None = None) -> Any:
+def _said(
+    row: Mapping[str, Any], name: str, dialect: str, blobs: Mapping[str, bytes], lost: set[str]
+) -> Any:
+    try:
+        return with_binaries(_value(row, name), blobs, dialect, lost)
+    except PayloadError as error:
+        raise OddError(str(error)) from None
+
+
+def _payload(row: Mapping[str, Any], name: str) -> Any:
+    value = _value(row, name)
+    if next(references(value), None) is not None:
+        raise OddError(f"the {name} in it refers to a binary, as only messages do")
+    return value
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
     corrupt = row.get("corrupt")
     if isinstance(corrupt, dict) and isinstance(corrupt.get(name), str):
         # Where it can be read after all, it is a payload like any other.
-        value = read(corrupt[name])
-    else:
-        value = row[name]
-    try:
-        return with_binaries(value, blobs or {})
-    except PayloadError as error:
-        raise OddError(str(error)) from None
+        return read(corrupt[name])
+    return row[name]
 
 
 def _kind(error: Exception) -> str:

@@ -24,6 +24,7 @@ class SourceMessage:
         run: Marks the messages of one invocation, if the source tells: any text.
         shared: Marks one message that is on several branches, if the source tells: any text.
         columns: What our own format knows beside that: primary key, position, figures and so on.
+        skipped: What of it could not be read, and is not in it.
     """
 
     payload: Any
@@ -34,6 +35,7 @@ class SourceMessage:
     run: str = ""
     shared: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
+    skipped: Sequence[Skipped] = ()
 
 
 @dataclass(frozen=True, slots=True)

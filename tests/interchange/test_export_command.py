@@ -13,6 +13,7 @@ from django.core.files.storage import FileSystemStorage
 from django.core.management import CommandError, call_command
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.blobs.placeholders import PLACEHOLDER
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import AuditEvent, Blob, Session
 from tests.adapters.strands.layouts import Directory, agent
@@ -231,21 +232,65 @@ def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
     (folder / whole.sha256).write_bytes(data[whole.sha256])
     written = (folder / whole.sha256).stat()
 
-    run("jsonl", tmp_path / f"all{ending}", "--blobs-beside")
+    errors = io.StringIO()
+    with pytest.raises(CommandError, match="1 thing could not be written"):
+        run("jsonl", tmp_path / f"all{ending}", "--blobs-beside", stderr=errors)
 
+    assert errors.getvalue().splitlines() == [
+        f"session 's': binary {lost.pk} of session {lost.session_id} is missing from storage "
+        "'blobs'; all else is exported",
+        "1 session exported",
+    ]
     assert (folder / whole.sha256).stat() == written
     assert (tmp_path / f"all{ending}").stat().st_size < 10_000
     files = sorted(path.name for path in folder.iterdir())
     assert files == sorted(Blob.objects.exclude(pk=lost.pk).values_list("sha256", flat=True))
     Session.objects.all().delete()
     report = import_sessions(JsonLines(tmp_path / f"all{ending}"))
-    assert report.messages == 2
-    assert [skipped.reason for skipped in report.skipped] == [
-        "it refers to a binary that is not in the file"
-    ]
+    assert (report.messages, report.errors) == (3, 1)
+    assert "a binary of it is not in the file, or is damaged" in report.skipped[0].reason
     found = store.payloads(store.open_agent(store.open("s")))
-    assert found == [message for message in said if message in found]
+    assert sum(message in found for message in said) == 2
     # Whatever stands beside is taken only if it is what was said.
     (folder / files[0]).write_bytes(b"another")
     report = import_sessions(JsonLines(tmp_path / f"all{ending}"), namespace="again")
-    assert (report.messages, report.skips) == (1, 2)
+    assert (report.messages, report.skips) == (3, 2)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_binary_that_is_lost_is_told_and_what_was_said_beside_it_is_not_lost(
+    store, storage, tmp_path, damaged
+):
+    image = {"image": {"format": "png", "source": {"bytes": bytes(20_000)}}}
+    said = [{"text": "before"}, image, {"text": "after"}]
+    whole = store.open_agent(store.open("whole"), dialect="strands")
+    store.append(whole, {"role": "user", "content": [{"text": "all of it"}]})
+    session = store.open("holed")
+    agent = store.open_agent(session, dialect="strands")
+    store.append(agent, {"role": "user", "content": said})
+    blob = Blob.objects.get()
+    if damaged:
+        (storage / blob.file).write_bytes(b"x" * blob.size)
+    else:
+        (storage / blob.file).unlink()
+    file, errors = tmp_path / "a.jsonl", io.StringIO()
+
+    with pytest.raises(CommandError, match="1 thing could not be written"):
+        run("jsonl", file, stderr=errors)
+
+    assert (
+        errors.getvalue()
+        .splitlines()[0]
+        .startswith(
+            f"session 'holed': binary {blob.pk} of session {session.id} is "
+            + ("damaged in" if damaged else "missing from")
+        )
+    )
+    assert names(file.read_text()) == {"whole", "holed"}
+    Session.objects.all().delete()
+    report = import_sessions(JsonLines(file))
+    assert (report.made, report.messages, report.errors) == (2, 2, 1)
+    assert report.skipped[0].place.endswith("agent 'default', message 0")
+    [message] = store.payloads(store.open_agent(store.open("holed")))
+    assert message["content"] == [said[0], {"text": PLACEHOLDER}, said[2]]
+    assert import_sessions(JsonLines(file)).skips == 0

@@ -163,7 +163,12 @@ class _Export:
             ) as line:
                 try:
                     line.writelines(
-                        export_sessions([session], using=self.alias, blobs=beside or True)
+                        export_sessions(
+                            [session],
+                            using=self.alias,
+                            blobs=beside or True,
+                            lost=partial(self._lose, session),
+                        )
                     )
                 except AgentSessionsError as error:
                     self._fail(session, error)
@@ -202,6 +207,9 @@ class _Export:
     def _fail(self, session: Session, error: Exception) -> None:
         self.done -= 1
         self._skip(Skipped(f"session {session.session_id!r}", str(error)))
+
+    def _lose(self, session: Session, error: Exception) -> None:
+        self._skip(Skipped(f"session {session.session_id!r}", f"{error}; all else is exported"))
 
     def _skip(self, skipped: Skipped) -> None:
         self.line.clear()

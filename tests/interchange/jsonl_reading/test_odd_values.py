@@ -88,7 +88,7 @@ def test_a_session_that_is_odd_is_left_out(rich, file, where, value, reason):
         (
             "corrupt",
             {"message": '{"$blob":{"sha256":"' + "0" * 64 + '","size":5}}'},
-            "it refers to a binary that is not in the file",
+            "it is nothing but a binary that is not in the file",
         ),
         (
             "message",
@@ -98,7 +98,7 @@ def test_a_session_that_is_odd_is_left_out(rich, file, where, value, reason):
         (
             "message",
             {"$blob": {"sha256": "0" * 64, "size": 5}},
-            "it refers to a binary that is not in the file",
+            "it is nothing but a binary that is not in the file",
         ),
     ],
 )
