@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 
-from .sources import SourceSession
+from .sources import Skipped, SourceSession
 
 _NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
 
@@ -47,7 +47,9 @@ def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
     return lambda found, using: key
 
 
-def owners_from_csv(path: str | Path, *, using: str | None = None) -> OwnerOf:
+def owners_from_csv(
+    path: str | Path, *, using: str | None = None, told: Callable[[Skipped], None] | None = None
+) -> OwnerOf:
     """Reads who owns which session.
 
     Args:
@@ -55,15 +57,17 @@ def owners_from_csv(path: str | Path, *, using: str | None = None) -> OwnerOf:
             (a primary key or a user name), ``user_id`` and ``username``. Sessions that are not
             in it are nobody's.
         using: The alias of the database.
+        told: Is told of each line that names a session and no user.
 
     Returns:
         A function for ``import_sessions(owner=…)``. It raises ``SessionNotFoundError`` for a
         session whose user does not exist, or could be two.
 
     Raises:
-        ConfigurationError: The file cannot be read, or has no such columns.
+        ConfigurationError: The file cannot be read, has no such columns, or gives a session to
+            two users.
     """
-    named, column = _rows(path)
+    named, column = _rows(path, told or (lambda skipped: None))
 
     @functools.lru_cache(maxsize=100_000)
     def key_of(name: str) -> Any:
@@ -84,7 +88,8 @@ def owners_from_function(path: str) -> OwnerOf:
             user's primary key, or None for nobody.
 
     Returns:
-        The function.
+        A function for ``import_sessions(owner=…)``. It raises ``ConfigurationError`` for a session
+        for which the project's own raises anything.
 
     Raises:
         ConfigurationError: There is no such function.
@@ -95,8 +100,18 @@ def owners_from_function(path: str) -> OwnerOf:
         raise ConfigurationError(f"the owner function {path!r} cannot be imported") from error
     if not callable(found):
         raise ConfigurationError(f"the owner function {path!r} is no function")
-    owner: OwnerOf = found
-    return owner
+
+    def find(session: SourceSession) -> Any:
+        try:
+            return found(session)
+        except Exception as error:
+            # Its words may be anything, and it may not know of this session only.
+            raise ConfigurationError(
+                f"the owner function {path!r} raised {type(error).__name__} for it: let it return "
+                "None for what is nobody's, and import again"
+            ) from error
+
+    return find
 
 
 def find_user(name: str, column: str = "user", *, using: str | None = None) -> Any:
@@ -140,16 +155,40 @@ def _check(key: Any, using: str) -> None:
         raise SessionNotFoundError(f"there is no user with the key {key!r}")
 
 
-def _rows(path: str | Path) -> tuple[Mapping[str, str], str]:
+def _rows(path: str | Path, told: Callable[[Skipped], None]) -> tuple[Mapping[str, str], str]:
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             names = rows.fieldnames or ()
             column = next((n for n in ("user_id", "username", "user") if n in names), None)
             if "session_id" not in names or column is None:
+                semicolons = any(";" in name for name in names)
                 raise ConfigurationError(
                     f"{path}: the first line must name the columns session_id and user"
+                    + (", with commas between them and not semicolons" if semicolons else "")
                 )
-            return {row["session_id"]: (row[column] or "").strip() for row in rows}, column
+            found = ((row["session_id"], row[column] or "", rows.line_num) for row in rows)
+            return _once_each(path, found, told), column
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path} cannot be read as comma-separated values") from error
+
+
+def _once_each(
+    path: str | Path, rows: Iterable[tuple[str, str, int]], told: Callable[[Skipped], None]
+) -> dict[str, str]:
+    """Takes session, user and line of each row; no session is given to two users."""
+    found: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for session_id, name, line in rows:
+        user = name.strip()
+        if found.get(session_id, user) != user:
+            raise ConfigurationError(
+                f"{path}: lines {lines[session_id]} and {line} name different users for session "
+                f"{session_id!r}: leave only one of them"
+            )
+        if not user:
+            why = f"there is no user for session {session_id!r}, which is nobody's by that"
+            told(Skipped(f"{path}, line {line}", why, error=False))
+        found[session_id] = user
+        lines.setdefault(session_id, line)
+    return found

@@ -40,6 +40,12 @@ def assign(found: Any) -> Any:
     return get_user_model().objects.filter(username=found.session_id.split("-")[0]).first()
 
 
+def fail_for_bob(found: Any) -> None:
+    """Fails as functions do that know only names of one shape."""
+    if found.session_id == "bob-1":
+        raise ValueError("plantedsecret")
+
+
 @pytest.fixture
 def lines(store: Any, tmp_path: Path) -> Path:
     """An export of three sessions that are not here any more."""
@@ -127,6 +133,52 @@ def test_a_user_who_is_not_there_or_could_be_two_leaves_that_session_out(lines, 
     assert f"'{ada.pk}' is the name of one user and the key of another" in out.getvalue()
     assert "session 'bob-1': there is no user 'nobody'" in out.getvalue()
     assert owners() == {"eve-1": None}
+
+
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_a_session_that_is_given_to_two_users_is_refused_with_the_lines(lines, tmp_path, dry):
+    path = tmp_path / "owners.csv"
+    path.write_text("session_id,user\nada-1,ada\nbob-1,bob\nbob-1,bob\nada-1,bob\n")
+
+    with pytest.raises(CommandError, match=r"lines 2 and 5 name different users .* 'ada-1'"):
+        run("jsonl", lines, "--owners", path, *dry)
+
+    assert not Session.objects.exists()
+
+
+def test_a_line_that_names_no_user_is_told_and_one_with_semicolons_explained(lines, tmp_path, ada):
+    path = tmp_path / "owners.csv"
+    path.write_text("session_id,user\nada-1,ada\nbob-1\neve-1, \n")
+
+    told = run("jsonl", lines, "--owners", path).splitlines()
+
+    assert told[:2] == [
+        f"{path}, line {line}: there is no user for session '{name}', which is nobody's by that"
+        for line, name in ((3, "bob-1"), (4, "eve-1"))
+    ]
+    assert owners() == {"ada-1": "ada", "bob-1": None, "eve-1": None}
+    path.write_text("session_id;user\nada-1;ada\n")
+    with pytest.raises(CommandError, match="with commas between them and not semicolons"):
+        run("jsonl", lines, "--owners", path)
+
+
+def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines):
+    out = io.StringIO()
+
+    with pytest.raises(CommandError, match="1 thing could not be taken") as failure:
+        call_command(
+            "agent_sessions_import",
+            "jsonl",
+            str(lines),
+            owner_function="tests.interchange.test_import_command.fail_for_bob",
+            stdout=out,
+        )
+
+    assert failure.value.returncode == 1
+    assert out.getvalue().startswith("session 'bob-1': the owner function 'tests.interchange.")
+    assert "raised ValueError for it" in out.getvalue()
+    assert "plantedsecret" not in out.getvalue()
+    assert owners() == {"ada-1": None, "eve-1": None}
 
 
 def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada):

@@ -19,6 +19,7 @@ from django_agent_sessions.interchange import (
 from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
 from django_agent_sessions.interchange.kinds import KINDS, open_source
 from django_agent_sessions.interchange.owners import find_user
+from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 
 _EXIT = 1
@@ -88,7 +89,7 @@ class Command(BaseCommand):
         alias = bridge.database(options["database"])
         try:
             source = open_source(kind, place, max_line_bytes=options["max_line_bytes"])
-            owner = _owner(options, alias)
+            owner = self._owner(options, alias)
             line = ProgressLine(
                 options.get("stderr") or sys.stderr,
                 wanted=not options["no_progress"],
@@ -116,7 +117,7 @@ class Command(BaseCommand):
 
     def _print(self, report: ImportReport, *, dry_run: bool) -> None:
         for skipped in report.skipped:
-            self.stdout.write(printable(f"{skipped.place}: {skipped.reason}"))
+            self._tell(skipped)
         if report.skips > len(report.skipped):
             self.stdout.write(f"and {report.skips - len(report.skipped)} more")
         done = "would be written" if dry_run else "written"
@@ -126,12 +127,14 @@ class Command(BaseCommand):
             f"{report.left_out} left out"
         )
 
+    def _tell(self, skipped: Skipped) -> None:
+        self.stdout.write(printable(f"{skipped.place}: {skipped.reason}"))
 
-def _owner(options: dict[str, Any], alias: str) -> Any:
-    if options["owners"]:
-        return owners_from_csv(options["owners"], using=alias)
-    if options["owner_function"]:
-        return owners_from_function(options["owner_function"])
-    if options["owner"]:
-        return find_user(options["owner"], using=alias)
-    return None
+    def _owner(self, options: dict[str, Any], alias: str) -> Any:
+        if options["owners"]:
+            return owners_from_csv(options["owners"], using=alias, told=self._tell)
+        if options["owner_function"]:
+            return owners_from_function(options["owner_function"])
+        if options["owner"]:
+            return find_user(options["owner"], using=alias)
+        return None
