@@ -81,8 +81,7 @@ class SessionImport:
             self._set_origin(there[1][_MARK].get("agents", {}))
             if there[1][_MARK].get("complete"):
                 return "unchanged"
-            epoch = count(self.found.columns.get("redaction_epoch")) or 0
-            if session.redaction_epoch != epoch:
+            if session.redaction_epoch != self._epoch():
                 self.skip("", CHANGED)
                 return "left_out"
         for skipped in self.found.skipped:
@@ -95,6 +94,16 @@ class SessionImport:
             self._multi_agent(session, multi_agent)
         self._finish(session, latest)
         return outcome
+
+    def is_taken_by_another(self) -> bool:
+        """Tells, where others were faster, whether the session is there as an import makes it."""
+        there = self.all.find_imported(self.found.session_id)
+        if there is None or self._refusal(there[1]) is not None:
+            return False
+        return there[0].redaction_epoch == self._epoch()
+
+    def _epoch(self) -> int:
+        return count(self.found.columns.get("redaction_epoch")) or 0
 
     def _set_origin(self, progress: Mapping[str, Any]) -> None:
         known = self.found.columns.get("origin")
@@ -126,7 +135,7 @@ class SessionImport:
 
     def _make(self) -> SessionRecord:
         columns = self.found.columns
-        epoch = count(columns.get("redaction_epoch")) or 0
+        epoch = self._epoch()
         redactions = count(columns.get("redactions"))
         given = {
             "title": str(columns.get("title") or ""),

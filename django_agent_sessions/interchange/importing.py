@@ -6,7 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions import bridge
-from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.exceptions import (
+    AgentSessionsError,
+    PayloadError,
+    SessionConflictError,
+)
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.statements import MOST_ROWS
@@ -16,6 +20,11 @@ from .arriving import SessionImport
 from .owners import OwnerOf, owner_of
 from .reports import ImportReport, Run
 from .sources import Skipped, Source, SourceSession
+
+_AT_ONCE = (
+    "another import is taking it in at this moment, or somebody writes in it; when that has ended, "
+    "run this one again, which writes nothing twice"
+)
 
 
 def import_sessions(
@@ -95,6 +104,10 @@ def _take(
 def _outcome(session: SessionImport) -> str:
     try:
         return session.take()
+    except SessionConflictError as error:
+        if session.is_taken_by_another():
+            raise SessionConflictError(_AT_ONCE) from error
+        raise
     except AgentSessionsError:
         raise
     except (ValueError, RecursionError) as error:

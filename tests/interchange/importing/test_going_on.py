@@ -23,7 +23,7 @@ from tests.interchange.sources import START, Made, said, talk, user
 from tests.processes import go, outputs, ready, start
 from tests.store.test_lost_connections import commit_lost
 
-from .outcomes import StoppedError, contents, everything, numbers, stopping_at
+from .outcomes import StoppedError, contents, everything, numbers, reasons, stopping_at
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -130,6 +130,24 @@ def test_two_processes_that_import_the_same_at_once_write_nothing_twice():
     assert import_sessions(Made([talk(said(400))])).errors == 0
     assert contents() == numbers(400)
     assert Session.objects.get().message_count == 400
+
+
+@pytest.mark.parametrize("count", [0, 15])
+def test_an_import_that_another_overtakes_is_told_of_it_and_can_be_run_again(count):
+    def messages():
+        for number, message in enumerate(said(31)):
+            if number == count:
+                assert import_sessions(Made([talk(said(31))]), batch=10).errors == 0
+            yield message
+
+    report = import_sessions(Made([talk(messages())]), batch=10)
+
+    [(place, reason)] = reasons(report)
+    assert (place, report.left_out) == ("session 'talk'", 1)
+    assert reason.startswith("another import is taking it in at this moment")
+    assert "run this one again" in reason
+    assert contents() == numbers(31)
+    assert import_sessions(Made([talk(said(31))])).errors == 0
 
 
 @pytest.mark.parametrize("count", [0, 5, 25])
