@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 
 from django.db import DEFAULT_DB_ALIAS
 
-from .jsonl_reading import MAX_LINE_BYTES, JsonLines
+from .jsonl_reading import MAX_LINE_BYTES, STDIN, JsonLines
 from .openai_django import OpenAIDjangoSessionsSource
 from .openai_sqlalchemy import OpenAISQLAlchemySource
 from .openai_sqlite import OpenAIAdvancedSQLiteSource, OpenAISQLiteSource
@@ -38,6 +39,12 @@ KINDS: dict[str, tuple[str, Callable[[str], Source]]] = {
 }
 """What stands for the place of each kind, and what opens it."""
 
+_LOOKED_FOR = {
+    StrandsFiles.kind: "folders called session_<id>",
+    StrandsSnapshots.kind: "folders called session/<id>",
+    JsonLines.kind: "lines, each with a session",
+}
+
 
 def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
     """Opens a source.
@@ -56,3 +63,29 @@ def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) 
     if kind == JsonLines.kind:
         return JsonLines(place, max_line_bytes=max_line_bytes)
     return KINDS[kind][1](place)
+
+
+def nothing_found(kind: str, place: str) -> str:
+    """Says that there was nothing to import, and why that may be.
+
+    Args:
+        kind: One of :data:`KINDS`.
+        place: Where it was looked for.
+
+    Returns:
+        What was looked for and where, with a hint if the place seems to be too deep.
+    """
+    if kind not in _LOOKED_FOR:
+        # The place may be a URL with a password in it.
+        return f"there is no session in these tables of {kind}"
+    where = "the standard input" if place == STDIN else place
+    hint = "; give the directory above" if _is_too_deep(kind, place) else ""
+    return f"there is no session in {where}: looked for {_LOOKED_FOR[kind]}{hint}"
+
+
+def _is_too_deep(kind: str, place: str) -> bool:
+    # What somebody types in the directory itself is only a dot.
+    name = PurePosixPath(place.rpartition(":")[2]).name or Path(place).resolve().name
+    if kind == StrandsFiles.kind:
+        return name.startswith("session_")
+    return kind == StrandsSnapshots.kind and name == "session"

@@ -24,10 +24,13 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
 
     Raises:
         FileExistsError: There is a file of this name.
+        FileNotFoundError: There is no directory for it.
         OSError: It cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
     _refuse(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no directory {path.parent}: make it first")
     try:
         with part.open("wb") as file:
             if path.suffix == ".gz":

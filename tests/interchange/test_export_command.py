@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,8 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
         (["markdown"], {}, "say where to write markdown"),
         (["strands-files"], {}, "say where to write strands-files"),
         (["jsonl", "{file}"], {}, "exists already: choose another name"),
-        (["markdown", "{file}"], {}, "File exists"),
+        (["markdown", "{file}"], {}, "there is a file: give a directory"),
+        (["jsonl", "nodir/a.jsonl.gz"], {}, "^there is no directory nodir: make it first$"),
         (["strands-files", "{file}"], {}, "cannot be made: File exists"),
         (["jsonl", "--session", "nope"], {}, "there is no session 'nope' among those"),
         (["jsonl", "--owner", "nope"], {}, "there is no user 'nope'"),
@@ -209,6 +211,38 @@ def test_a_document_that_is_there_already_is_not_touched(talks, tmp_path):
     assert errors.getvalue().startswith(f"session 'one': {document} exists already")
     assert len(list(tmp_path.iterdir())) == 3
     assert AuditEvent.objects.count() == 3
+
+
+def test_an_export_that_is_stopped_says_so_in_a_sentence_and_leaves_no_half_file(talks, tmp_path):
+    class Stopping(io.StringIO):
+        """A terminal at which somebody types Ctrl-C while something is told."""
+
+        def write(self, text: str) -> int:
+            signal.raise_signal(signal.SIGINT)
+            return len(text)
+
+    with pytest.raises(CommandError, match=r"^stopped; .* run it again") as failure:
+        run("strands-files", tmp_path / "sessions", stderr=Stopping())
+    assert failure.value.returncode == 130
+
+    Session.objects.exclude(session_id="strands").delete()
+    with pytest.raises(CommandError, match=r"^stopped; "):
+        call_command("agent_sessions_export", "jsonl", reason="x", stdout=Stopping())
+
+
+def test_an_export_whose_reader_goes_away_ends_silently(talks):
+    class Closed(io.StringIO):
+        """What ``| head`` leaves."""
+
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    errors = io.StringIO()
+
+    with pytest.raises(SystemExit) as end:
+        call_command("agent_sessions_export", "jsonl", reason="x", stdout=Closed(), stderr=errors)
+
+    assert (end.value.code, errors.getvalue()) == (141, "")
 
 
 def _values(message: Any) -> list[bytes]:

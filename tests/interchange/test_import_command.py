@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -44,6 +45,12 @@ def fail_for_bob(found: Any) -> None:
     """Fails as functions do that know only names of one shape."""
     if found.session_id == "bob-1":
         raise ValueError("plantedsecret")
+
+
+def stop_at_bob(found: Any) -> None:
+    """Somebody types Ctrl-C while the import is at a session."""
+    if found.session_id == "bob-1":
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.fixture
@@ -179,6 +186,54 @@ def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines
     assert "raised ValueError for it" in out.getvalue()
     assert "plantedsecret" not in out.getvalue()
     assert owners() == {"ada-1": None, "eve-1": None}
+
+
+def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_again(lines):
+    stop = "tests.interchange.test_import_command.stop_at_bob"
+    with pytest.raises(CommandError) as failure:
+        run("jsonl", lines, "--owner-function", stop)
+
+    assert str(failure.value) == "stopped; run it again, it goes on from here"
+    assert failure.value.returncode == 130
+    assert owners() == {"ada-1": None}
+    assert "sessions: 2 new, 0 continued, 1 there already" in run("jsonl", lines)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "words"),
+    [
+        ("strands-files", "{path}/sessions/session_s", "session_<id>; give the directory above$"),
+        ("strands-files", "{path}", "looked for folders called session_<id>$"),
+        ("strands-files", "old:elsewhere", "in old:elsewhere: looked for folders"),
+        ("strands-files", "old:sessions/session_s/", "give the directory above$"),
+        ("strands-snapshots", "{path}/sessions", "looked for folders called session/<id>$"),
+        ("strands-snapshots", "{path}/session", "session/<id>; give the directory above$"),
+        ("jsonl", "{path}/empty.jsonl", "looked for lines, each with a session$"),
+        ("openai-sqlite", "{path}/sdk.db", "in these tables of openai-sqlite$"),
+    ],
+)
+def test_an_import_that_finds_nothing_says_what_it_looked_for(
+    tmp_path, settings, kind, place, words
+):
+    from agents import SQLiteSession
+
+    agent(Directory(tmp_path).strands("s"), "hello")("hi")
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "session").mkdir()
+    SQLiteSession("s", tmp_path / "sdk.db").close()
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "old": {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(tmp_path)},
+        },
+    }
+
+    with pytest.raises(CommandError, match=words) as failure:
+        run(kind, place.format(path=tmp_path))
+
+    assert str(failure.value).startswith("there is no session in ")
+    assert failure.value.returncode == 1
 
 
 def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada):

@@ -28,6 +28,7 @@ from django_agent_sessions.interchange.strands_writing import export_strands_fil
 from django_agent_sessions.management.actors import actor_of, add_actor
 from django_agent_sessions.management.moments import read_moment
 from django_agent_sessions.management.new_files import new_file
+from django_agent_sessions.management.stopping import end_without_reader, stoppable
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 from django_agent_sessions.models import AuditEvent, Session
 
@@ -91,11 +92,15 @@ class Command(BaseCommand):
         )
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
+    @stoppable(
+        "stopped; what has its name is complete, and the rest is not there: run it again, into "
+        "another place"
+    )
     def handle(self, *args: Any, **options: Any) -> None:
         """Exports, and tells how much on the standard error.
 
         Raises:
-            CommandError: It cannot be done, or something could not be written.
+            CommandError: It cannot be done, was stopped, or something could not be written.
         """
         if not options["reason"].strip():
             raise CommandError("an export needs a --reason")
@@ -114,8 +119,11 @@ class Command(BaseCommand):
             run = _Export(options, alias, errors, line)
             run.write(sessions, self.stdout)
         except (AgentSessionsError, OSError) as error:
-            raise CommandError(printable(str(error))) from error
-        line.clear()
+            if isinstance(error, BrokenPipeError) and options["place"] == STDOUT:
+                end_without_reader(options.get("stdout") or sys.stdout)
+            raise CommandError(printable(_why(error))) from error
+        finally:
+            line.clear()
         errors.write(f"{counted(run.done, 'session')} exported\n")
         if run.errors:
             raise CommandError(f"{counted(run.errors, 'thing')} could not be written: see above")
@@ -263,5 +271,15 @@ def _chosen(options: dict[str, Any], alias: str) -> Any:
 
 def _directory(place: str) -> Path:
     path = Path(place)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileExistsError(f"{path} is a file: give a directory") from None
     return path
+
+
+def _why(error: Exception) -> str:
+    """Says what failed, without the number that a system has for it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -17,9 +18,10 @@ from django_agent_sessions.interchange import (
     owners_from_function,
 )
 from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
-from django_agent_sessions.interchange.kinds import KINDS, open_source
+from django_agent_sessions.interchange.kinds import KINDS, nothing_found, open_source
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.sources import Skipped
+from django_agent_sessions.management.stopping import stoppable
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 
 _EXIT = 1
@@ -77,11 +79,13 @@ class Command(BaseCommand):
         )
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
+    @stoppable("stopped; run it again, it goes on from here")
     def handle(self, *args: Any, **options: Any) -> None:
         """Imports, and prints what was done.
 
         Raises:
-            CommandError: It cannot be done, or something was skipped because of an error.
+            CommandError: It cannot be done, was stopped, or found nothing; or something was
+                skipped because of an error.
         """
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
@@ -95,18 +99,17 @@ class Command(BaseCommand):
                 wanted=not options["no_progress"],
                 total=None if options["no_progress"] else source.count(),
             )
-            report = import_sessions(
-                source,
-                namespace=options["namespace"],
-                owner=owner,
-                using=alias,
-                dry_run=options["dry_run"],
-                progress=lambda report: line.show(
-                    report.sessions,
-                    f"{counted(report.sessions, 'session')}, {counted(report.messages, 'message')}",
-                ),
-            )
-            line.clear()
+            try:
+                report = import_sessions(
+                    source,
+                    namespace=options["namespace"],
+                    owner=owner,
+                    using=alias,
+                    dry_run=options["dry_run"],
+                    progress=partial(_show, line),
+                )
+            finally:
+                line.clear()
         except AgentSessionsError as error:
             raise CommandError(printable(str(error))) from error
         self._print(report, dry_run=options["dry_run"])
@@ -114,6 +117,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{counted(report.errors, 'thing')} could not be taken: see above", returncode=_EXIT
             )
+        if not report.sessions:
+            raise CommandError(printable(nothing_found(kind, place)), returncode=_EXIT)
 
     def _print(self, report: ImportReport, *, dry_run: bool) -> None:
         for skipped in report.skipped:
@@ -138,3 +143,8 @@ class Command(BaseCommand):
         if options["owner"]:
             return find_user(options["owner"], using=alias)
         return None
+
+
+def _show(line: ProgressLine, report: ImportReport) -> None:
+    sessions, messages = counted(report.sessions, "session"), counted(report.messages, "message")
+    line.show(report.sessions, f"{sessions}, {messages}")
