@@ -96,11 +96,15 @@ class Command(BaseCommand):
         "stopped; what has its name is complete, and the rest is not there: run it again, into "
         "another place"
     )
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Does what its class says, system checks and all."""
+        return super().execute(*args, **options)
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Exports, and tells how much on the standard error.
 
         Raises:
-            CommandError: It cannot be done, was stopped, or something could not be written.
+            CommandError: It cannot be done, or something could not be written.
         """
         if not options["reason"].strip():
             raise CommandError("an export needs a --reason")

@@ -80,12 +80,16 @@ class Command(BaseCommand):
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
     @stoppable("stopped; run it again, it goes on from here")
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Does what its class says, system checks and all."""
+        return super().execute(*args, **options)
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Imports, and prints what was done.
 
         Raises:
-            CommandError: It cannot be done, was stopped, or found nothing; or something was
-                skipped because of an error.
+            CommandError: It cannot be done, or found nothing, or something was skipped because of
+                an error.
         """
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
