@@ -6,6 +6,7 @@ and a line that is none is reported with its number and hides no other.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import sys
 import zlib
@@ -47,6 +48,7 @@ _LOST = (
     "place"
 )
 _PIECE = 1024 * 1024
+_BEGINNING = 1024
 _FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 
@@ -87,12 +89,15 @@ class JsonLines:
             The session of each line, or why it cannot be read.
 
         Raises:
-            ConfigurationError: The file cannot be read, or is of a later version.
+            ConfigurationError: The file is none of text, or of a later version.
         """
         number = 0
         try:
             with self._open() as file:
                 for number, line in enumerate(self._lines(file), 1):
+                    if number == 1 and line is not None and _is_binary(line):
+                        name = "the standard input" if self._path == STDIN else self._path
+                        raise ConfigurationError(f"{name} is no file of JSON Lines")
                     if line is None:
                         yield Skipped(
                             f"line {number}", f"it has more than {self._most} bytes: {_SHORTER}"
@@ -129,6 +134,17 @@ class JsonLines:
         if self._path.endswith(".gz"):
             return gzip.open(self._path, "rb")  # type: ignore[return-value]
         return open(self._path, "rb")
+
+
+def _is_binary(line: bytes) -> bool:
+    """Tells by the beginning of a file that each of its lines would be told as none."""
+    beginning = line[:_BEGINNING]
+    try:
+        # A character may be cut in two.
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return True
+    return b"\0" in beginning
 
 
 def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Skipped:

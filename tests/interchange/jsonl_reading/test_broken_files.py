@@ -66,3 +66,13 @@ def test_a_compressed_file_that_ends_too_early_is_reported(rich, file):
 def test_a_file_that_is_not_there_is_told(tmp_path):
     with pytest.raises(ConfigurationError, match="there is no file"):
         JsonLines(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    "data", [b"SQLite format 3\0 and so on\n\n\n", gzip.compress(b"not called .gz"), b"\x89PNG\r\n"]
+)
+def test_a_file_that_is_no_text_is_refused_at_its_beginning(file, data):
+    file.write_bytes(data)
+
+    with pytest.raises(ConfigurationError, match=r"is no file of JSON Lines$"):
+        import_sessions(JsonLines(file))
