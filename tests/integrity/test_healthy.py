@@ -57,11 +57,12 @@ def test_only_the_sessions_that_are_named_are_looked_at(store):
 
     assert codes("one") == ["counters"]
     assert codes("one", key) == ["counters", "counters"]
-    assert codes("--namespace", "elsewhere") == []
     assert codes("--namespace", "") == ["counters", "counters"]
     assert codes("--fail-fast") == ["counters"]
     with pytest.raises(CommandError, match="there is no session 'three'"):
         told("three")
+    with pytest.raises(CommandError, match="there is no session in namespace 'elsewhere'"):
+        told("--namespace", "elsewhere")
 
 
 def test_people_read_codes_places_and_sums_and_never_content(store):

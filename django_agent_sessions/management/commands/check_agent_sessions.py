@@ -80,7 +80,7 @@ class Command(BaseCommand):
         """Checks, and prints what was found.
 
         Raises:
-            CommandError: There are errors or warnings, or there is no such session.
+            CommandError: There are errors or warnings, or there is no such session or namespace.
         """
         alias = bridge.database(options["database"])
         sessions = _sessions(alias, options["namespace"], options["sessions"])
@@ -161,8 +161,16 @@ class Command(BaseCommand):
 def _sessions(using: str, namespace: str | None, names: list[str]) -> QuerySet[Session] | None:
     rows = Session.objects.using(using)
     if not names:
-        return None if namespace is None else rows.filter(namespace=namespace)
+        return None if namespace is None else _all_of(rows, namespace)
     return rows.filter(pk__in=[_session(rows, namespace or "", name) for name in names])
+
+
+def _all_of(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
+    found = rows.filter(namespace=namespace)
+    # All is well in none, too, which whoever mistyped a name would take for a good sign.
+    if not found.exists():
+        raise CommandError(f"there is no session in namespace {namespace!r}")
+    return found
 
 
 def _session(rows: QuerySet[Session], namespace: str, name: str) -> UUID:
