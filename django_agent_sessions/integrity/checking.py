@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from uuid import UUID
 
@@ -146,18 +146,23 @@ class Check:
 
     def _mended(self, alias: str, session: UUID, found: Sequence[Finding]) -> Iterator[Result]:
         why: dict[Finding, str] = {}
-        wanted, gone = list(found), dict.fromkeys(found)
+        wanted = list(found)
+        there = seen = _by_subject(wanted)
         for _ in range(_ROUNDS):
             mendable = [finding for finding in wanted if finding.kind.mendable]
             refused = mending.mend(alias, session, mendable)
-            why |= refused
+            why |= {_subject(finding): reason for finding, reason in refused.items()}
             if len(refused) == len(mendable):
                 break
             wanted = list(self._batch(alias, [session]).findings())
-            gone |= dict.fromkeys(wanted)
-        there = set(wanted)
-        for finding in gone:
-            yield Result(finding, finding not in there, why.get(finding, ""))
+            there = _by_subject(wanted)
+            seen = seen | there
+        for subject, finding in seen.items():
+            if subject in there:
+                yield Result(finding, left=why.get(subject, ""))
+            elif finding.kind.mendable:
+                yield Result(finding, mended=True)
+            # Else it hung on something that was mended: there is nothing left to tell.
 
     def _batch(self, alias: str, keys: list[UUID], *, count: bool = False) -> Batch:
         batch = read_batch(alias, keys, self._counted if count else None)
@@ -187,3 +192,12 @@ class Check:
             findings, deleted = look_at_storage(alias, mend=self.mend)
             for finding in findings:
                 yield Result(finding, finding.kind is Kind.BLOB_FILES and deleted > 0)
+
+
+def _subject(finding: Finding) -> Finding:
+    """Tells what a finding is about: closing up a gap moves rows to other positions."""
+    return finding if finding.row is None else replace(finding, position=None)
+
+
+def _by_subject(findings: Sequence[Finding]) -> dict[Finding, Finding]:
+    return {_subject(finding): finding for finding in findings}

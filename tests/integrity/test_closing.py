@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from django_agent_sessions import holds, usage
+from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import (
     AuditEvent,
     RunLease,
@@ -79,6 +80,24 @@ def test_a_gap_on_one_of_several_branches_is_left(store):
     assert "do not miss the same positions" in found[0]["left"]
     assert closed(agent) == before
     assert summary["left"] == 1
+
+
+def test_a_damaged_row_is_told_once_and_where_it_is_after_closing_up(store):
+    agent = talk(store)
+    rows(agent, 3).update(message=CorruptPayload("{x"))
+    damaged = rows(agent, 3).get().pk
+    take(agent, 1)
+
+    found, summary = check("--fix")
+
+    assert [(finding["code"], finding["mended"]) for finding in found] == [
+        ("corrupt", False),
+        ("gap", True),
+    ]
+    assert (found[0]["row"], found[0]["position"]) == (str(damaged), 2)
+    assert summary["found"] == {"gap": 1, "corrupt": 1}
+    assert summary["left"] == 1
+    assert codes("--fix") == codes() == ["corrupt"]
 
 
 def test_nothing_is_mended_under_legal_hold(store):
