@@ -59,10 +59,12 @@ def finder(scope: Find | Detect) -> Finder:
     if isinstance(scope, Detect):
         known = detectors.load(scope.names) if scope.names else detectors.available()
         return masking.Detecting(known)
+    # A blank pattern would find only what nobody sees: whoever gave it meant something else.
+    if not scope.text.strip():
+        raise RedactionScopeError("there is nothing to look for")
     found = _named(scope)
     if found is None:
-        what = "the pattern is not valid" if scope.pattern else "there is nothing to look for"
-        raise RedactionScopeError(what)
+        raise RedactionScopeError("the pattern is not valid")
     return found
 
 
