@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,38 +22,49 @@ from .exceptions import ConfigurationError
 _Check = Callable[..., list[CheckMessage]]
 
 
-def _of_sound_settings(check: _Check) -> _Check:
-    """Keeps a check from reading settings that are wrong in themselves, which is E001's to say."""
+def _reading(*keys: str) -> Callable[[_Check], _Check]:
+    """Keeps a check from reading values that are wrong in themselves, which is E001's to say.
 
-    @functools.wraps(check)
-    def checked(
-        app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
-    ) -> list[CheckMessage]:
-        if _problems():
-            return []
-        return check(app_configs, **kwargs)
+    What is wrong with other keys does not keep it: whoever mends the settings sees all at once.
 
-    return checked
+    Args:
+        *keys: The keys of ``AGENT_SESSIONS`` that the check reads.
+    """
+
+    def decorated(check: _Check) -> _Check:
+        @functools.wraps(check)
+        def checked(
+            app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
+        ) -> list[CheckMessage]:
+            return check(app_configs, **kwargs) if _are_sound(*keys) else []
+
+        return checked
+
+    return decorated
 
 
-def _problems() -> list[tuple[str, str]]:
-    return conf.problems(getattr(settings, conf.SETTING, {}))
+def _are_sound(*keys: str) -> bool:
+    given = _given()
+    if not isinstance(given, Mapping):
+        return False
+    return not conf.problems({key: given[key] for key in keys if key in given})
+
+
+def _given() -> object:
+    return getattr(settings, conf.SETTING, {})
 
 
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks ``AGENT_SESSIONS``: unknown keys, wrong types, an alias that does not exist."""
     found: list[CheckMessage] = [
-        Error(message, hint=hint, id="agent_sessions.E001") for message, hint in _problems()
+        Error(message, hint=hint, id="agent_sessions.E001")
+        for message, hint in conf.problems(_given())
     ]
-    if found:
-        return found
-    settings_now = conf.get_settings()
-    for key, alias in (
+    for key in filter(_are_sound, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
+        alias = getattr(conf.get_settings(), key)
         # An empty one asks the routers, as none does; of the others it would be an alias.
-        ("DATABASE", settings_now.DATABASE or None),
-        ("LISTEN_DATABASE", settings_now.LISTEN_DATABASE),
-        ("REPLICA_DATABASE", settings_now.REPLICA_DATABASE),
-    ):
+        if key == "DATABASE" and not alias:
+            continue
         if alias is not None and alias not in connections:
             found.append(
                 Error(
@@ -65,7 +76,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     return found
 
 
-@_of_sound_settings
+@_reading("DATABASE", "REPLICA_DATABASE")
 def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that a replica is read at all, and that people see what they have just written."""
     found: list[CheckMessage] = []
@@ -96,7 +107,7 @@ def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
 _REMEMBERING = "django_agent_sessions.middleware.reading_own_writes"
 
 
-@_of_sound_settings
+@_reading("DETECTORS", "REDACT_ON_WRITE")
 def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that the detectors that are named are there: a write must not find that out."""
     try:
@@ -116,7 +127,7 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     return []
 
 
-@_of_sound_settings
+@_reading("CONNECTION_SETUP")
 def check_connection_setup(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -135,7 +146,7 @@ def check_connection_setup(
     return []
 
 
-@_of_sound_settings
+@_reading("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_search(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -159,7 +170,7 @@ def check_full_text_search(
     return []
 
 
-@_of_sound_settings
+@_reading("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_configuration(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -189,7 +200,7 @@ def check_full_text_configuration(
     return []
 
 
-@_of_sound_settings
+@_reading("BLOB_STORAGE")
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -222,7 +233,7 @@ def check_blob_storage(
     ]
 
 
-@_of_sound_settings
+@_reading("BLOB_PREFIX")
 def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that ``BLOB_PREFIX`` is a folder in the storage, whatever the storage is."""
     prefix = conf.get_settings().BLOB_PREFIX
@@ -244,7 +255,7 @@ def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
 _MAX_PREFIX = 150
 
 
-@_of_sound_settings
+@_reading("DATABASE", "BLOB_STORAGE")
 def check_blobs_left(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
@@ -283,7 +294,7 @@ def _is_public(storage: Any) -> bool:
     return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
-@_of_sound_settings
+@_reading("DATABASE", "FULL_TEXT_SEARCH")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks where the sessions are kept: SQLite's locking, owners elsewhere, full-text search."""
     alias = bridge.database()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -171,12 +172,18 @@ def problems(given: object) -> list[tuple[str, str]]:
     hints = get_type_hints(AgentSessionsSettings)
     for key, value in given.items():
         if key not in _FIELDS:
-            known = ", ".join(sorted(_FIELDS))
-            found.append((f"{SETTING} has no key {key!r}", f"The keys are: {known}."))
+            found.append((f"{SETTING} has no key {key!r}", _keys_like(key)))
         elif wrong := _wrong(value, hints[key]):
             takes = _WORDS[hints[key]] + _EXAMPLES.get(key, "")
             found.append((f"{SETTING}[{key!r}] {wrong}", f"It must be {takes}."))
     return found
+
+
+def _keys_like(key: object) -> str:
+    """Says which keys there are, and which of them was meant, if one is like what was written."""
+    near = difflib.get_close_matches(str(key).upper(), sorted(_FIELDS), n=1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    return f"{meant}The keys are: {', '.join(sorted(_FIELDS))}."
 
 
 def _wrong(value: object, hint: Any) -> str:

@@ -40,6 +40,34 @@ def test_an_unknown_key_is_an_error_that_lists_the_keys(settings):
 
 
 @pytest.mark.parametrize(
+    ("key", "meant"),
+    [("BLOB_STORGE", "BLOB_STORAGE"), ("database", "DATABASE"), ("COLOUR", ""), (5, "")],
+)
+def test_a_key_that_is_nearly_one_is_told_with_the_one_that_is_meant(settings, key, meant):
+    settings.AGENT_SESSIONS = {key: None}
+
+    ((_, _, hint),) = found(check_settings)
+    assert str(hint).startswith(f"Did you mean {meant}? The keys" if meant else "The keys are: ")
+
+
+def test_all_that_is_wrong_is_told_at_once(settings):
+    settings.AGENT_SESSIONS = {
+        "BLOB_STORGE": "default",
+        "BLOB_STORAGE": "nowhere",
+        "BLOB_PREFIX": "../up",
+        "DATABASE": 5,
+        "REPLICA_DATABASE": "elsewhere",
+        "REDACT_ON_WRITE": ["emial"],
+        "CONNECTION_SETUP": "no.such.thing",
+    }
+
+    told = sorted(str(problem.id).partition(".")[2] for problem in run_checks() if problem.id)
+
+    errors = [number for number in told if number.startswith("E")]
+    assert errors == ["E001", "E001", "E002", "E003", "E004", "E005", "E006"]
+
+
+@pytest.mark.parametrize(
     ("given", "message", "hint"),
     [
         ({"MAX_PAYLOAD_DEPTH": "5"}, "is of type str", "must be a whole number, 1 or more."),
