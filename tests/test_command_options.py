@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
 from django_agent_sessions import audit
+from django_agent_sessions.management.stopping import STOPPED
 from django_agent_sessions.models import AuditEvent
+from tests.processes import start
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +33,65 @@ pytestmark = pytest.mark.django_db
 def test_an_alias_that_is_none_is_told_with_those_that_are(command):
     with pytest.raises(CommandError, match=r"nope.*default"):
         call_command(*command, "--database", "nope")
+
+
+COMMANDS = [
+    ["agent_sessions_gc"],
+    ["agent_sessions_offload"],
+    ["check_agent_sessions"],
+    ["purge_audit_events", "--before", "2020-01-31"],
+    ["purge_redacted_originals"],
+    ["redact_agent_session", "talk", "--find", "x", "--reason", "y"],
+    ["roll_up_agent_usage"],
+]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its locks hold all of them up")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    # The one that offloads has nothing to wait for without a storage.
+    "command",
+    [command for command in COMMANDS if command != ["agent_sessions_offload"]],
+    ids=lambda command: command[0],
+)
+def test_whoever_stops_a_command_is_told_so_in_a_sentence(command):
+    with transaction.atomic(), connection.cursor() as cursor:
+        for model in apps.get_app_config("agent_sessions").get_models():
+            cursor.execute(f"LOCK TABLE {model._meta.db_table} IN ACCESS EXCLUSIVE MODE")
+        process = start("django", *command)
+        _wait_until_it_waits(cursor)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+
+    assert process.returncode == STOPPED == 130
+    assert (out, err.splitlines()) == (
+        "",
+        ["Stopped before the end: what was done so far stays, and another run does the rest."],
+    )
+
+
+def _wait_until_it_waits(cursor) -> None:
+    waiting = 0
+    while not waiting:
+        time.sleep(0.05)
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        (waiting,) = cursor.fetchone()
+
+
+def test_a_redaction_that_waits_for_its_text_is_stopped_like_any_other():
+    process = start("django", "redact_agent_session", "talk", "--find-stdin", "--reason", "x")
+    # More than a pipe holds: when it is written, the command is reading.
+    process.stdin.write("x" * 1_000_000)
+    process.stdin.flush()
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == STOPPED
+    assert err.startswith("Stopped before the end: ")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import NoReturn, TextIO
+import sys
+from contextlib import suppress
+from typing import ClassVar, NoReturn, TextIO
 
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand
 
 STOPPED = 130
-"""The status of what Ctrl-C stopped, as shells have it."""
+"""The exit status that a shell gives what was stopped by Ctrl-C."""
 
 _NO_READER = 141
 
 
-@contextmanager
-def stoppable(words: str) -> Iterator[None]:
-    """Ends a command that is stopped by Ctrl-C with a sentence, and not with a traceback.
+class StoppableCommand(BaseCommand):
+    """A command whose user may press Ctrl-C, and is told in one sentence what that means.
 
-    Args:
-        words: What was stopped, and what to do to go on.
-
-    Raises:
-        CommandError: It was stopped.
+    Whoever calls it from Python gets the ``KeyboardInterrupt``, as of any other function.
     """
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise CommandError(words, returncode=STOPPED) from None
+
+    stopped: ClassVar[str] = (
+        "Stopped before the end: what was done so far stays, and another run does the rest."
+    )
+    """What its user is told."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Runs it as the command line says."""
+        try:
+            super().run_from_argv(argv)
+        except KeyboardInterrupt:
+            self.stderr.write(self.stopped)
+            sys.exit(STOPPED)
 
 
 def end_without_reader(stream: TextIO) -> NoReturn:

@@ -7,16 +7,18 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.files.storage import storages
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.template.defaultfilters import filesizeformat
 
-from django_agent_sessions import batches, bridge
+from django_agent_sessions import batches
 from django_agent_sessions.blobs.collecting import DEFAULT_AGE, Collection, collect, users_of
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import Session
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py agent_sessions_gc``: made to be run once a day or week."""
 
     help = (
@@ -64,19 +66,20 @@ class Command(BaseCommand):
             CommandError: Files are missing or damaged, or a storage could not be cleaned up.
         """
         dry_run = options["dry_run"]
-        self._finish_deletions(bridge.database(options["database"]), dry_run=dry_run)
+        alias = database_of(options)
+        self._finish_deletions(alias, dry_run=dry_run)
         found = collect(
             older_than=options["older_than"],
             dry_run=dry_run,
             storage=options["storage"],
-            using=options["database"],
+            using=alias,
             unknown_sessions=options["unknown_sessions"],
             verify=options["verify"],
         )
         for path in found.files if options["verbosity"] > 1 or dry_run else ():
             self.stdout.write(f"orphan {path}")
         for word, keys in (("missing", found.missing), ("damaged", found.damaged)):
-            for key, messages in users_of(keys, options["database"]).items():
+            for key, messages in users_of(keys, alias).items():
                 used = ", ".join(map(str, messages)) or "none"
                 self.stdout.write(f"{word} file of binary {key}; messages with it: {used}")
         done = "would be deleted" if dry_run else "deleted"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.store.offloading import offload
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py agent_sessions_offload``: made to be run once, after BLOB_STORAGE was set."""
 
     help = (
@@ -35,8 +37,9 @@ class Command(BaseCommand):
         Raises:
             CommandError: There is no storage for them, or some could not be moved.
         """
+        alias = database_of(options)
         try:
-            done = offload(dry_run=options["dry_run"], using=options["database"])
+            done = offload(dry_run=options["dry_run"], using=alias)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         size = filesizeformat(done.bytes).replace("\xa0", " ")

@@ -10,19 +10,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.db.models import QuerySet
 
-from django_agent_sessions import bridge
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted
 from django_agent_sessions.models import Session
 
 _PLACES = ("session", "agent", "branch", "position", "row")
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py check_agent_sessions``: says what is not as it should be."""
 
     help = (
@@ -82,7 +83,7 @@ class Command(BaseCommand):
         Raises:
             CommandError: There are errors or warnings, or there is no such session or namespace.
         """
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         sessions = _sessions(alias, options["namespace"], options["sessions"])
         total = (Session.objects.using(alias) if sessions is None else sessions).count()
         line = ProgressLine(options.get("stderr") or sys.stderr, total=total)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions import audit, bridge
+from django_agent_sessions import audit
+from django_agent_sessions.management.databases import database_of
 from django_agent_sessions.management.moments import in_our_time, read_moment
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import AuditEvent
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """Deletes audit events that are older than a date."""
 
     help = "Deletes the audit events from before a date. There is no other way to delete any."
@@ -41,7 +43,7 @@ class Command(BaseCommand):
         before = read_moment(options["before"], "--before")
         if before > in_our_time(timezone.now()):
             raise CommandError("--before lies in the future; that would delete every event")
-        using = bridge.database(options["database"])
+        using = database_of(options)
         if options["dry_run"]:
             count = AuditEvent.objects.using(using).filter(created_at__lt=before).count()
             self.stdout.write(f"{count} audit events would be deleted")

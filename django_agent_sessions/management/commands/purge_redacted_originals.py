@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import connections
 
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.redaction.originals import purge_originals
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py purge_redacted_originals``: made to be run once a day."""
 
     help = (
@@ -32,7 +34,7 @@ class Command(BaseCommand):
         count = purge_originals(
             actor="purge_redacted_originals",
             dry_run=options["dry_run"],
-            using=options["database"],
+            using=database_of(options),
         )
         originals = "original" if count == 1 else "originals"
         done = "would be purged" if options["dry_run"] else "purged"

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from django_agent_sessions import audit, bridge, detectors
+from django_agent_sessions import audit, detectors
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.management.actors import actor_of, add_actor
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import counted, printable
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.redaction import (
@@ -30,7 +32,7 @@ from django_agent_sessions.redaction import (
 _ALL = "all"
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py redact_agent_session``: says where something stands, and takes it out."""
 
     help = (
@@ -73,7 +75,7 @@ class Command(BaseCommand):
             raise CommandError("there is nothing to redact: see --find-stdin, --detector, --help")
         if not options["dry_run"] and not options["reason"].strip():
             raise CommandError("a redaction needs a --reason")
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         session = _session(alias, options["namespace"], options["session"])
         actor = actor_of(options, alias)
         try:

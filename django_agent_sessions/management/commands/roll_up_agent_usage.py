@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import connections
 
-from django_agent_sessions import bridge, usage
+from django_agent_sessions import usage
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py roll_up_agent_usage``: made to be run every quarter of an hour or so."""
 
     help = "Counts messages, sessions, tokens and latencies of agents since the last time."
@@ -30,7 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Counts, and prints one line."""
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         count = usage.rebuild if options["rebuild"] else usage.roll_up
         counted = count(using=alias)
         until = usage.counted_until(using=alias)

@@ -1,0 +1,36 @@
+"""A command that is sent to a database without our tables says so, whatever it is to do."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+
+from .test_command_options import COMMANDS
+
+
+@pytest.fixture
+def legacy(django_db_blocker):
+    """An alias whose database has no table at all."""
+    configuration = copy.deepcopy(connections["default"].settings_dict)
+    configuration.update(ENGINE="django.db.backends.sqlite3", NAME=":memory:", OPTIONS={})
+    connections.settings["legacy"] = configuration
+    # None of the tests' own databases, so that no mark allows it.
+    with django_db_blocker.unblock():
+        yield "legacy"
+    connections["legacy"].close()
+    del connections["legacy"]
+    del connections.settings["legacy"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, ["agent_sessions_search_index", "status"]],
+    ids=lambda command: command[0],
+)
+def test_a_database_without_our_tables_is_told_with_what_to_do(legacy, command):
+    said = "the database 'legacy' has no tables of django_agent_sessions: migrate it, or name"
+    with pytest.raises(CommandError, match=said):
+        call_command(*command, "--database", legacy)
