@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import time
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions import search
 from django_agent_sessions.checks import check_storage
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.search import find_messages, find_sessions
+from tests.processes import Process, start
 
 on_postgresql = pytest.mark.skipif(
     connection.vendor != "postgresql", reason="full-text search is PostgreSQL's"
@@ -293,8 +295,54 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
     finally:
         assert "dropped" in index("drop")
     assert words_index() == ""
-    assert "dropped" in index("drop")
+    assert "There is no index." in index("drop")
     assert "absent" in index("status")
+
+
+@on_postgresql
+@pytest.mark.django_db(transaction=True)
+def test_an_index_that_somebody_is_making_is_left_to_them(say):
+    say("one", "the quick brown fox")
+    try:
+        with transaction.atomic():
+            # Whoever makes an index concurrently waits for transactions that have written.
+            Session.objects.update(title="x")
+            SessionMessage.objects.update(role="user")
+            first = start("tests.search_process", "create")
+            while "being made" not in ended(start("tests.search_process", "status"))[0]:
+                time.sleep(0.05)
+            for action in ("create", "drop"):
+                out, err, status = ended(start("tests.search_process", action))
+                assert (out, status) == ("", 1)
+                assert err.startswith("CommandError: somebody is making the index: wait")
+                assert err.count("\n") == 1
+        assert ended(first) == ("The index is made.\n", "", 0)
+        with FULL_TEXT:
+            assert "ready" in index("status")
+    finally:
+        index("drop")
+
+
+@on_postgresql
+@pytest.mark.django_db(transaction=True)
+def test_what_postgresql_gives_up_is_told_with_what_to_do(say):
+    with transaction.atomic():
+        SessionMessage.objects.update(role="user")
+        out, err, status = ended(start("tests.search_process", "create", "--hurry"))
+
+    try:
+        assert (out, status) == ("", 1)
+        assert err.startswith("CommandError: PostgreSQL gave up (canceling statement due to ")
+        assert "run it again" in err
+        assert err.count("\n") == 1
+        assert "made anew" in ended(start("tests.search_process", "create"))[0]
+    finally:
+        index("drop")
+
+
+def ended(process: Process) -> tuple[str, str, int | None]:
+    out, err = process.communicate(timeout=60)
+    return out, err, process.returncode
 
 
 @on_postgresql

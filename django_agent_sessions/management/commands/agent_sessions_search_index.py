@@ -6,11 +6,13 @@ from argparse import ArgumentParser
 from enum import StrEnum
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.core.management.base import CommandError
+from django.db import OperationalError, connections
 
-from django_agent_sessions import bridge, search
+from django_agent_sessions import search
 from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import SessionMessage
 
 
@@ -18,12 +20,13 @@ class _State(StrEnum):
     """How the index is."""
 
     ABSENT = "absent"
+    UNDER_WAY = "being made"
     READY = "ready"
     INVALID = "invalid"
     OTHER = "made for another configuration"
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """Makes, drops or describes the index; nobody who reads or writes waits for it."""
 
     help = (
@@ -45,16 +48,26 @@ class Command(BaseCommand):
 
         Raises:
             CommandError: The database has no such index, or the setting names none that it could
-                have.
+                have, or somebody else works on the table.
         """
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         if connections[alias].vendor != "postgresql":
             raise CommandError(
                 f"{alias!r} is not PostgreSQL: messages are searched there without an index"
             )
-        if options["action"] == "drop":
-            _Index(alias).drop()
-            self.stdout.write("The index is dropped.")
+        try:
+            self._do(options["action"], alias)
+        except OperationalError as error:
+            # PostgreSQL's first line names what happened; those behind it, processes and tables.
+            what, *_ = str(error).splitlines()
+            raise CommandError(
+                f"PostgreSQL gave up ({what}): wait until nobody else makes or drops an index of "
+                "the messages, and run it again; an index that was left half made is made anew"
+            ) from error
+
+    def _do(self, action: str, alias: str) -> None:
+        if action == "drop":
+            self._drop(_Index(alias))
             return
         try:
             # Before anything is done: an index that is there must not be dropped for one that
@@ -63,13 +76,23 @@ class Command(BaseCommand):
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         index = _Index(alias, configuration)
-        if options["action"] == "status":
+        if action == "status":
             self.stdout.write(f"The index is {index.state()}.")
         else:
             self._create(index)
 
+    def _drop(self, index: _Index) -> None:
+        state = index.state()
+        if state is _State.ABSENT:
+            self.stdout.write("There is no index.")
+            return
+        _refuse_under_way(state)
+        index.drop()
+        self.stdout.write("The index is dropped.")
+
     def _create(self, index: _Index) -> None:
         state = index.state()
+        _refuse_under_way(state)
         if state is _State.READY:
             self.stdout.write("The index is there already.")
             return
@@ -78,6 +101,14 @@ class Command(BaseCommand):
             index.drop()
         index.create()
         self.stdout.write("The index is made.")
+
+
+def _refuse_under_way(state: _State) -> None:
+    """Keeps a command from what would wait for whoever makes the index, who waits for it."""
+    if state is _State.UNDER_WAY:
+        raise CommandError(
+            "somebody is making the index: wait until it is there, which the action status tells"
+        )
 
 
 class _Index:
@@ -96,14 +127,18 @@ class _Index:
             # The configuration as PostgreSQL writes it: the setting may have it with its schema,
             # or in upper case.
             cursor.execute(
-                "SELECT indisvalid, pg_get_indexdef(indexrelid), %s::text::regconfig::text"
-                " FROM pg_index WHERE indexrelid = to_regclass(%s)",
-                [self._configuration, self._name],
+                "SELECT indisvalid, pg_get_indexdef(indexrelid), %s::text::regconfig::text,"
+                # It has no index yet before the first of its transactions.
+                " EXISTS (SELECT FROM pg_stat_progress_create_index"
+                " WHERE relid = to_regclass(%s) AND index_relid IN (0, to_regclass(%s)))"
+                " FROM (SELECT) AS nothing LEFT JOIN pg_index ON indexrelid = to_regclass(%s)",
+                [self._configuration, self._table, self._name, self._name],
             )
-            row = cursor.fetchone()
-        if row is None:
+            valid, definition, configuration, under_way = cursor.fetchone()
+        if under_way and not valid:
+            return _State.UNDER_WAY
+        if definition is None:
             return _State.ABSENT
-        valid, definition, configuration = row
         if configuration and f"'{configuration}'::regconfig" not in definition:
             return _State.OTHER
         # An interrupted CREATE INDEX CONCURRENTLY leaves one that costs writes and serves nobody.
