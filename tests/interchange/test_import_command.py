@@ -13,6 +13,8 @@ from django.core.management import CommandError, call_command
 
 from django_agent_sessions.interchange import export_sessions
 from django_agent_sessions.interchange.kinds import KINDS
+from django_agent_sessions.management.commands.agent_sessions_import import Command
+from django_agent_sessions.management.stopping import STOPPED
 from django_agent_sessions.models import Session, SessionMessage
 from tests.adapters.strands.layouts import Directory, agent
 
@@ -188,13 +190,14 @@ def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines
     assert owners() == {"ada-1": None, "eve-1": None}
 
 
-def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_again(lines):
-    stop = "tests.interchange.test_import_command.stop_at_bob"
-    with pytest.raises(CommandError) as failure:
-        run("jsonl", lines, "--owner-function", stop)
+@pytest.mark.django_db(transaction=True)
+def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_again(lines, capsys):
+    stop = ("--owner-function", "tests.interchange.test_import_command.stop_at_bob")
+    with pytest.raises(SystemExit) as end:
+        Command().run_from_argv(["manage.py", "agent_sessions_import", "jsonl", str(lines), *stop])
 
-    assert str(failure.value) == "stopped; run it again, it goes on from here"
-    assert failure.value.returncode == 130
+    assert end.value.code == STOPPED == 130
+    assert capsys.readouterr().err == "Stopped; run it again, it goes on from here.\n"
     assert owners() == {"ada-1": None}
     assert "sessions: 2 new, 0 continued, 1 there already" in run("jsonl", lines)
 

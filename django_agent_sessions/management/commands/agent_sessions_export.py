@@ -11,11 +11,11 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, TextIO
 from uuid import UUID
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.db.models import Q
 
-from django_agent_sessions import audit, bridge, serving
+from django_agent_sessions import audit, serving
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.interchange.jsonl_blobs import blobs_beside
@@ -26,9 +26,10 @@ from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_writing import export_strands_files, is_of_strands
 from django_agent_sessions.management.actors import actor_of, add_actor
+from django_agent_sessions.management.databases import database_of
 from django_agent_sessions.management.moments import read_moment
 from django_agent_sessions.management.new_files import new_file
-from django_agent_sessions.management.stopping import end_without_reader, stoppable
+from django_agent_sessions.management.stopping import StoppableCommand, end_without_reader
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 from django_agent_sessions.models import AuditEvent, Session
 
@@ -37,9 +38,13 @@ STDOUT = "-"
 _PIECE = 1024 * 1024
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py agent_sessions_export``: what was redacted leaves only as it was redacted."""
 
+    stopped = (
+        "Stopped; what has its name is complete, and the rest is not there: run it again, into "
+        "another place."
+    )
     help = (
         "Exports sessions: as JSON Lines for programs, as Markdown for people, or as the files of "
         "Strands' own session managers. Each session is recorded in the audit trail. It ends with "
@@ -92,14 +97,6 @@ class Command(BaseCommand):
         )
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
-    @stoppable(
-        "stopped; what has its name is complete, and the rest is not there: run it again, into "
-        "another place"
-    )
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Does what its class says, system checks and all."""
-        return super().execute(*args, **options)
-
     def handle(self, *args: Any, **options: Any) -> None:
         """Exports, and tells how much on the standard error.
 
@@ -115,7 +112,7 @@ class Command(BaseCommand):
             False,
         ):
             raise CommandError("--blobs-beside is for jsonl in a file")
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         errors = options.get("stderr") or sys.stderr
         line = ProgressLine(errors, wanted=not options["no_progress"])
         try:

@@ -6,10 +6,9 @@ import sys
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import (
     ImportReport,
@@ -21,15 +20,17 @@ from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
 from django_agent_sessions.interchange.kinds import KINDS, nothing_found, open_source
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.stopping import stoppable
+from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 
 _EXIT = 1
 
 
-class Command(BaseCommand):
+class Command(StoppableCommand):
     """``manage.py agent_sessions_import``: can be stopped at any moment and run again."""
 
+    stopped = "Stopped; run it again, it goes on from here."
     help = (
         "Imports sessions of Strands' and OpenAI's own storages, or of an export. It can be "
         "stopped and run again: nothing is missing then, and nothing there twice. It prints "
@@ -79,11 +80,6 @@ class Command(BaseCommand):
         )
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
-    @stoppable("stopped; run it again, it goes on from here")
-    def execute(self, *args: Any, **options: Any) -> str | None:
-        """Does what its class says, system checks and all."""
-        return super().execute(*args, **options)
-
     def handle(self, *args: Any, **options: Any) -> None:
         """Imports, and prints what was done.
 
@@ -94,7 +90,7 @@ class Command(BaseCommand):
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
             raise CommandError(f"say where the sessions are: {KINDS[kind][0]}")
-        alias = bridge.database(options["database"])
+        alias = database_of(options)
         try:
             source = open_source(kind, place, max_line_bytes=options["max_line_bytes"])
             owner = self._owner(options, alias)
