@@ -8,11 +8,11 @@ import time
 
 import pytest
 from django.apps import apps
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, load_command_class
 from django.db import connection, transaction
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.stopping import STOPPED
+from django_agent_sessions.management.stopping import STOPPED, StoppableCommand
 from django_agent_sessions.models import AuditEvent
 from tests.processes import start
 
@@ -63,10 +63,12 @@ def test_whoever_stops_a_command_is_told_so_in_a_sentence(command):
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
 
+    stopped = load_command_class("django_agent_sessions", command[0])
+    assert isinstance(stopped, StoppableCommand)
     assert process.returncode == STOPPED == 130
     assert (out, err.splitlines()) == (
         "",
-        ["Stopped before the end: what was done so far stays, and another run does the rest."],
+        [stopped.stopped],
     )
 
 

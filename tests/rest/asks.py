@@ -268,16 +268,15 @@ def all_methods() -> list[Ask]:
     asks = list(ASKS)
     for route in dict.fromkeys(one.route for one in ASKS):
         given = {one.method: one for one in reversed(ASKS) if one.route == route}
-        about_none = {"of_everybody": True, "scoped": False}
         for method in METHODS:
             if method in given:
                 continue
             if method == "head" and "get" in given:
                 asks.append(replace(given["get"], method="head", shows=(), shows_states=()))
             elif method == "options":
-                asks.append(Ask(route, method, **about_none))  # type: ignore[arg-type]
+                asks.append(Ask(route, method, of_everybody=True, scoped=False))
             else:
-                asks.append(Ask(route, method, 405, **about_none))  # type: ignore[arg-type]
+                asks.append(Ask(route, method, 405, of_everybody=True, scoped=False))
     return asks
 
 

@@ -35,6 +35,10 @@ _ALL = "all"
 class Command(StoppableCommand):
     """``manage.py redact_agent_session``: says where something stands, and takes it out."""
 
+    stopped = (
+        "Stopped before the end: a redaction is done whole or not at all. Run it again, and it "
+        "does what was not done."
+    )
     help = (
         "Redacts a text, what a pattern or detectors find, or whole messages of a session. It "
         "prints places, never content unless --show is given."
