@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from django_agent_sessions import audit, detectors
+from django_agent_sessions import audit
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.management.actors import actor_of, add_actor
 from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.scopes import add_scopes, scopes_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import counted, printable
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.redaction import (
-    Detect,
-    Find,
-    Hit,
-    Redaction,
-    Scope,
-    WholeMessage,
-    redact,
-)
-
-_ALL = "all"
+from django_agent_sessions.redaction import Hit, Redaction, redact
 
 
 class Command(StoppableCommand):
@@ -55,7 +42,7 @@ class Command(StoppableCommand):
             choices=tuple(connections),
             help="The alias of the database; by default the one of the sessions.",
         )
-        _add_scopes(parser)
+        add_scopes(parser)
         parser.add_argument("--reason", default="", help="Why; it is kept in the audit trail.")
         add_actor(parser, "redact_agent_session")
         parser.add_argument(
@@ -74,7 +61,7 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Redacts, and prints the places."""
-        scopes = list(_scopes(options))
+        scopes = list(scopes_of(options))
         if not scopes:
             raise CommandError("there is nothing to redact: see --find-stdin, --detector, --help")
         if not options["dry_run"] and not options["reason"].strip():
@@ -132,99 +119,6 @@ class Command(StoppableCommand):
         # As one line each, and nothing that a terminal would obey.
         self.stdout.write(f"  - {printable(hit.before) or 'all of it'}")
         self.stdout.write(f"  + {printable(hit.after)}")
-
-
-def _add_scopes(parser: CommandParser) -> None:
-    group = parser.add_argument_group("what to redact (each may be given several times)")
-    group.add_argument(
-        "--find-stdin",
-        action="store_true",
-        help="A text, read from the standard input: all of it, as one text.",
-    )
-    group.add_argument(
-        "--find-file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="A text, read from a file: all of it, as one text.",
-    )
-    group.add_argument(
-        "--find",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="A text. The shell's history and the list of processes show it: see --find-stdin.",
-    )
-    group.add_argument(
-        "--pattern",
-        action="append",
-        default=[],
-        metavar="RE",
-        help="A regular expression of Python's, in any case.",
-    )
-    group.add_argument(
-        "--detector",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help=f"What this detector finds; {_ALL!r} for every one that needs nothing more.",
-    )
-    group.add_argument(
-        "--message",
-        action="append",
-        type=_uuid,
-        default=[],
-        metavar="UUID",
-        help="All that this message says; its primary key.",
-    )
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError("a message is named by its primary key, a UUID") from None
-
-
-def _scopes(options: dict[str, Any]) -> Iterator[Scope]:
-    for message in options["message"]:
-        yield WholeMessage(message)
-    for text in options["find"]:
-        yield Find(text)
-    for name in options["find_file"]:
-        yield Find(_read(name))
-    if options["find_stdin"]:
-        yield Find(_text(sys.stdin.buffer.read(), "the standard input"))
-    for pattern in options["pattern"]:
-        yield Find(pattern, pattern=True)
-    if _ALL in options["detector"]:
-        yield Detect()
-    if names := [name for name in options["detector"] if name != _ALL]:
-        yield Detect(_known(names))
-
-
-def _known(names: list[str]) -> tuple[str, ...]:
-    known = detectors.names()
-    if any(name not in known for name in names):
-        raise CommandError(f"there is no such detector; the names are: {', '.join(known)}, {_ALL}")
-    return tuple(names)
-
-
-def _read(name: str) -> str:
-    try:
-        return _text(Path(name).read_bytes(), name)
-    except OSError as error:
-        raise CommandError(f"{name} cannot be read: {error.strerror}") from error
-
-
-def _text(data: bytes, name: str) -> str:
-    try:
-        # An editor's byte order mark is no part of it.
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        # The error would quote what was read.
-        raise CommandError(f"{name} is not UTF-8") from None
 
 
 def _session(using: str, namespace: str, name: str) -> UUID:
