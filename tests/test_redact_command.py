@@ -16,6 +16,7 @@ from django_agent_sessions.models import (
     SessionMessage,
 )
 from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
 
 from .processes import start
 
@@ -290,6 +291,102 @@ def test_a_held_session_keeps_its_state_and_says_why(talk):
 
     with pytest.raises(CommandError, match="under legal hold"):
         run("talk", "--find", SECRET, "--reason", "x")
+
+    assert everything() == before
+
+
+@pytest.fixture
+def three(store, talk, ada):
+    """Three sessions with the secret: two of Ada's, of which one is held, and nobody's."""
+    hers = SessionStore(owner=ada)
+    for name, held in (("hers", False), ("held", True)):
+        session = hers.open(name, title=f"{name}: {SECRET}")
+        Session.objects.filter(pk=session.id).update(legal_hold=held)
+    hers.open("harmless")
+
+
+def titles() -> dict[str, str]:
+    return dict(Session.objects.values_list("session_id", "title"))
+
+
+def test_a_text_goes_from_all_sessions_of_a_user_and_from_nobody_elses(three):
+    Session.objects.update(legal_hold=False)
+
+    said = run("--owner", "ada", "--find", SECRET, "--reason", "she asked us to")
+
+    assert titles() == {
+        "talk": f"About the {SECRET}",
+        "hers": "hers: [REDACTED]",
+        "held": "held: [REDACTED]",
+        "harmless": "",
+    }
+    hers = Session.objects.get(session_id="hers")
+    assert (
+        f"session hers ({hers.pk}):\nsession, title ({hers.pk}): found\nredacted: 1 place" in said
+    )
+    assert "harmless" not in said
+    assert said.endswith("\n3 sessions looked through, something in 2\n")
+    assert AuditEvent.objects.count() == 2
+
+
+def test_what_one_session_refuses_keeps_no_other_from_being_redacted(three):
+    errors = io.StringIO()
+
+    with pytest.raises(CommandError, match="1 session could not be redacted: see above"):
+        call_command(
+            "redact_agent_session",
+            "--everybody",
+            "--find",
+            SECRET,
+            "--reason",
+            "a leaked key",
+            stderr=errors,
+            stdout=io.StringIO(),
+        )
+
+    assert errors.getvalue().startswith("session held: ")
+    assert "under legal hold" in errors.getvalue()
+    assert SECRET not in errors.getvalue()
+    assert [title for title in titles().values() if SECRET in title] == [f"held: {SECRET}"]
+
+
+def test_several_sessions_are_named_and_no_other_is_touched(three):
+    said = run("talk", "hers", "--find", SECRET, "--dry-run")
+
+    assert said.count("would be redacted: ") == 2
+    assert said.endswith("\n2 sessions looked through, something in 2\n")
+    assert SECRET not in said
+
+
+def test_only_those_of_a_namespace_are_gone_through(three):
+    SessionStore(namespace="other").open("away", title=SECRET)
+
+    run("--everybody", "--namespace", "other", "--find", SECRET, "--reason", "x")
+
+    assert titles()["away"] == "[REDACTED]"
+    assert SECRET in titles()["hers"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--find", SECRET], "say which sessions"),
+        (["talk", "--everybody", "--find", SECRET], "say which sessions"),
+        (["--owner", "ada", "--everybody", "--find", SECRET], "say which sessions"),
+        (["talk", "--owner", "ada", "--find", SECRET], "say which sessions"),
+        (["talk", "nobodys", "--find", SECRET], "there is no session 'nobodys'"),
+        (["--owner", "nope", "--find", SECRET], "there is no user 'nope'"),
+        # As a script gives it whose variable is empty.
+        (["--owner", "", "--find", SECRET], "there is no user ''"),
+        (["--everybody", "--pattern", "("], "the pattern is not valid"),
+        (["--everybody", "--message", str(uuid4())], "--message is for one session"),
+    ],
+)
+def test_sessions_that_are_not_clear_are_left_alone(three, arguments, complaint):
+    before = everything()
+
+    with pytest.raises(CommandError, match=complaint):
+        run(*arguments, "--reason", "x")
 
     assert everything() == before
 

@@ -140,6 +140,9 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
         (["strands-files", "{file}"], {}, "cannot be made: File exists"),
         (["jsonl", "--session", "nope"], {}, "there is no session 'nope' among those"),
         (["jsonl", "--owner", "nope"], {}, "there is no user 'nope'"),
+        # As scripts give them whose variables are empty.
+        (["jsonl", "--owner", ""], {}, "there is no user ''"),
+        (["jsonl", "--since", ""], {}, "--since: '' is no date"),
         (["jsonl", "--since", "yesterday"], {}, "--since: 'yesterday' is no date"),
         (["jsonl", "--blobs-beside"], {}, "--blobs-beside is for jsonl in a file"),
         (["paper"], {}, "invalid choice: 'paper'"),

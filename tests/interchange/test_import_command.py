@@ -258,6 +258,10 @@ def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada)
         (["strands-files", "nowhere"], "there is no directory nowhere, and no alias in STORAGES"),
         (["openai-django-sessions", "nope"], "nope"),
         (["jsonl", "{lines}", "--owner", "nobody"], "there is no user 'nobody'"),
+        # As scripts give them whose variables are empty.
+        (["jsonl", "{lines}", "--owner", ""], "there is no user ''"),
+        (["jsonl", "{lines}", "--owners", ""], "cannot be read"),
+        (["jsonl", "{lines}", "--owner-function", ""], "the owner function '' cannot be imported"),
         (["jsonl", "{lines}", "--owners", "no.csv"], "no.csv cannot be read"),
         (["jsonl", "{lines}", "--owners", "{lines}"], "must name the columns session_id and user"),
         (["jsonl", "{lines}", "--owner-function", "no.such"], "'no.such' cannot be imported"),

@@ -252,9 +252,9 @@ def _chosen(options: dict[str, Any], alias: str) -> Any:
     sessions = Session.objects.using(alias).order_by("pk")
     if options["namespace"] is not None:
         sessions = sessions.filter(namespace=options["namespace"])
-    if options["owner"]:
+    if options["owner"] is not None:
         sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
-    if options["since"]:
+    if options["since"] is not None:
         since = read_moment(options["since"], "--since")
         sessions = sessions.filter(last_activity_at__gte=since)
     if not options["session"]:

@@ -136,11 +136,11 @@ class Command(StoppableCommand):
         self.stdout.write(printable(f"{skipped.place}: {skipped.reason}"))
 
     def _owner(self, options: dict[str, Any], alias: str) -> Any:
-        if options["owners"]:
+        if options["owners"] is not None:
             return owners_from_csv(options["owners"], using=alias, told=self._tell)
-        if options["owner_function"]:
+        if options["owner_function"] is not None:
             return owners_from_function(options["owner_function"])
-        if options["owner"]:
+        if options["owner"] is not None:
             return find_user(options["owner"], using=alias)
         return None
 
