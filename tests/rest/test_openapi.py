@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.urls import URLResolver, get_resolver
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
+from rest_framework.exceptions import APIException
+
+from django_agent_sessions.rest import problems
 
 from .openapi import FILE, document, written
 
@@ -108,3 +112,19 @@ def test_requests_take_nothing_but_what_is_described(made):
             name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             assert made["components"]["schemas"][name]["additionalProperties"] is False, where
             assert body["content"]["application/json"]["examples"], where
+
+
+def test_every_code_of_an_error_is_on_the_page_about_errors():
+    page = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
+    mine = {name for _, _, name in problems._OURS} | {"file_missing", "storage_unavailable"}
+    kinds = [APIException]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    known = [
+        kind
+        for kind in kinds[1:]
+        if kind.__module__.startswith(("django_agent_sessions.", "rest_framework."))
+    ]
+    codes = mine | {kind.default_code for kind in known}
+
+    assert [code for code in sorted(codes) if f"`{code}`" not in page] == []
