@@ -73,7 +73,8 @@ def main() -> int:
                 judged = budgets.judge(alias, figures)
                 verdicts += [v for v in judged if not arguments.store or v.kept is not None]
             if not arguments.store:
-                verdicts += snapshots.judge(alias, plan.some, plan.many, plan.rounds)
+                # Many, because a save fills a page more of an SQLite file, or does not.
+                verdicts += snapshots.judge(alias, plan.some, plan.many, 3 * plan.rounds)
     if not arguments.store:
         verdicts += starting.judge(2 * plan.rounds - 1)
     text = report.page(plan, found, verdicts, packages, dict.fromkeys(remarks))
