@@ -44,7 +44,7 @@ from .lenders import (
     register_waiting_call,
     running_loop,
 )
-from .workers import Work, WorkerPool, refresh
+from .workers import Work, WorkerPool, refresh, settle
 
 __all__ = [
     "arun_orm",
@@ -200,6 +200,8 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
     """
     looping = running_loop() is not None
     connection = connections[using]
+    if not looping:
+        settle(connection)
     if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
         return function()
     lender = find_lender(using)

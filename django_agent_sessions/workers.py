@@ -406,6 +406,29 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
         abandon(connection)
 
 
+def settle(connection: BaseDatabaseWrapper) -> None:
+    """Forgets a transaction that ended with its connection, where Django goes on believing in it.
+
+    MariaDB and MySQL are told of a transaction's end in a statement of its own. If the connection
+    is lost in it, Django leaves the block and keeps the connection as it was: every later use of
+    it would take part in a transaction that nobody can end. The error was raised by then.
+
+    Args:
+        connection: A connection that this thread uses.
+    """
+    if connection.in_atomic_block and not connection.atomic_blocks:
+        # Django enters a block before its savepoint, and stays there if that fails.
+        connection.in_atomic_block = False
+    raw = connection.connection
+    left = not (raw is None or connection.in_atomic_block or connection.autocommit)
+    if not left or not connection.errors_occurred:
+        return
+    if getattr(raw, "closed", False) or (
+        connection.vendor == "mysql" and not connection.is_usable()
+    ):
+        abandon(connection)
+
+
 def abandon(connection: BaseDatabaseWrapper) -> None:
     """Closes a connection that is broken, so that the next use opens a new one.
 

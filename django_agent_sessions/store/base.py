@@ -23,7 +23,7 @@ from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
 from django_agent_sessions.owners import EVERYBODY, owner_key, refuse_nobody
 from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
-from django_agent_sessions.workers import abandon
+from django_agent_sessions.workers import abandon, settle
 
 from .patience import Patience
 
@@ -128,6 +128,7 @@ def is_joined(connection: BaseDatabaseWrapper) -> bool:
     Args:
         connection: The connection.
     """
+    settle(connection)
     if connection.in_atomic_block or connection.connection is None:
         return connection.in_atomic_block
     return not connection.autocommit

@@ -10,13 +10,14 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
 from django.db import InterfaceError, connection, transaction
 from django.db.utils import Error, ProgrammingError
 
+from django_agent_sessions.bridge import run_orm
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.records import AgentState, NewMessage, Usage
@@ -86,6 +87,24 @@ def commit_lost(then: Callable[[], Any] = lambda: None) -> Iterator[None]:
         yield
     finally:
         connection._commit = raw_commit  # type: ignore[attr-defined]
+
+
+@contextmanager
+def end_of_transaction_lost() -> Iterator[None]:
+    """Cuts the connection after the first commit, before the transaction's end is told."""
+    tell = connection._set_autocommit  # type: ignore[attr-defined]
+
+    def cut_and_tell(autocommit: bool) -> None:
+        if autocommit:
+            connection._set_autocommit = tell  # type: ignore[attr-defined]
+            cut_the_wire()
+        tell(autocommit)
+
+    connection._set_autocommit = cut_and_tell  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        connection._set_autocommit = tell  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -459,4 +478,57 @@ def test_in_a_callers_transaction_it_is_the_callers_to_see(store, agent, unusabl
     with pytest.raises(ProgrammingError), transaction.atomic():
         write_on_a_refused_one()
     connection.close()
+    assert store.payloads(agent) == []
+
+
+WAYS = {
+    "by the store": lambda store, agent: store.append(agent, user("after")),
+    "in a transaction": lambda store, agent: store.append_many(
+        agent, [user(str(number)) for number in range(450)]
+    ),
+    "by the bridge": lambda store, agent: run_orm(store.append, agent, user("after")),
+    "reading": lambda store, agent: store.payloads(agent),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_transaction_whose_end_was_lost_ends_with_its_error(store, agent, way):
+    # Only MariaDB and MySQL are told of it, and raise.
+    told = pytest.raises(Error) if connection.vendor == "mysql" else nullcontext()
+
+    with told, end_of_transaction_lost(), transaction.atomic():
+        store.append(agent, user("before"))
+    WAYS[way](store, agent)
+    WAYS[way](store, agent)
+
+    assert store.payloads(agent)[0] == user("before")
+    assert connection.get_autocommit()
+
+
+def test_a_block_that_could_not_be_entered_is_not_stayed_in(store, agent):
+    with suppress(Error), end_of_transaction_lost(), transaction.atomic():
+        store.append(agent, user("before"))
+    with suppress(Error), transaction.atomic():
+        store.append(agent, user("in the caller's own block"))
+
+    store.append(agent, user("after"))
+
+    assert store.payloads(agent)[-1] == user("after")
+    assert connection.get_autocommit()
+
+
+@pytest.mark.skipif(
+    connection.vendor == "sqlite", reason="Python's SQLite commits with each savepoint there"
+)
+def test_what_a_caller_began_without_a_block_is_still_joined_after_an_error(store, agent):
+    transaction.set_autocommit(False)
+    try:
+        with suppress(Error), connection.cursor() as cursor:
+            cursor.execute("SELECT nothing FROM nowhere")
+        transaction.rollback()
+        store.append(agent, user("taken back"))
+        transaction.rollback()
+    finally:
+        transaction.set_autocommit(True)
+
     assert store.payloads(agent) == []
