@@ -418,7 +418,7 @@ def settle(connection: BaseDatabaseWrapper) -> None:
     """
     if connection.in_atomic_block and not connection.atomic_blocks:
         # Django enters a block before its savepoint, and stays there if that fails.
-        connection.in_atomic_block = False
+        connection.in_atomic_block = connection.closed_in_transaction = False
     raw = connection.connection
     left = not (raw is None or connection.in_atomic_block or connection.autocommit)
     if not left or not connection.errors_occurred:

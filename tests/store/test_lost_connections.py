@@ -505,11 +505,14 @@ def test_a_transaction_whose_end_was_lost_ends_with_its_error(store, agent, way)
     assert connection.get_autocommit()
 
 
-def test_a_block_that_could_not_be_entered_is_not_stayed_in(store, agent):
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_block_that_could_not_be_entered_is_not_stayed_in(store, agent, closed):
     with suppress(Error), end_of_transaction_lost(), transaction.atomic():
         store.append(agent, user("before"))
     with suppress(Error), transaction.atomic():
         store.append(agent, user("in the caller's own block"))
+    if closed:
+        connection.close()
 
     store.append(agent, user("after"))
 
