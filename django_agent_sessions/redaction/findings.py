@@ -43,6 +43,7 @@ class Findings:
         self._plan = plan
         self.hits: list[Hit] = []
         self.kept: list[Place] = []
+        self.unread: list[Place] = []
         self.secrets: set[str] = set()
         self.changes: list[Change] = []
 

@@ -159,6 +159,8 @@ class Redaction:
         dry_run: Whether nothing was written.
         session: Primary key of the session.
         forks: The same for each fork of the session, if these were asked for.
+        unread: Messages of which a large binary was not there to be looked into. If its storage was
+            only away, what is looked for may still be in it: redact again when it is back.
     """
 
     hits: list[Hit]
@@ -169,8 +171,12 @@ class Redaction:
     dry_run: bool
     session: UUID | None = None
     forks: list[Redaction] = field(default_factory=list)
+    unread: list[Place] = field(default_factory=list)
 
     @property
     def sessions(self) -> list[Redaction]:
         """What was found in the session, and in each fork in which something was."""
-        return [self, *(fork for fork in self.forks if fork.hits or fork.kept or fork.states)]
+        found = (
+            fork for fork in self.forks if fork.hits or fork.kept or fork.states or fork.unread
+        )
+        return [self, *found]

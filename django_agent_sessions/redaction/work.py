@@ -124,6 +124,8 @@ class Work:
         self._epoch = session.redaction_epoch
         # Binaries in which nothing of what is looked for everywhere is.
         self._without_hits: set[BlobRef] = set()
+        # Binaries that are not there to be looked into.
+        self._lost: set[BlobRef] = set()
 
     @property
     def secrets(self) -> set[str]:
@@ -141,6 +143,7 @@ class Work:
             self._epoch,
             self._dry_run,
             self._session.pk,
+            unread=found.unread,
         )
 
     # --- looking -----------------------------------------------------------------------------
@@ -226,17 +229,24 @@ class Work:
         finders = [*self._plan.everywhere, *looking]
         if not finders:
             return both
-        wanted = {reference for _, reference in references(both)} - self._without_hits
+        said = {reference for _, reference in references(both)}
+        wanted = said - self._without_hits - self._lost
         found = dict(
             zip(wanted, blobs.found_in(self._using, self._session.pk, list(wanted)), strict=True)
         )
+        self._lost |= {
+            reference for reference, value in found.items() if isinstance(value, BlobRef)
+        }
+        if said & self._lost:
+            place = place_of("message", row, str(row.message_id), "message")
+            self._found.unread.append(place)
         holding = {
             reference.sha256
             for reference, value in found.items()
             if masking.mask_tree([value], finders)[1]
         }
         if not looking:
-            self._without_hits |= {ref for ref in wanted if ref.sha256 not in holding}
+            self._without_hits |= {ref for ref in wanted - self._lost if ref.sha256 not in holding}
         if not holding:
             return both
         return blobs.found_in(self._using, self._session.pk, both)

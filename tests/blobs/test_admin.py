@@ -169,3 +169,22 @@ def test_a_picture_that_claims_to_be_one_is_no_image_on_the_page(client, reader,
         assert answer["Content-Type"] == "application/octet-stream"
         assert answer["Content-Disposition"].startswith("attachment")
         assert answer["Content-Security-Policy"] == "sandbox; default-src 'none'"
+
+
+def test_a_redaction_says_which_files_it_could_not_look_into(client, talker, store, stored):
+    client.force_login(staff("redactor", "view_session", "read_transcript", "redact"))
+    store.append(talker, user(image(picture()), {"text": "a secret"}))
+    for file in stored():
+        file.unlink()
+    page = page_url("session-1").replace("/change/", "/redact/")
+    told = "1 message has a file that is missing in its storage and was not looked into."
+
+    nothing = client.post(page, {"step": "preview", "what": "text", "text": "unsaid"})
+    assert told in nothing.content.decode()
+    asked = client.post(page, {"step": "preview", "what": "text", "text": "secret"})
+    assert told in asked.content.decode()
+    [seal] = re.findall(r'name="seal" value="([^"]*)"', asked.content.decode())
+    sure = {"step": "confirm", "what": "text", "text": "secret", "seal": seal, "reason": "asked"}
+    done = client.post(page, sure, follow=True).content.decode()
+    assert "1 place was redacted." in done
+    assert told in done

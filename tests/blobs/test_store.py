@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.checks import run_checks
+from django.core.management import call_command
 from django.db import transaction
 from django.test import override_settings
 from hypothesis import given
@@ -23,6 +24,7 @@ from django_agent_sessions.payloads import dumps, loads
 from django_agent_sessions.records import NewMessage
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.references import references, resolved
+from django_agent_sessions.rest.serializers.redaction import RedactionSerializer
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -145,6 +147,34 @@ def test_a_string_is_found_in_a_file_and_the_rest_of_the_file_stays(
     assert secret not in file.read_bytes()
     (message,) = store.payloads(strands)
     assert secret not in message["content"][1]["image"]["source"]["bytes"]
+
+
+def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
+    strands, store, stored, session, capsys
+):
+    secret = "4111-secret-1111"
+    data = PNG + bytes(10_000) + secret.encode()
+    kept = [store.append(strands, user(image(data))).id for _ in range(2)]
+    (file,) = stored()
+    away = file.rename(file.with_suffix(".away"))
+    store.append(strands, user({"text": secret}))
+
+    found = redact(session.id, Find(secret), reason="test")
+
+    assert len(found.hits) == 1
+    assert [place.key for place in found.unread] == kept
+    assert [place["id"] for place in RedactionSerializer(found).data["unread"]] == [*map(str, kept)]
+    asked = ["--find", secret, "--dry-run"]
+    call_command("redact_agent_session", session.session_id, *asked)
+    told = "a file of it is missing in its storage and was not looked into"
+    assert capsys.readouterr().out.count(told) == 2
+    call_command("redact_agent_session", "--everybody", "--find", "not said", "--dry-run")
+    printed = capsys.readouterr().out
+    assert (printed.count(told), printed.count("something in 0")) == (2, 1)
+    away.rename(file)
+    found = redact(session.id, Find(secret), reason="test")
+    assert (len(found.hits), found.unread) == (2, [])
+    assert not any(secret.encode() in file.read_bytes() for file in stored())
 
 
 def test_a_guardrail_takes_the_file_away(strands, store, stored):

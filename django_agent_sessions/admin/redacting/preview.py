@@ -89,6 +89,9 @@ class Preview:
     seal: str
     """What the confirmation must find again."""
 
+    unread: int = 0
+    """Messages of which a file was not there to be looked into."""
+
     forks: list[ForkPlaces] = field(default_factory=list)
     """Forks in which something was found, if these were asked for."""
 
@@ -130,6 +133,7 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
               for place in result.kept],
         states=result.states,
         seal=seal(result),
+        unread=unread(result),
         forks=[
             ForkPlaces(fork.session, len(fork.hits))
             for fork in result.forks
@@ -141,6 +145,11 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
 def places(result: Redaction) -> int:
     """Counts the places in a session and, if they were asked for, its forks."""
     return sum(len(one.hits) for one in (result, *result.forks))
+
+
+def unread(result: Redaction) -> int:
+    """Counts the messages of a session and its forks of which a file could not be looked into."""
+    return sum(len(one.unread) for one in (result, *result.forks))
 
 
 def seal(result: Redaction) -> str:

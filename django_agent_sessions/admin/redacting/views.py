@@ -35,7 +35,7 @@ from django_agent_sessions.store.base import write
 from django_agent_sessions.store.redacting import keeps_original
 
 from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, target
-from .preview import places, preview, seal
+from .preview import places, preview, seal, unread
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
@@ -153,6 +153,8 @@ def _confirm(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
     except _ChangedError as changed:
         return _show(model_admin, viewer, form, changed.result, why=why, changed=True)
     messages.success(viewer.request, _done(result))
+    if count := unread(result):
+        messages.warning(viewer.request, _unread(count))
     return HttpResponseRedirect(_back(viewer, form.target, result))
 
 
@@ -175,6 +177,17 @@ def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Reda
 def _done(result: Redaction) -> str:
     count = places(result)
     text = ngettext("%(count)d place was redacted.", "%(count)d places were redacted.", count)
+    return text % {"count": count}
+
+
+def _unread(count: int) -> str:
+    text = ngettext(
+        "%(count)d message has a file that is missing in its storage and was not looked into. "
+        "If the storage is only away, redact again when it is back.",
+        "%(count)d messages have files that are missing in their storage and were not looked into. "
+        "If the storage is only away, redact again when it is back.",
+        count,
+    )
     return text % {"count": count}
 
 
@@ -209,6 +222,7 @@ def _show(
         preview=found,
         why=why or ReasonForm(),
         changed=changed,
+        unread=_unread(found.unread) if found.unread else "",
         # States, titles and metadata keep no original, and a held session must lose nothing.
         blocked=viewer.session.legal_hold and found.states > 0,
         elsewhere=_elsewhere(form),

@@ -154,8 +154,9 @@ class _Run:
                 self.stderr.write(f"session {printable(name)}: {printable(str(error))}")
                 continue
             looked += 1
-            if any(part.hits or part.kept or part.states for part in result.sessions):
-                found += 1
+            something = any(part.hits or part.kept or part.states for part in result.sessions)
+            found += something
+            if something or any(part.unread for part in result.sessions):
                 self.line.clear()
                 self.stdout.write(f"session {printable(name)} ({key}):")
                 self.print(result)
@@ -189,6 +190,11 @@ class _Run:
                 self._print_content(hit)
         for place in result.kept:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
+        for place in result.unread:
+            self.stdout.write(
+                f"{place.kind} {place.name} ({place.key}): a file of it is missing in its storage "
+                "and was not looked into"
+            )
         if not result.hits and not result.states:
             self.stdout.write("nothing was found; nothing changed")
             return

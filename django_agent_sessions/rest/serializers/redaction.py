@@ -182,6 +182,10 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
     hits = HitSerializer(many=True)
     more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
     kept = PlaceSerializer(many=True, help_text="Ids in which it is, which cannot be changed.")
+    unread = PlaceSerializer(
+        many=True,
+        help_text="Messages of which a file is missing in its storage and was not looked into.",
+    )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
         help_text="How many states, snapshots, titles and metadata change."
@@ -203,6 +207,7 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
             ],
             "more_hits": max(0, len(instance.hits) - MAX_HITS),
             "kept": [_place(place) for place in instance.kept[:MAX_HITS]],
+            "unread": [_place(place) for place in instance.unread[:MAX_HITS]],
             "messages": instance.messages,
             "states": instance.states,
             "redactions": instance.epoch,
