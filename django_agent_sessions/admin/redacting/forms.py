@@ -121,6 +121,7 @@ class ScopeForm(forms.Form):
 
     def __init__(self, target: Target | None, data: Any = None, *, forks: int = 0) -> None:
         self.target = target
+        self._forks = forks
         pointed = [(MESSAGE, _("All that this message says"))] if target else []
         if target and target.path:
             pointed.insert(0, (PART, _("This part of the message")))
@@ -168,6 +169,11 @@ class ScopeForm(forms.Form):
     def descendants(self) -> bool:
         """Whether it redacts in what was forked from the session, too."""
         return bool(self.cleaned_data.get("forks"))
+
+    @property
+    def spared(self) -> int:
+        """How many forks of the session keep what is redacted."""
+        return 0 if self.descendants else self._forks
 
     def scope(self) -> Scope:
         """Gives the valid form as a scope of a redaction."""

@@ -30,12 +30,13 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import conf
 from django_agent_sessions.admin.transcript.viewers import Viewer, view
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
+from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.redaction import Redaction, descendants_of, redact
 from django_agent_sessions.store.base import write
 from django_agent_sessions.store.redacting import keeps_original
 
 from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, target
-from .preview import places, preview, seal, unread
+from .preview import SHOWN, places, preview, seal, unread
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
@@ -191,9 +192,18 @@ def _unread(count: int) -> str:
     return text % {"count": count}
 
 
+def _first(viewer: Viewer, result: Redaction) -> UUID | None:
+    """Finds the first message that was redacted: one that the agent goes on with, if there is."""
+    found = [hit.place.key for hit in result.hits if hit.place.kind == "message"]
+    if not found:
+        return None
+    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=found[:SHOWN])
+    main = rows.filter(branch=MAIN_BRANCH).order_by("id").values_list("pk", flat=True).first()
+    return main or found[0]
+
+
 def _back(viewer: Viewer, target: Target | None, result: Redaction) -> str:
-    hits = (hit.place.key for hit in result.hits if hit.place.kind == "message")
-    message = target.message if target else next(hits, None)
+    message = target.message if target else _first(viewer, result)
     if message is None:
         return f"{viewer.base}change/"
     return f"{viewer.base}change/?at={message}#m-{message}"

@@ -64,3 +64,39 @@ def test_the_preview_tells_of_which_branch_a_message_is(client, redactor, talker
     store.rewind(talker, 2)
 
     assert "branch 1" in redacted(client, url(talker, "redact"))
+
+
+def test_the_preview_says_which_copies_would_stay(client, redactor, talker, store):
+    store.append(talker, said("user", "my secret is plantedsecret"))
+    fork = store.fork(store.get("talk"))
+
+    asked = {"what": "text", "text": "plantedsecret"}
+    page = client.post(url(talker, "redact"), asked).content.decode()
+    assert "1 fork of this conversation keeps its copies" in page
+    page = client.post(url(talker, "redact"), {**asked, "forks": "on"}).content.decode()
+    assert "keeps its copies" not in page
+    assert "This conversation is a fork" not in page
+    there = reverse("admin:agent_sessions_session_redact", args=[fork.id])
+    assert "This conversation is a fork" in client.post(there, asked).content.decode()
+
+
+def test_a_redaction_leads_to_the_main_branch_where_something_of_it_is_there(
+    client, redactor, talker, store
+):
+    stays = store.append(talker, said("user", "plantedsecret"))
+    store.append(talker, said("assistant", "plantedsecret, you say"))
+    store.rewind(talker, stays.message_id)
+    page = client.post(
+        url(talker, "redact"), {"what": "text", "text": "plantedsecret"}
+    ).content.decode()
+    sure = {
+        "step": "confirm",
+        "what": "text",
+        "text": "plantedsecret",
+        "reason": "a ticket",
+        "seal": first(r'name="seal" value="([^"]*)"', page),
+    }
+
+    answer = client.post(url(talker, "redact"), sure)
+
+    assert answer["Location"].endswith(f"?at={stays.id}#m-{stays.id}")
