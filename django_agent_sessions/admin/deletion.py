@@ -43,7 +43,12 @@ class Deletion(_ModelAdmin):
         Django would read every message with its payload, to name each of them on the page.
         """
         sessions: Sequence[Session] = list(objs)
-        held = [self._named(session) for session in sessions if session.legal_hold]
+        # Django's page only says that they are protected, and not by what.
+        held = [
+            format_html("{} – {}", self._named(session), _("under legal hold"))
+            for session in sessions
+            if session.legal_hold
+        ]
         counts = {
             Session._meta.verbose_name_plural: len(sessions),
             SessionMessage._meta.verbose_name_plural: sum(s.message_count for s in sessions),

@@ -106,7 +106,7 @@ def test_a_held_session_is_shown_as_protected_and_stays(officer, conversation):
     page = officer.get(delete_url(conversation)).content.decode()
     assert "Cannot delete" in page
     assert "protected" in page
-    assert "session-1" in page
+    assert "session-1</a> – under legal hold" in page
     page = officer.post(delete_url(conversation), {"post": "yes"}).content.decode()
     assert "Cannot delete" in page
 
