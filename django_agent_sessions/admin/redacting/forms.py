@@ -102,7 +102,10 @@ class ScopeForm(forms.Form):
         required=False,
         max_length=LONGEST,
         widget=forms.Textarea({"rows": 2, "autocomplete": "off", "spellcheck": "false"}),
-        help_text=_("It is found in any case, and however it is escaped or wrapped."),
+        help_text=_(
+            "It is found in any case, and however it is escaped or wrapped; "
+            "not with marks of formatting within it, as in 12**34**."
+        ),
     )
     detectors = forms.MultipleChoiceField(
         label=_("Kinds of data"), required=False, widget=forms.CheckboxSelectMultiple

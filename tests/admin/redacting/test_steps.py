@@ -181,6 +181,13 @@ def test_nothing_found_is_said_with_a_way_to_the_stored_text(browser, talk):
     assert "as-redact-confirm" not in page
 
 
+def test_the_form_says_that_a_text_with_formatting_in_it_is_not_found(browser, store, talk):
+    store.append(store.open_agent(talk, dialect="strands"), said("user", "it is 12**34**"))
+
+    assert "not with marks of formatting within it" in browser.get(url_of(talk)).content.decode()
+    assert "Nothing was found" in preview(browser, talk, what="text", text="1234")
+
+
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
