@@ -48,6 +48,10 @@ def hold_selected(
     done = _confirmed(model_admin, request, queryset, "hold_selected", holds.hold)
     if isinstance(done, HttpResponse):
         return done
+    if not done:
+        text = _("Nothing changed: what was selected is under legal hold already, or is gone.")
+        model_admin.message_user(request, text, messages.WARNING)
+        return None
     text = ngettext(
         "%(count)d session is now under legal hold.",
         "%(count)d sessions are now under legal hold.",
@@ -65,6 +69,10 @@ def release_selected(
     done = _confirmed(model_admin, request, queryset, "release_selected", holds.release)
     if isinstance(done, HttpResponse):
         return done
+    if not done:
+        text = _("Nothing changed: nothing of what was selected is under legal hold.")
+        model_admin.message_user(request, text, messages.WARNING)
+        return None
     text = ngettext(
         "%(count)d session was released from legal hold.",
         "%(count)d sessions were released from legal hold.",

@@ -69,6 +69,23 @@ def test_selected_sessions_are_held_and_released_and_both_recorded(officer, sess
     ]
 
 
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ("hold_selected", "is under legal hold already"),
+        ("release_selected", "nothing of what was selected is under legal hold"),
+    ],
+)
+def test_an_action_that_makes_no_difference_says_so(officer, sessions, action, told):
+    officer.get(act(officer, action, sessions[:1], reason="Case 7")["Location"])
+    before = AuditEvent.objects.count()
+
+    page = act(officer, action, sessions[:1], reason="Case 7")
+
+    assert told in officer.get(page["Location"]).content.decode()
+    assert AuditEvent.objects.count() == before
+
+
 def test_everything_on_all_pages_cannot_be_held_at_once(officer, sessions):
     act(officer, "hold_selected", sessions[:1], reason="Case 7", select_across="1", index="0")
 
