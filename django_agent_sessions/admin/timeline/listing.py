@@ -59,6 +59,7 @@ class SnapshotLine:
     branch_name: str
     length: int
     when: datetime
+    """When it was taken; of the latest one, when it was saved last."""
 
     @property
     def latest(self) -> bool:
@@ -136,6 +137,7 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
             "multi_agent__multi_agent_id",
             "branch",
             "length",
+            "created_at",
             "updated_at",
         )[: PAGE + 1]
     )
@@ -150,9 +152,12 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
             branch,
             names.get((agent_key, branch), f"branch-{branch}" if branch else "main"),
             length,
-            when,
+            # A redaction moves the second.
+            created if name else updated,
         )
-        for key, name, agent_key, of_agent, of_orchestrator, branch, length, when in shown
+        for key, name, agent_key, of_agent, of_orchestrator, branch, length, created, updated in (
+            shown
+        )
     ]
     return Listed(lines, str(shown[-1][0]) if len(found) > PAGE else "")
 

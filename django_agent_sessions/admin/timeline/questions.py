@@ -62,7 +62,7 @@ def fork_question(viewer: Viewer, spot: Spot) -> Question:
         lines=[
             _(
                 "A new conversation begins with a copy of %(copied)s of agent %(agent)s: all up "
-                "to message %(position)s, of %(when)s."
+                "to message %(position)s (%(when)s)."
             )
             % named,
             _("Both conversations then go on independently of each other."),
@@ -92,7 +92,7 @@ def rewind_question(viewer: Viewer, spot: Spot) -> Question:
         back=_at(viewer, spot),
         lines=[
             _(
-                "Agent %(agent)s goes back to message %(position)s, of %(when)s, and goes on "
+                "Agent %(agent)s goes back to message %(position)s (%(when)s), and goes on "
                 "from there."
             )
             % named,

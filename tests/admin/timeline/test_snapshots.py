@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
 from django_agent_sessions.models import Snapshot, StoredObject
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.redaction import Find, redact
 from tests.admin.transcripts import said, shown
 
 from .pages import Action, confirmed, events, first, url, words
@@ -39,6 +42,16 @@ def test_the_latest_snapshot_is_named_and_not_restored(client, traveller, talker
 
     assert "latest" in shown(client, url(talker, "snapshots"))
     assert client.get(url(talker, "snapshot_restore", latest.pk)).status_code == 404
+
+
+def test_a_snapshot_is_listed_with_the_moment_when_it_was_taken(client, traveller, talker, store):
+    store.update_agent(talker, AgentState(state={"word": "planted"}))
+    taken = store.take_snapshot(talker)
+    Snapshot.objects.update(created_at=datetime(2026, 3, 1, 12, tzinfo=UTC))
+    assert redact(talker.session, Find("planted"), reason="a ticket").states == 2
+
+    assert '<time datetime="2026-03-01T' in shown(client, url(talker, "snapshots"))
+    assert "March 1, 2026" in shown(client, url(talker, "snapshot_restore", taken.id))
 
 
 def test_snapshots_are_paged_by_key(client, traveller, talker, store):
