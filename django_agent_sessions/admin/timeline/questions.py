@@ -159,12 +159,14 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
         "messages": _messages(branch.length),
         "count": snapshots,
     }
-    lines = [_("Branch %(branch)s of agent %(agent)s is deleted, with its %(messages)s.") % named]
+    lines = [
+        _("Branch %(branch)s of agent %(agent)s will be deleted, with its %(messages)s.") % named
+    ]
     if snapshots:
         lines.append(
             ngettext(
-                "%(count)d snapshot of it is deleted, too.",
-                "%(count)d snapshots of it are deleted, too.",
+                "%(count)d snapshot of it will be deleted, too.",
+                "%(count)d snapshots of it will be deleted, too.",
                 snapshots,
             )
             % named

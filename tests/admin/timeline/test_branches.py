@@ -34,6 +34,8 @@ def test_branches_are_listed_compared_restored_and_deleted(client, traveller, ta
     (event,) = events(Action.RESTORED)
     assert event.details == {"branch": 1, "left": 2}
 
+    asked = shown(client, url(talker, "branch_delete", talker.id, 2))
+    assert "Branch branch-2 of agent planner will be deleted, with its 4 messages." in asked
     page = confirmed(client, url(talker, "branch_delete", talker.id, 2))
     assert "Branch branch-2 was deleted." in page
     assert not Branch.objects.exists()
