@@ -81,6 +81,8 @@ class Preview:
     messages: int
     agents: int
     orchestrators: int
+    snapshots: int
+    objects: int
     columns: list[str]
     """Title, metadata: what of the session itself."""
 
@@ -128,6 +130,8 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
         messages=result.messages,
         agents=len(rows.get("agent", ())),
         orchestrators=len(rows.get("orchestrator", ())),
+        snapshots=len(rows.get("snapshot", ())),
+        objects=len(rows.get("object", ())),
         columns=[str(label) for name, label in _COLUMNS.items() if name in columns],
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],

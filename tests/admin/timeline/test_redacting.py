@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.records import AgentState
 from tests.admin.people import staff
 from tests.admin.transcripts import said, shown
 
@@ -78,6 +79,18 @@ def test_the_preview_says_which_copies_would_stay(client, redactor, talker, stor
     assert "This conversation is a fork" not in page
     there = reverse("admin:agent_sessions_session_redact", args=[fork.id])
     assert "This conversation is a fork" in client.post(there, asked).content.decode()
+
+
+def test_the_preview_counts_what_is_kept_beside_the_messages(client, redactor, talker, store):
+    store.update_agent(talker, AgentState(state={"word": "plantedsecret"}))
+    for _number in range(2):
+        store.take_snapshot(talker)
+    asked = {"what": "text", "text": "plantedsecret"}
+
+    page = client.post(url(talker, "redact"), asked).content.decode()
+
+    assert "<b>2</b> snapshots" in page
+    assert "state of <b>1</b> agent" in page
 
 
 def test_a_redaction_leads_to_the_main_branch_where_something_of_it_is_there(
