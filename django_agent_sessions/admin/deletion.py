@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import QuerySet
@@ -69,6 +70,18 @@ class Deletion(_ModelAdmin):
             return super().delete_view(request, object_id, extra_context)
         except LegalHoldError:
             return self._held_meanwhile(request)
+
+    def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
+        """Goes back to the list. Django does so only for who may change what is in it."""
+        answer = super().response_delete(request, obj_display, obj_id)
+        if not isinstance(answer, HttpResponseRedirect):
+            return answer
+        opts = self.opts
+        url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
+        kept = self.get_preserved_filters(request)
+        return HttpResponseRedirect(
+            add_preserved_filters({"preserved_filters": kept, "opts": opts}, url)
+        )
 
     def delete_model(self, request: HttpRequest, obj: Session) -> None:
         """Deletes a session in the name of the user."""

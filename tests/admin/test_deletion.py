@@ -65,6 +65,17 @@ def test_deletion_is_asked_about_then_done_and_recorded_with_who_did_it(officer,
     assert (event.action, event.session, event.actor) == ("deleted", conversation.id, "officer")
 
 
+def test_after_a_deletion_the_list_is_shown_as_it_was_filtered(officer, conversation):
+    kept = "?_changelist_filters=held%3Dno"
+    page = reverse("admin:agent_sessions_session_change", args=[conversation.id])
+    assert f'"{delete_url(conversation)}{kept}"' in officer.get(page + kept).content.decode()
+
+    answer = officer.post(f"{delete_url(conversation)}{kept}", {"post": "yes"})
+
+    assert answer["Location"] == f"{reverse(LIST)}?held=no"
+    assert "was deleted successfully" in officer.get(answer["Location"]).content.decode()
+
+
 def test_selected_sessions_are_deleted_and_recorded_with_who_did_it(officer, conversation, store):
     other = store.open("session-2")
     kept = store.open("session-3")

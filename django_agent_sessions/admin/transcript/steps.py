@@ -40,9 +40,11 @@ def steps(model_admin: Any, viewer: Viewer) -> Steps:
     """
     request, held = viewer.request, viewer.session.legal_hold
     action = "release_selected" if held else "hold_selected"
+    filters = model_admin.get_preserved_filters(request)
+    kept = f"?{filters}" if filters else ""
     deletes = model_admin.has_delete_permission(request, viewer.session) and not held
     return Steps(
         hold=action if action in model_admin.get_actions(request) else "",
-        delete_url=f"{viewer.base}delete/" if deletes else "",
+        delete_url=f"{viewer.base}delete/{kept}" if deletes else "",
         list_url=reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist"),
     )
