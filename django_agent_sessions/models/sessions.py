@@ -37,10 +37,12 @@ def cascade_unless_held(
     """
     if held := list(sub_objs.filter(legal_hold=True)):
         raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
-    if hasattr(collector, "add_edge"):
+    if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
         # The admin's page, which lists what would be deleted. It would read every message whole.
         for session in sub_objs:
             collector.add_edge(getattr(session, field.name), session)
+            # What the page counts.
+            collector.model_objs[Session].add(session)
         collector.add(sub_objs)
     else:
         models.CASCADE(collector, field, sub_objs, using)

@@ -200,7 +200,9 @@ def test_a_user_with_a_session_under_legal_hold_is_shown_as_protected(
 def test_a_user_can_be_deleted_together_with_sessions(admin_client, conversation, ada):
     url = reverse("admin:auth_user_delete", args=[ada.pk])
 
-    assert "Are you sure" in admin_client.get(url).content.decode()
+    page = admin_client.get(url).content.decode()
+    assert "Are you sure" in page
+    assert "Agent sessions: 1" in page
     assert admin_client.post(url, {"post": "yes"}).status_code == 302
     assert not any(model._base_manager.exists() for model in MODELS)
 
