@@ -6,6 +6,7 @@ import copy
 from typing import Any, TypeAlias, cast
 
 from strands import Agent
+from strands.agent.conversation_manager import ConversationManager
 from strands.agent.state import AgentState as StrandsAgentState
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.agent import LocalAgent
@@ -56,7 +57,7 @@ def restore(
     manager_state = record.data.conversation_manager_state
     # A bidirectional agent has none, and neither has an agent that another tool made.
     if isinstance(agent, Agent) and manager_state:
-        prepended = agent.conversation_manager.restore_from_session(manager_state) or []
+        prepended = _restore_conversation_manager(agent.conversation_manager, record)
     for position, message, _ in restored:
         conversation.remember(position, message)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
@@ -72,6 +73,25 @@ def restore(
         others = [message for position, message, _ in restored if position >= tail]
         agent.messages = _repaired([*pinned, *prepended, *others])
     conversation.mark_synced(fingerprint(agent), copy.deepcopy(record.data))
+
+
+def _restore_conversation_manager(
+    manager: ConversationManager, record: AgentRecord
+) -> list[Message]:
+    state = record.data.conversation_manager_state
+    try:
+        return manager.restore_from_session(state) or []
+    except ValueError as error:
+        stored, given = state.get("__name__"), type(manager).__name__
+        if stored == given:
+            raise
+        # Strands' own words do not tell what was stored, nor where.
+        raise ConfigurationError(
+            f"agent {record.agent_id!r} of session {record.session} was stored with the "
+            f"conversation manager {stored}, and is given {given}, which cannot read its state: "
+            "give it the former, or clear conversation_manager_state and window with "
+            "SessionStore.update_agent, and it begins with all messages"
+        ) from error
 
 
 def _repaired(messages: list[Message]) -> list[Message]:

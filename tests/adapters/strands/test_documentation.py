@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.test import RequestFactory
+from strands import Agent, tool
 
+from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.models import Session
 from tests.processes import ROOT
 
-from .scripted import ScriptedModel
+from .agents import build
+from .scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,6 +64,35 @@ def test_a_chat_remembers_and_prints_nothing(page, is_async, ada, model, capsys)
     assert [len(said) for said in model.requests] == [1, 3]
     assert Session.objects.get().owner_id == ada.pk
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_conflict_is_answered_before_a_run_and_within_it():
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/adapters/strands.md").read_text(), re.DOTALL
+    )
+    (block,) = (block for block in blocks if "def answer_or_conflict(" in block)
+    namespace: dict[str, Any] = {}
+    exec(block, namespace)  # noqa: S102 - our own page
+    answer = namespace["answer_or_conflict"]
+    stale = build("A.", on_conflict="raise")
+    assert answer(build("B."), "b").content == b"B.\n"
+
+    assert answer(stale, "a").status_code == 409
+
+    @tool
+    def somebody_else() -> str:
+        """Somebody else says something meanwhile."""
+        build("C.")("c")
+        return "done"
+
+    meanwhile = Agent(
+        model=ScriptedModel([call("somebody_else"), "D."]),
+        tools=[somebody_else],
+        session_manager=DjangoSessionManager("s", on_conflict="raise"),
+        callback_handler=None,
+    )
+
+    assert answer(meanwhile, "d").status_code == 409
 
 
 def test_the_async_view_of_the_page_about_contexts(ada, capsys):

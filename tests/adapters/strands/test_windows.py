@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from strands.agent.conversation_manager import (
 from strands.agent.conversation_manager.compression.pin_message import pin_message
 from strands.hooks import BeforeModelCallEvent
 
-from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.models import Session, SessionMessage
+from tests.processes import ROOT
 
 from .agents import build, expect_real, model_of, requests, stored, texts
 from .scripted import Overflow, call
@@ -169,3 +172,38 @@ def test_an_overflow_under_a_sliding_window():
     assert texts(again.messages) == ["b", "You said: b", "c", "C."]
     assert again.messages == agent.messages
     assert SessionMessage.objects.count() == 6
+
+
+def test_another_class_of_conversation_manager_is_refused_in_words_that_help():
+    talk(build("A.", "B.", conversation_manager=sliding(2)), "a", "b")
+
+    with pytest.raises(ConfigurationError) as refused:
+        build(conversation_manager=SummarizingConversationManager())
+
+    said = str(refused.value)
+    assert str(Session.objects.get().pk) in said
+    for word in (
+        "'default'",
+        "SlidingWindowConversationManager",
+        "SummarizingConversationManager",
+        "SessionStore.update_agent",
+    ):
+        assert word in said
+
+
+def test_another_class_of_conversation_manager_is_taken_in_as_the_page_says():
+    talk(build("A.", "B.", conversation_manager=sliding(2)), "a", "b")
+    page = (ROOT / "docs" / "adapters" / "strands.md").read_text()
+    (block,) = re.findall(r"```python\n([^`]*def with_another_manager.*?)```", page, re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(block, namespace)  # noqa: S102 - our own page
+    namespace["with_another_manager"]("s", "default")
+
+    again = build("C.", conversation_manager=SummarizingConversationManager())
+    again("c")
+
+    assert texts(requests(again)[0]) == ["a", "A.", "b", "B.", "c"]
+    assert texts(stored()) == ["a", "A.", "b", "B.", "c", "C."]
+    assert texts(build(conversation_manager=SummarizingConversationManager()).messages) == [
+        *("a", "A.", "b", "B.", "c", "C.")
+    ]
