@@ -294,9 +294,9 @@ def _is_public(storage: Any) -> bool:
     return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
-@_reading("DATABASE", "FULL_TEXT_SEARCH")
+@_reading("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks where the sessions are kept: SQLite's locking, owners elsewhere, full-text search."""
+    """Checks where the sessions are kept: SQLite's locking, the pool, owners, full-text search."""
     alias = bridge.database()
     if alias not in connections:
         return []
@@ -315,6 +315,8 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
                 id="agent_sessions.W001",
             )
         )
+    if connections[alias].vendor == "postgresql":
+        found += _about_pool(alias, configuration.get("OPTIONS", {}).get("pool"))
     found += _about_owners(alias)
     if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
         found.append(
@@ -326,6 +328,30 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     return found
+
+
+def _about_pool(alias: str, pool: Any) -> list[CheckMessage]:
+    """Looks at psycopg's pool: requests hold its connections while their agents wait for one."""
+    if not pool:
+        return []
+    options = pool if isinstance(pool, Mapping) else {}
+    size = options.get("max_size") or options.get("min_size", _PSYCOPGS_POOL)
+    ours = conf.get_settings().MAX_CONNECTIONS
+    if size > ours:
+        return []
+    return [
+        CheckWarning(
+            f"The pool of {alias!r} has {size} connections, and agents may take {ours} of them: as "
+            "many requests at once can hold all, each waiting for its agent, which waits for one",
+            hint="Set OPTIONS = {'pool': {'max_size': …}} to the threads of a process and "
+            f"MAX_CONNECTIONS ({ours}) together.",
+            id="agent_sessions.W009",
+        )
+    ]
+
+
+# What psycopg makes the size of a pool that says none.
+_PSYCOPGS_POOL = 4
 
 
 def _about_owners(alias: str) -> list[CheckMessage]:

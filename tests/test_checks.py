@@ -213,6 +213,35 @@ def test_sqlite_without_immediate_transactions_is_a_warning(settings, second_dat
 
 
 @pytest.mark.parametrize(
+    ("pool", "size"),
+    [
+        (True, 4),
+        ({"timeout": 5}, 4),
+        ({"min_size": 2}, 2),
+        ({"max_size": 8}, 8),
+        ({"min_size": 8, "max_size": None}, 8),
+        ({"max_size": 9}, None),
+        ({"min_size": 9}, None),
+        (False, None),
+        (None, None),
+    ],
+)
+def test_a_pool_that_requests_can_empty_before_their_agents_is_a_warning(
+    settings, second_database, pool, size
+):
+    settings.AGENT_SESSIONS = {"DATABASE": "second"}
+    second_database.update(ENGINE="django.db.backends.postgresql", OPTIONS={"pool": pool})
+
+    told = {number: message for number, message, _ in found(check_storage)}
+    assert ("agent_sessions.W009" in told) is (size is not None)
+    if size is not None:
+        assert f"has {size} connections, and agents may take 8" in told["agent_sessions.W009"]
+
+        settings.AGENT_SESSIONS = {"DATABASE": "second", "MAX_CONNECTIONS": 1}
+        assert "agent_sessions.W009" not in {number for number, _, _ in found(check_storage)}
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"REDACT_ON_WRITE": ["emial"]}, "There is no detector 'emial'"),
