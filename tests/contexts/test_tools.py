@@ -6,6 +6,7 @@ import asyncio
 from contextlib import nullcontext
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 
@@ -85,6 +86,22 @@ def test_a_tool_sees_the_callers_uncommitted_rows_and_goes_with_them(sdk, tool):
 
     assert names() == ""
     assert said("s") == []
+
+
+def test_the_tools_of_an_async_run_join_a_thread_that_says_it_waits(sdk, tool):
+    """As of an async view that the client calls in a sync test."""
+
+    async def main() -> str:
+        agent = await sdk.load("s", steps=STEPS, tools=[tool])
+        return str(await agent.asay("add bob"))
+
+    with transaction.atomic(), joined():
+        get_user_model().objects.create_user("ada")
+        assert async_to_sync(main)() == "done"
+        assert results("s") == ["ada, bob"]
+        transaction.set_rollback(True)
+
+    assert names() == ""
 
 
 @pytest.mark.parametrize("sdk", ["strands"], indirect=True)

@@ -10,12 +10,13 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import RequestFactory
 from strands import Agent, tool
+from strands.types.exceptions import EventLoopException
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.models import Session
+from django_agent_sessions.models import Session, SessionMessage
 from tests.processes import ROOT
 
-from .agents import build
+from .agents import build, stored, texts
 from .scripted import ScriptedModel, call
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,6 +94,48 @@ def test_a_conflict_is_answered_before_a_run_and_within_it():
     )
 
     assert answer(meanwhile, "d").status_code == 409
+
+
+def answer_in_a_job() -> Any:
+    """The ``answer`` of the page about contexts."""
+    page = (ROOT / "docs/contexts.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (block,) = (block for block in blocks if "def answer(" in block)
+    namespace: dict[str, Any] = {}
+    exec(block, namespace)  # noqa: S102 - our own page
+    return namespace["answer"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [RuntimeError("the model is away")],
+        [call("add", a=1, b=2), RuntimeError("the model is away")],
+    ],
+)
+def test_a_job_that_is_tried_again_goes_on_where_it_broke_off(steps):
+    answer = answer_in_a_job()
+    with pytest.raises((RuntimeError, EventLoopException)):
+        answer(lambda manager: build(*steps, session_manager=manager), "s", "1 + 2?")
+
+    assert answer(lambda m: build("Three.", session_manager=m), "s", "1 + 2?") == "Three.\n"
+
+    middle = ["call add", "result 3"][: 2 * (len(steps) - 1)]
+    assert texts(stored()) == ["1 + 2?", *middle, "Three."]
+    # It was answered: the same words are said anew.
+    assert answer(lambda m: build("Still.", session_manager=m), "s", "1 + 2?") == "Still.\n"
+    assert texts(stored()) == ["1 + 2?", *middle, "Three.", "1 + 2?", "Still."]
+
+
+def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again():
+    answer = answer_in_a_job()
+    answer(lambda m: build(call("add", a=1, b=2), "Three.", session_manager=m), "s", "1 + 2?")
+    # What a kill within the tool leaves.
+    SessionMessage.objects.filter(message_id__gt=1).delete()
+
+    assert answer(lambda m: build("Three.", session_manager=m), "s", "1 + 2?") == "Three.\n"
+
+    assert texts(stored()) == ["1 + 2?", "call add", "result 3", "Three."]
 
 
 def test_the_async_view_of_the_page_about_contexts(ada, capsys):
