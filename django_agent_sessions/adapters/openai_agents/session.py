@@ -56,7 +56,8 @@ class DjangoSession(TakesTurns):
         session_settings: How many items are read by default; a dict with the same names will do.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
-        using: The alias of the database.
+        using: The alias of the database, if it is not the one that is configured, or that the
+            routers answer now; with a callable owner, at each use.
         create: Whether the first item makes the session. Where it is made elsewhere, such as for
             a chat, False keeps an agent from making it anew after it was deleted.
         exclusive: Whether only one run uses the session at a time, in whatever process. It is then
@@ -101,7 +102,9 @@ class DjangoSession(TakesTurns):
         self._namespace = validate_namespace(namespace)
         self._title = title
         self._metadata = metadata
-        self._using = using
+        # What streams goes on after its request: a router that asks whose it is would then answer
+        # for somebody else. Who makes sessions before there are users has no request yet.
+        self._using = using if callable(owner) else bridge.database(using)
         self._create = create
         self._turns = Turns(self.session_id, wait) if exclusive else None
         # Where the items of which session and owner are, as far as this object knows.

@@ -67,7 +67,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         namespace: The space of session ids.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
-        using: The alias of the database.
+        using: The alias of the database, if it is not the one that is configured, or that the
+            routers answer now.
         create: Whether the session is made if there is none. Where it is made elsewhere, such as
             for a chat, False keeps an agent from making it anew after it was deleted, and raises
             ``SessionNotFoundError``.
@@ -105,7 +106,9 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                 f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
             )
         self.session_id = validate_id(session_id)
-        store = SessionStore(owner=owner, namespace=namespace, using=using)
+        # What streams goes on after its request: a router that asks whose it is would then answer
+        # for somebody else.
+        store = SessionStore(owner=owner, namespace=namespace, using=bridge.database(using))
         session = OpenSession(store, self.session_id, create=create, title=title, metadata=metadata)
         self._work = SessionWork(session, raises=on_conflict == "raise")
         self._turns = Turns(self._work, wait=wait) if exclusive else None
