@@ -63,7 +63,12 @@ def end_idle_ones() -> int:
     with connection.cursor() as cursor:
         for number in idle:
             if connection.vendor == "postgresql":
-                cursor.execute("SELECT pg_terminate_backend(%s)", [number])
+                # A pooler may have given this very one to the administrator by now.
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid = %s AND pid <> pg_backend_pid()",
+                    [number],
+                )
             else:
                 # It may be gone by now, which KILL calls an error.
                 cursor.execute(f"KILL SOFT CONNECTION {number:d}")
