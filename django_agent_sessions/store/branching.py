@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from django.db.models import Max
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionMessage, TurnUsage
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
 from django_agent_sessions.records import AgentRecord, BranchRecord, Usage
 
-from .alone import alone, lock_session
 from .copying import common, copy
 from .messages import MessageStore
 from .moments import MomentStore
-
-R = TypeVar("R")
 
 MAIN_NAME = "main"
 """What the main branch is called; no other can be."""
@@ -26,15 +20,6 @@ MAIN_NAME = "main"
 
 class BranchWriter(MomentStore, MessageStore):
     """Steps that change branches, with the session's row locked."""
-
-    def _locked(self, agent: AgentRecord, what: str) -> Session:
-        session = lock_session(self.using, agent.session)
-        if session is None or not self._agent_exists(agent):
-            raise SessionNotFoundError(f"{what}: it was deleted")
-        return session
-
-    def _alone(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
-        return alone(self.using, lambda: self._locked(agent, what), work, what=what)
 
     def _set_aside(
         self, agent: AgentRecord, to: int, name: str | None, kind: str, what: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import F, Max, QuerySet
@@ -19,6 +19,8 @@ from .alone import alone, lock_session
 from .base import repeatable
 from .documents import agent_state, document_of, settled
 from .reading import MessageReader
+
+R = TypeVar("R")
 
 BRANCH_NAMES = "branch_names"
 """Where an agent's internal state has the names of branches that are gone.
@@ -48,16 +50,10 @@ class MomentStore(MessageReader):
         """
         what = f"taking a snapshot of agent {agent.agent_id!r}"
 
-        def lock() -> Session:
-            session = lock_session(self.using, agent.session)
-            if session is None or not self._agent_exists(agent):
-                raise SessionNotFoundError(f"{what}: it was deleted")
-            return session
-
         def take(session: Session) -> SnapshotRecord:
             return self._snapshot_record(self._keep_moment(agent))
 
-        return alone(self.using, lock, take, what=what)
+        return self._alone(agent, take, what)
 
     async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Does what :meth:`take_snapshot` does."""
@@ -171,6 +167,15 @@ class MomentStore(MessageReader):
             revision=F("revision") + 1,
             updated_at=now,
         )
+
+    def _alone(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
+        return alone(self.using, lambda: self._locked(agent, what), work, what=what)
+
+    def _locked(self, agent: AgentRecord, what: str) -> Session:
+        session = lock_session(self.using, agent.session)
+        if session is None or not self._agent_exists(agent):
+            raise SessionNotFoundError(f"{what}: it was deleted")
+        return session
 
     def _agent_exists(self, agent: AgentRecord) -> bool:
         return SessionAgent.objects.using(self.using).filter(pk=agent.id).exists()
