@@ -11,7 +11,8 @@ from django.db.models import Model
 
 from .exceptions import ConfigurationError
 
-_NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
+NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
+"""What Django raises for a value that cannot be the key of a user."""
 
 
 class Everybody(enum.Enum):
@@ -84,7 +85,7 @@ def owner_key(owner: Any) -> Any:
         if isinstance(known_as, bool):
             raise TypeError
         return users._meta.pk.to_python(known_as)
-    except _NO_KEY:
+    except NO_KEY:
         # Not the value, which may be a name.
         raise ConfigurationError(
             f"the owner must be a user or a user's primary key; this {type(owner).__name__} is "

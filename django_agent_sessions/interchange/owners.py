@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
 from django.utils.module_loading import import_string
 
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
+from django_agent_sessions.owners import NO_KEY
 
 from .sources import Skipped, SourceSession
-
-_NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
 
 OwnerOf = Callable[..., Any]
 """Gives the primary key of a session's owner, or None for nobody."""
@@ -134,7 +132,7 @@ def find_user(name: str, column: str = "user", *, using: str | None = None) -> A
     if column in ("user", "username"):
         found |= set(users.filter(**{model.USERNAME_FIELD: name}).values_list("pk", flat=True)[:2])
     if column in ("user", "user_id"):
-        with contextlib.suppress(*_NO_KEY):
+        with contextlib.suppress(*NO_KEY):
             found |= set(users.filter(pk=name).values_list("pk", flat=True))
     if not found:
         raise SessionNotFoundError(f"there is no user {name!r}")
@@ -149,7 +147,7 @@ def find_user(name: str, column: str = "user", *, using: str | None = None) -> A
 def _check(key: Any, using: str) -> None:
     try:
         there = get_user_model()._default_manager.using(using).filter(pk=key).exists()
-    except _NO_KEY:
+    except NO_KEY:
         there = False
     if not there:
         raise SessionNotFoundError(f"there is no user with the key {key!r}")
