@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
 
 from django.db import models, transaction
-from django.db.models import BooleanField, DateTimeField, F, Func, Q, UUIDField, Value
+from django.db.models import (
+    BooleanField,
+    DateTimeField,
+    F,
+    Func,
+    Q,
+    TextField,
+    UUIDField,
+    Value,
+)
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from . import batches
@@ -18,6 +28,9 @@ if TYPE_CHECKING:
 
 
 M = TypeVar("M", bound=models.Model)
+
+CONTENT_TEXT = Coalesce("redact_message", "message", output_field=TextField())
+"""What may be shown of a message, as the stored text: decoding it takes half as long again."""
 
 
 def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:

@@ -33,6 +33,7 @@ from django.utils import timezone
 from django_agent_sessions import bridge, conf
 from django_agent_sessions.fields import ExactJSONField
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.querysets import CONTENT_TEXT
 
 WINDOW = 50
 """Messages of a window, unless somebody asks for another count."""
@@ -198,11 +199,6 @@ def content() -> Coalesce:
     return Coalesce("redact_message", "message", output_field=ExactJSONField())
 
 
-def content_text() -> Coalesce:
-    """Gives the same as the text it is stored as."""
-    return Coalesce("redact_message", "message", output_field=TextField())
-
-
 def around(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
     """Reads the window with a message in its middle, whether or not it is still there."""
     half = count // 2
@@ -249,7 +245,7 @@ def _some(
     found = [
         Row(*values)
         for values in scope.messages.filter(place)
-        .annotate(size=OctetLength(content_text()), original=_original(originals))
+        .annotate(size=OctetLength(CONTENT_TEXT), original=_original(originals))
         .order_by(order)
         .values_list(
             "id",
@@ -322,13 +318,16 @@ def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bo
 
 def counts(needle: str) -> Func:
     """Counts a short ASCII text in payloads, in the database; nothing is read from large ones."""
-    text = content_text()
     # One letter less for each time it is there.
     shorter = Func(
-        text, Value(needle), Value(needle[:-1]), function="REPLACE", output_field=TextField()
+        CONTENT_TEXT,
+        Value(needle),
+        Value(needle[:-1]),
+        function="REPLACE",
+        output_field=TextField(),
     )
     return Func(
-        OctetLength(text),
+        OctetLength(CONTENT_TEXT),
         OctetLength(shorter),
         template="(%(expressions)s)",
         arg_joiner=" - ",

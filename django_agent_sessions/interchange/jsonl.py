@@ -26,10 +26,11 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
+from django_agent_sessions.querysets import CONTENT_TEXT
 
 from .jsonl_blobs import Lost, each_blob
 from .jsonl_blobs import hashes as hashes_in
-from .rows import CONTENT, Row, as_text, each_message, each_session
+from .rows import Row, as_text, each_message, each_session
 
 FORMAT = "django-agent-sessions"
 """What the first key of every line says."""
@@ -163,7 +164,7 @@ def _branches(agent: UUID, alias: str) -> str:
 
 
 def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
-    texts: dict[str, Any] = {"content": CONTENT}
+    texts: dict[str, Any] = {"content": CONTENT_TEXT}
     if originals:
         texts["original"] = as_text("message")
     messages = SessionMessage.objects.using(alias).filter(agent=agent)

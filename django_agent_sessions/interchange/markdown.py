@@ -25,10 +25,11 @@ from django_agent_sessions import bridge, transcripts
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.payloads import without_hashes
+from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import Part, PartKind, displayable
 
-from .rows import CONTENT, Row, each_message
+from .rows import Row, each_message
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#&|~]")
 # Not one that is escaped already, that is behind an odd number of backslashes.
@@ -70,7 +71,7 @@ def export_markdown(session: Session, *, using: str | None = None) -> Iterator[s
     agents = {key: (name, dialect) for key, name, dialect in found.values_list(*_AGENT)}
     yield _head(row, agents)
     messages = SessionMessage.objects.using(alias).filter(session=row.pk)
-    for message in each_message(messages, "id", _COLUMNS, content=CONTENT):
+    for message in each_message(messages, "id", _COLUMNS, content=CONTENT_TEXT):
         yield _message(message, agents)
 
 

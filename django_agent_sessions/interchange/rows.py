@@ -12,18 +12,16 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import ExpressionWrapper, F, QuerySet, TextField
-from django.db.models.functions import Coalesce, Length
+from django.db.models.functions import Length
 
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.querysets import CONTENT_TEXT
 
 _KEYS = 500
 _MESSAGES = 100
 _CHARACTERS = 2 * 1024 * 1024
 
 Row = dict[str, Any]
-
-CONTENT = Coalesce("redact_message", "message", output_field=TextField())
-"""The stored text of a message's payload, in its redacted version where there is one."""
 
 
 def as_text(column: str) -> ExpressionWrapper[F]:
@@ -70,7 +68,7 @@ def each_message(
         The rows, as dicts.
     """
     ordered = messages.order_by(position)
-    heads = ordered.annotate(size=Length(CONTENT)).values_list(position, "pk", "size")
+    heads = ordered.annotate(size=Length(CONTENT_TEXT)).values_list(position, "pk", "size")
     found = list(heads[:_MESSAGES])
     while found:
         for keys in _small_enough(found):

@@ -24,9 +24,10 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
+from django_agent_sessions.querysets import CONTENT_TEXT
 
 from .layout import Layout
-from .rows import CONTENT, Row, each_message
+from .rows import Row, each_message
 from .sources import Skipped
 
 _COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
@@ -130,7 +131,7 @@ def _write_agent(
     # Strands expects it, with messages or without.
     storing.make_folder(layout.storage, layout.names.messages(session_id, agent.agent_id))
     main = rows.filter(branch=MAIN_BRANCH)
-    for row in each_message(main, "message_id", _COLUMNS, content=CONTENT):
+    for row in each_message(main, "message_id", _COLUMNS, content=CONTENT_TEXT):
         number = row["message_id"]
         try:
             layout.write_message(

@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.ids import id_at
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import MessageQuerySet
+from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.references import BlobRef, references
 
@@ -27,7 +27,7 @@ _PART_SIZE = 2 * 1024 * 1024
 _NAMES = [field.attname for field in statements.PLACED_FIELDS]
 # As text: what was stored is copied to the letter, whatever today's limits are.
 _TEXTS = {
-    "shown": Coalesce("redact_message", "message", output_field=TextField()),
+    "shown": CONTENT_TEXT,
     "redacted_text": ExpressionWrapper(F("redact_message"), output_field=TextField()),
 }
 _COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]

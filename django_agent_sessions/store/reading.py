@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, TextField
-from django.db.models.functions import Coalesce
+from django.db.models import Q
 
 from django_agent_sessions import payloads, reads
 from django_agent_sessions.blobs import restored
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import MessageQuerySet
+from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 from django_agent_sessions.records import AgentRecord, MessageRecord, PlacedPayload
 
 from .base import StorePart, repeatable
@@ -229,7 +228,7 @@ class MessageReader(StorePart):
             if window["kept"]:
                 kept |= Q(message_id__in=window["kept"])
         rows = self._messages(agent).filter(kept)
-        return list(rows.values_list("message_id", _CONTENT, "run_id"))
+        return list(rows.values_list("message_id", CONTENT_TEXT, "run_id"))
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Does what :meth:`restore` does."""
@@ -298,10 +297,6 @@ class MessageReader(StorePart):
 
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
         return SessionMessage.objects.using(self.using).conversation(agent.id, agent.branch)
-
-
-# As text, because decoding each value by the field would take half as long again.
-_CONTENT = Coalesce("redact_message", "message", output_field=TextField())
 
 
 # What `_make` does, without a call of Python's for each of thousands.

@@ -26,6 +26,7 @@ from django_agent_sessions.models import (
     SessionAgent,
     Snapshot,
 )
+from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.records import AgentRecord, AgentState, Usage
 
 from .agents import AgentStore, agent_record
@@ -36,7 +37,6 @@ from .cleaning import clean
 from .documents import document_of
 from .moments import LATEST, ranges
 from .orchestrations import OrchestratorSnapshotStore
-from .reading import _CONTENT
 from .vendors import check_values_size
 
 _MOST_RANGES = 20
@@ -437,7 +437,7 @@ class SnapshotStore(BranchStore, OrchestratorSnapshotStore, AgentStore):
         for first, stop in wanted:
             condition |= Q(message_id__gte=first, message_id__lt=stop)
         rows = self._messages(agent).filter(condition)
-        columns = ("message_id", _CONTENT, "redacted_at", "pk")
+        columns = ("message_id", CONTENT_TEXT, "redacted_at", "pk")
         found = self._contents(agent, rows.values_list(*columns))
         contents = {row[0]: payload for row, payload in found}
         tail = next((row[3] for row, _ in reversed(found) if row[0] == length - 1), None)

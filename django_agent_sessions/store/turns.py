@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Sum, TextField
-from django.db.models.functions import Coalesce
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import SessionMessage, TurnUsage
+from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.records import (
     AgentRecord,
     BranchSize,
@@ -34,8 +34,6 @@ USER = Q(role="user")
 """Which messages begin a turn."""
 
 _LARGEST = 2**62
-# As text, because decoding each value by the field would take half as long again.
-_CONTENT = Coalesce("redact_message", "message", output_field=TextField())
 
 
 class TurnStore(MessageStore):
@@ -52,7 +50,7 @@ class TurnStore(MessageStore):
             The messages in order.
         """
         rows = self._messages(agent).filter(USER)
-        found = rows.values_list("message_id", _CONTENT, "role", "created_at")
+        found = rows.values_list("message_id", CONTENT_TEXT, "role", "created_at")
         # Large binaries too: this is what a person chooses by.
         payloads = dict(self._whole(agent, found))
         return [
@@ -76,7 +74,7 @@ class TurnStore(MessageStore):
         """
         found = []
         turn = 0
-        rows = self._messages(agent).values_list("message_id", _CONTENT, "role", "created_at")
+        rows = self._messages(agent).values_list("message_id", CONTENT_TEXT, "role", "created_at")
         for position, text, role, created_at in rows.iterator():
             turn += role == "user"
             found.append(TurnItem(turn, position, role, read(text), created_at))

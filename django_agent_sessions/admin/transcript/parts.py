@@ -30,11 +30,12 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
+from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.redaction.originals import original_kept_until
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.transcripts.blocks import Path, binary, part_at
-from django_agent_sessions.windows import ONE_PAYLOAD, OctetLength, Row, content_text
+from django_agent_sessions.windows import ONE_PAYLOAD, OctetLength, Row
 
 from . import heads
 from .pieces import Piece, Voice
@@ -56,12 +57,12 @@ def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) 
     """Gives a message's payload as JSON: to look at, or with ``download`` as a file."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
-    rows = _rows(viewer, message).annotate(stored=content_text())
+    rows = _rows(viewer, message).annotate(stored=CONTENT_TEXT)
     if request.GET.get("download"):
         text = payloads.without_hashes(_one(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
-    size = _one(rows.annotate(size=OctetLength(content_text())).values_list("size", flat=True))
+    size = _one(rows.annotate(size=OctetLength(CONTENT_TEXT)).values_list("size", flat=True))
     viewer.record(message, page="raw")
     return _stored(rows, size)
 
@@ -243,7 +244,7 @@ def _stored(rows: QuerySet[Any], size: int) -> HttpResponse:
 
 
 def _payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
-    rows = _rows(viewer, message).annotate(stored=content_text())
+    rows = _rows(viewer, message).annotate(stored=CONTENT_TEXT)
     stored, dialect = _one(rows.values_list("stored", "agent__dialect"))
     return read(stored), dialect
 

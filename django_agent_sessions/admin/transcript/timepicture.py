@@ -21,7 +21,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.moments import local
-from django_agent_sessions.windows import OctetLength, Scope, content_text, counts
+from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.windows import OctetLength, Scope, counts
 
 from .pieces import Voice
 
@@ -134,7 +135,7 @@ def picture(found: Sequence[Point], voices: Mapping[UUID, Voice], link: str) -> 
 
 def points(scope: Scope) -> list[Point]:
     """Reads the figures of the newest messages, the newest first, and of one more."""
-    small = Q(LessThanOrEqual(OctetLength(content_text()), SEARCHED))
+    small = Q(LessThanOrEqual(OctetLength(CONTENT_TEXT), SEARCHED))
 
     def found(*needles: str) -> Case:
         total = sum((counts(needle) for needle in needles), Value(0))

@@ -19,8 +19,7 @@ from django.utils.crypto import salted_hmac
 from django_agent_sessions import masking, payloads
 from django_agent_sessions.ids import MAX_ID_LENGTH
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import MessageQuerySet
-from django_agent_sessions.windows import content_text
+from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 
 # An id of which every character is written as two escapes, and what stands around it.
 _HEAD = MAX_ID_LENGTH * 12 + 150
@@ -98,7 +97,7 @@ def of_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
     Returns:
         Those of them.
     """
-    head = Substr(content_text(), 1, OPENING, output_field=TextField())
+    head = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
     return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
 
 
@@ -147,7 +146,7 @@ _COLUMNS = ("message_id", "pk", "redacted_at", "now", "before")
 
 def _heads(rows: MessageQuerySet) -> MessageQuerySet:
     return rows.annotate(
-        now=Substr(content_text(), 1, _HEAD, output_field=TextField()),
+        now=Substr(CONTENT_TEXT, 1, _HEAD, output_field=TextField()),
         # Under a redacted version that changed the id: the client knows it by the old one.
         before=Substr("message", 1, _HEAD, output_field=TextField()),
     )

@@ -12,11 +12,11 @@ from django.db.models.functions import Substr
 from django_agent_sessions import blobs, masking
 from django_agent_sessions.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import MessageQuerySet
+from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 from django_agent_sessions.references import BlobRef, references, resolved
 from django_agent_sessions.rest.serializers.fields import moment, shown
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import HEAD, OctetLength, content, content_text
+from django_agent_sessions.windows import HEAD, OctetLength, content
 
 from .finding import OPENING, by_id, messages_of, of_format, opening
 
@@ -48,7 +48,7 @@ def first_of(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
     Returns:
         Its primary key, and what it goes on from; ``None`` if there is no message.
     """
-    start = Substr(content_text(), 1, OPENING, output_field=TextField())
+    start = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
     found = rows.annotate(start=start).values_list("pk", "start").first()
     return None if found is None else (found[0], opening(found[1]).get("parent_id"))
 
@@ -76,7 +76,7 @@ def page(
     if name is not None:
         wanted = of_format(wanted, name)
     figures = list(
-        wanted.annotate(size=OctetLength(content_text()))
+        wanted.annotate(size=OctetLength(CONTENT_TEXT))
         .order_by("-message_id")
         .values_list("pk", "message_id", "created_at", "updated_at", "size")[:limit]
     )
@@ -117,7 +117,7 @@ def _payloads(
             room -= size
     large = When(pk__in=outside, then=Value(None))
     heads = When(pk__in=outside, then=Substr("text", 1, HEAD))
-    starts = When(pk__in=outside, then=Substr(content_text(), 1, OPENING))
+    starts = When(pk__in=outside, then=Substr(CONTENT_TEXT, 1, OPENING))
     found = (
         rows.order_by()
         .filter(pk__in=[key for key, *_ in figures])
