@@ -15,6 +15,7 @@ from django_agent_sessions import blobs, payloads, transcripts
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.store.imported import FIGURES, figure
 
 from .batch import Agent, Batch, Span, Tally
 from .findings import Kind
@@ -22,11 +23,8 @@ from .pairs import pairs
 from .pieces import PART, size_of, small_enough
 
 ROLE_LENGTH = 32
-MOST_TOKENS = 2**40
 _MOST_ANSWERED = 10_000
 """Calls of which it is remembered that they were answered; memory is bounded."""
-
-FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 _COLUMNS = (
     "pk",
@@ -311,7 +309,7 @@ def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> d
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        wanted |= {name: _figure(getattr(told, name)) for name in FIGURES}
+        wanted |= {name: figure(getattr(told, name)) for name in FIGURES}
     changed = {name: value for name, value in wanted.items() if getattr(row, name) != value}
     if "text" in changed and payloads.has_blobs(row.shown):
         # It was read before large binaries were taken out.
@@ -332,10 +330,6 @@ def day_of(moment: datetime) -> date:
 
 def _is_corrupt(row: Message) -> bool:
     return row.payload != row.redacted and isinstance(read(row.payload), CorruptPayload)
-
-
-def _figure(value: int | None) -> int | None:
-    return value if value is not None and 0 <= value < MOST_TOKENS else None
 
 
 def _where(row: Message) -> dict[str, Any]:

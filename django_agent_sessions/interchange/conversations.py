@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.ids import id_at
 from django_agent_sessions.records import AgentRecord, SessionRecord
-from django_agent_sessions.store.imported import ImportedMessage, ImportedRow, figure
+from django_agent_sessions.store.imported import FIGURES, ImportedMessage, ImportedRow, figure
 from django_agent_sessions.store.importing import ImportStore
 
 from .foreign import LARGEST, count, key, moment
@@ -19,7 +19,6 @@ from .reports import Run
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 _ROOM = 2 * 1024 * 1024
-_FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 CHANGED = (
     "it was changed here since its import was interrupted: delete it here to import it again, or "
@@ -175,7 +174,7 @@ class Conversation:
             redacted_at=self._redacted_at(found, made),
             redaction=columns.get("redaction"),
             revision=count(columns.get("revision")) or 0,
-            figures={name: figure(columns[name]) for name in _FIGURES if name in columns},
+            figures={name: figure(columns[name]) for name in FIGURES if name in columns},
         )
 
     def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:

@@ -21,6 +21,7 @@ from django_agent_sessions.exceptions import ConfigurationError, PayloadError
 from django_agent_sessions.fields import read
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.references import references
+from django_agent_sessions.store.imported import FIGURES
 
 from .foreign import LARGEST
 from .jsonl import AGENT_PAYLOADS, FORMAT, VERSION
@@ -49,7 +50,6 @@ _LOST = (
 )
 _PIECE = 1024 * 1024
 _BEGINNING = 1024
-_FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 
 class JsonLines:
@@ -288,7 +288,7 @@ def _message(
             "edited": changed and not redacted,
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),
-            **{name: row[name] for name in _FIGURES if name in row},
+            **{name: row[name] for name in FIGURES if name in row},
         },
     )
 

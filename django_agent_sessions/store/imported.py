@@ -26,7 +26,8 @@ _MOST_TOKENS = 2**40
 _ROW_NAMES = tuple(field.name for field in statements.ROW_FIELDS)
 _key = SessionMessage._meta.get_field("id")
 _redacted_at = SessionMessage._meta.get_field("redacted_at")
-_FIGURES = ("input_tokens", "output_tokens", "latency_ms")
+FIGURES = ("input_tokens", "output_tokens", "latency_ms")
+"""The columns of a message that count something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def _checked(corrupt: CorruptPayload) -> CorruptPayload:
 def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
     """Reads the figures of a message whose redacted version may have lost them."""
     summary = transcripts.summary(dialect, payload)
-    return {name: figure(getattr(summary, name)) for name in _FIGURES}
+    return {name: figure(getattr(summary, name)) for name in FIGURES}
 
 
 def figure(value: Any) -> int | None:
