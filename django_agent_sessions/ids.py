@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 import unicodedata
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from .exceptions import InvalidIdError
@@ -18,6 +18,7 @@ else:
 MAX_ID_LENGTH = 255
 """The most characters an id may have: what every supported database can index beside another."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE_PATHS = frozenset({".", ".."})
 _UNSTORABLE_CATEGORIES = frozenset({"Cc", "Cs"})
 
@@ -43,11 +44,35 @@ def id_at(moment: datetime, place: int) -> UUID:
     Returns:
         A version 7 UUID: the moment, 24 bits of the place, and 50 random bits.
     """
-    milliseconds = min(max(int(moment.timestamp() * 1000), 0), 2**48 - 1)
     place = min(max(place, 0), 2**24 - 1)
-    key = milliseconds << 80 | 0x7 << 76 | (place >> 12) << 64
-    key |= 0b10 << 62 | (place & 0xFFF) << 50 | secrets.randbits(50)
-    return UUID(int=key)
+    random = (place >> 12) << 64 | (place & 0xFFF) << 50 | secrets.randbits(50)
+    return UUID(int=first_id_at(moment).int | random)
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """Makes the least primary key of a moment, to find by their keys what was made since.
+
+    Args:
+        moment: The moment; the clock's, if it knows no time zone.
+
+    Returns:
+        A version 7 UUID (RFC 9562, section 5.7) without random bits.
+    """
+    aware = moment.astimezone() if moment.tzinfo is None else moment
+    milliseconds = min(max((aware - _EPOCH) // timedelta(milliseconds=1), 0), 2**48 - 1)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62)
+
+
+def made_at(key: UUID) -> datetime:
+    """Reads off a primary key when it was made.
+
+    Args:
+        key: A version 7 UUID.
+
+    Returns:
+        The moment in UTC, to the millisecond.
+    """
+    return _EPOCH + timedelta(milliseconds=key.int >> 80)
 
 
 def validate_id(value: object, name: str = "session_id") -> str:

@@ -9,7 +9,9 @@ import pytest
 from django_agent_sessions.exceptions import AgentSessionsError, InvalidIdError
 from django_agent_sessions.ids import (
     MAX_ID_LENGTH,
+    first_id_at,
     id_at,
+    made_at,
     new_id,
     validate_id,
     validate_namespace,
@@ -80,3 +82,15 @@ def test_a_key_of_the_past_stands_where_it_belongs_in_time():
     # What has no place in a key stands at its edge.
     assert id_at(datetime(1950, 1, 1, tzinfo=UTC), -1) < keys[0]
     assert id_at(past, 2**40) > keys[4]
+
+
+def test_what_is_made_from_a_moment_on_is_found_by_its_key():
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    first = first_id_at(moment)
+
+    assert (first.version, first.variant) == (7, RFC_4122)
+    assert id_at(moment - timedelta(milliseconds=1), 2**24 - 1) < first <= id_at(moment, 0)
+    assert made_at(first) == made_at(id_at(moment, 0)) == moment
+    # Without a time zone it is the clock's.
+    assert made_at(first_id_at(datetime(2026, 1, 2))) == datetime(2026, 1, 2).astimezone(UTC)
+    assert made_at(first_id_at(datetime(1950, 1, 1, tzinfo=UTC))).year == 1970

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_agent_sessions import bridge
+from django_agent_sessions.ids import first_id_at
 from django_agent_sessions.models import AuditEvent, Session
 
 from .audit_words import in_words
@@ -120,9 +121,9 @@ class TimeFilter(admin.SimpleListFilter):
         """Keeps these."""
         value = str(self.value())
         if value == "older":
-            return queryset.filter(pk__lt=_least_key(timezone.now() - timedelta(days=365)))
+            return queryset.filter(pk__lt=first_id_at(timezone.now() - timedelta(days=365)))
         if days := self.days.get(value):
-            return queryset.filter(pk__gte=_least_key(timezone.now() - timedelta(days=days)))
+            return queryset.filter(pk__gte=first_id_at(timezone.now() - timedelta(days=days)))
         return queryset
 
 
@@ -307,8 +308,3 @@ def _key(text: str) -> UUID:
         return UUID(text)
     except ValueError as error:
         raise IncorrectLookupParameters from error
-
-
-def _least_key(moment: datetime) -> UUID:
-    """Makes the least UUIDv7 of a moment (RFC 9562): its milliseconds, then zeros."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80)

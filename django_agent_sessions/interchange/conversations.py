@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.ids import id_at, made_at
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store.imported import FIGURES, ImportedMessage, ImportedRow, figure
 from django_agent_sessions.store.importing import ImportStore
@@ -110,9 +110,7 @@ class Conversation:
             raise ChangedError(CHANGED)
         for branch, end in ends.items():
             self.next[branch] = end.message_id + 1
-            # What a key says beside its random bits.
-            made = moment(datetime.fromtimestamp((end.id.int >> 80) / 1000, UTC))
-            self.floor[branch] = made or self.parent.created_at
+            self.floor[branch] = moment(made_at(end.id)) or self.parent.created_at
 
     def _recall(self, passed: list[SourceMessage]) -> None:
         """Finds out which rows the messages are that an earlier run has written."""

@@ -14,11 +14,13 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import bridge
+from django_agent_sessions.ids import first_id_at, made_at
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Session,
@@ -202,7 +204,7 @@ def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) ->
 
 
 def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
-    bounds = {"id__lt": _first_id(end)}
+    bounds = {"id__lt": first_id_at(end)}
     return bounds if after is None else {"id__gt": after, **bounds}
 
 
@@ -239,16 +241,6 @@ def _day(moment: datetime) -> date:
     return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
-# --- keys and times -------------------------------------------------------------------------------
-
-
-def _first_id(moment: datetime) -> UUID:
-    """The smallest key that is made at this moment (RFC 9562, section 5.7)."""
-    aware = timezone.make_aware(moment) if timezone.is_naive(moment) else moment
-    milliseconds = (aware - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-    return UUID(int=max(milliseconds, 0) << 80 | 7 << 76 | 2 << 62)
-
-
 def _made_at(key: UUID) -> datetime:
-    made = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=key.int >> 80)
-    return made if timezone.now().tzinfo else timezone.make_naive(made)
+    made = made_at(key)
+    return made if settings.USE_TZ else timezone.make_naive(made)
