@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import ExpressionWrapper, F, QuerySet, TextField
-from django.utils import timezone
 
 from django_agent_sessions import blobs, payloads, transcripts
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store.imported import FIGURES, figure
+from django_agent_sessions.usage.tallies import day_of
 
 from .batch import Agent, Batch, Span, Tally
 from .findings import Kind
@@ -321,11 +321,6 @@ def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> d
             if transcripts.summary(agent.dialect, whole).text == row.text:
                 del changed["text"]
     return changed
-
-
-def day_of(moment: datetime) -> date:
-    """The day in UTC, as the roll-up of usage has it."""
-    return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
 def _is_corrupt(row: Message) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -30,7 +30,7 @@ from django_agent_sessions.models import (
 )
 
 from .latencies import bucket
-from .tallies import Row, Tallies, Tally, add
+from .tallies import Row, Tallies, Tally, add, day_of
 
 LAG = timedelta(minutes=10)
 """What is younger is counted the next time: a transaction commits later than its keys are made."""
@@ -209,7 +209,7 @@ def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
 
 
 def _tally_message(tallies: Tallies, message: _Message) -> None:
-    day = _day(message.created_at)
+    day = day_of(message.created_at)
     of_day = tallies[Row(UsageRollup.Dimension.DAY, day, "")]
     of_agent = tallies[Row(UsageRollup.Dimension.AGENT, day, message.agent_id)]
     of_owner = tallies[_owner_row(day, message.owner)]
@@ -226,7 +226,7 @@ def _tally_message(tallies: Tallies, message: _Message) -> None:
 
 
 def _tally_session(tallies: Tallies, session: _Session) -> None:
-    day = _day(session.created_at)
+    day = day_of(session.created_at)
     tallies[Row(UsageRollup.Dimension.DAY, day, "")].sessions += 1
     tallies[_owner_row(day, session.owner)].sessions += 1
 
@@ -234,11 +234,6 @@ def _tally_session(tallies: Tallies, session: _Session) -> None:
 def _owner_row(day: date, owner: Any) -> Row:
     key = "" if owner is None else str(owner)
     return Row(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
-
-
-def _day(moment: datetime) -> date:
-    """The day in UTC; without time zones (``USE_TZ = False``) the day as it stands."""
-    return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
 def _made_at(key: UUID) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from django.db.models import Sum
 from django.utils import timezone
@@ -14,6 +14,7 @@ from django_agent_sessions import bridge
 from django_agent_sessions.models import UsageCursor, UsageRollup
 
 from .latencies import percentile
+from .tallies import day_of
 
 _COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens")
 
@@ -86,8 +87,7 @@ def today() -> date:
     Returns:
         The day; without time zones (``USE_TZ = False``) the one on the clock.
     """
-    now = timezone.now()
-    return (now if timezone.is_naive(now) else now.astimezone(UTC)).date()
+    return day_of(timezone.now())
 
 
 def daily(days: int, *, until: date | None = None, using: str | None = None) -> list[DayFigures]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import NamedTuple
 
 from django.db import connections
+from django.utils import timezone
 
 from django_agent_sessions.models import UsageRollup
 
@@ -37,6 +38,18 @@ class Tally:
 
 Tallies = defaultdict[Row, Tally]
 """What one batch adds, by row."""
+
+
+def day_of(moment: datetime) -> date:
+    """Tells to which day a moment is counted.
+
+    Args:
+        moment: The moment.
+
+    Returns:
+        The day in UTC; without time zones (``USE_TZ = False``) the day as it stands.
+    """
+    return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
 def add(alias: str, tallies: Tallies) -> None:
