@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import Any
+from typing import Any, NoReturn
 
 from .conf import AgentSessionsSettings, get_settings
 from .exceptions import PayloadError
@@ -47,12 +47,17 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-def _refuse_constant(name: str) -> Any:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuses a number that Python's own decoder takes, and JSON does not have.
+
+    Raises:
+        ValueError: Always.
+    """
     raise ValueError(f"{name} is not JSON")
 
 
 # Made once: json.loads makes a new one at each call that has an option.
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(parse_constant=refuse_constant)
 _parse = _decoder.decode
 # Decoding goes around white space that `dumps` does not write, and takes as long again for it.
 _scan = _decoder.scan_once  # type: ignore[attr-defined]

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.ids import MAX_ID_LENGTH
+from django_agent_sessions.payloads import refuse_constant
 
 from .sources import Skipped, SourceAgent, SourceMessage
 
@@ -229,14 +230,10 @@ def _length(data: object) -> int:
     return len(data) if isinstance(data, str | bytes | memoryview) else 0
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _float(text: str) -> float:
     number = float(text)
     # 1e999 is JSON, but no number that Python has.
-    return number if number - number == 0 else _refuse("infinity")
+    return number if number - number == 0 else refuse_constant("infinity")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_float).decode
+_decode = json.JSONDecoder(parse_constant=refuse_constant, parse_float=_float).decode

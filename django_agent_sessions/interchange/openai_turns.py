@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from django_agent_sessions.payloads import refuse_constant
 from django_agent_sessions.records import TurnCost
 from django_agent_sessions.store.moments import BRANCH_NAMES
 
@@ -62,10 +63,6 @@ def turn_costs(
 
 def _json(text: Any) -> Any:
     try:
-        return None if text is None else json.loads(text, parse_constant=_refuse)
+        return None if text is None else json.loads(text, parse_constant=refuse_constant)
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
