@@ -46,6 +46,7 @@ class BlobRef:
 
 
 Path = tuple[str | int, ...]
+"""From a payload to a value in it: keys of dicts, positions in lists."""
 
 
 def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:

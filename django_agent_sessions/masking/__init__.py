@@ -12,7 +12,6 @@ from .following import follow, significant
 from .ids import kept_id, masked_ids
 from .leftovers import Prepared, prepare, removed, scrub, scrub_in_place
 from .masks import MASK_PATTERN, mask
-from .replacing import Path
 from .trees import Hit, mask_text, mask_tree
 
 __all__ = [
@@ -22,7 +21,6 @@ __all__ = [
     "Found",
     "Hit",
     "Literal",
-    "Path",
     "Pattern",
     "Prepared",
     "blank",

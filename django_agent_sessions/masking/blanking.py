@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_agent_sessions.references import PIXEL
+from django_agent_sessions.references import PIXEL, Path
 
 from .assistant_ui import blank_stored, mask_stored
 from .ids import NAMELESS, PREFIXED, kept_id, kept_name
 from .masks import is_mask, mask
-from .replacing import Path, replace_at, replace_spans
+from .replacing import replace_at, replace_spans
 from .trees import is_tool
 from .vocabulary import COUNTS, ENUMS, IDS, KEYS, NUMBERS, is_word, may_be_word
 

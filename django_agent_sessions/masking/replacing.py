@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
+
+from django_agent_sessions.references import Path
 
 from .encoded import container
 from .finders import Found
 from .masks import mask
 from .masks import spans as masks_in
-
-Path: TypeAlias = tuple[str | int, ...]
-"""Where a value is in a payload: the keys and indexes that lead to it."""
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -17,13 +17,14 @@ from itertools import accumulate
 from typing import Any
 
 from django_agent_sessions.detectors import Detector
+from django_agent_sessions.references import Path
 
 from .binary import places_in_bytes
 from .encoded import after_data_url, container, from_base64, within_escape
 from .finders import Detecting, Finder, Found, places
 from .ids import PREFIXED, is_new, new_id
 from .masks import mask
-from .replacing import Path, replace_at, replaced, sound, without_copies
+from .replacing import replace_at, replaced, sound, without_copies
 from .vocabulary import (
     COUNTS,
     ENUMS,

@@ -11,8 +11,9 @@ from django.db.models import Q
 
 from django_agent_sessions import masking
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.masking import Finder, Path
+from django_agent_sessions.masking import Finder
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.references import Path
 
 from .plan import Cut, Plan, in_order, tried
 from .scopes import Detect, Find, Scope, WholeMessage

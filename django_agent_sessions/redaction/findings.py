@@ -10,7 +10,8 @@ from django.db.models import Model
 
 from django_agent_sessions import masking
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.masking import Finder, Path
+from django_agent_sessions.masking import Finder
+from django_agent_sessions.references import Path
 from django_agent_sessions.store.rows import Row
 
 from .plan import Plan

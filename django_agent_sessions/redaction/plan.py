@@ -10,7 +10,8 @@ from uuid import UUID
 
 from django_agent_sessions import detectors, masking
 from django_agent_sessions.exceptions import RedactionScopeError
-from django_agent_sessions.masking import Finder, Path
+from django_agent_sessions.masking import Finder
+from django_agent_sessions.references import Path
 
 from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
 

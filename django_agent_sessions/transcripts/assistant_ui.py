@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from django_agent_sessions.references import Path
+
 from .arguments import parsed, parsed_container
 from .media import Encoded, Media, base64_size, inline, is_encoded, media_type, referenced
 from .parts import (
@@ -28,8 +30,7 @@ from .parts import (
 )
 from .text import readable, searchable
 
-_Path = tuple[str | int, ...]
-_Placed = tuple[_Path, tuple[Part, ...]]
+_Placed = tuple[Path, tuple[Part, ...]]
 
 _LISTS = ("parts", "content")
 _STATUSES = {"output-available": "success", "output-error": "error", "output-denied": "error"}
@@ -113,7 +114,7 @@ def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
             yield value
 
 
-def _part(part: Any, path: _Path) -> Iterator[_Placed]:
+def _part(part: Any, path: Path) -> Iterator[_Placed]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         yield path, (unknown(part),)
@@ -133,7 +134,7 @@ def _tool_name(part: dict[str, Any], kind: str) -> str:
     return kind.removeprefix("tool-") if kind.startswith("tool-") else ""
 
 
-def _tool(part: dict[str, Any], name: str, path: _Path) -> Iterator[_Placed]:
+def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[_Placed]:
     call_id = part["toolCallId"]
     given = next((key for key in _INPUTS if part.get(key) is not None), "")
     data = parsed(part["argsText"]) if given == "argsText" else part.get(given)

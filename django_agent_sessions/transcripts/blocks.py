@@ -11,19 +11,17 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from django_agent_sessions.references import BlobRef
+from django_agent_sessions.references import BlobRef, Path
 
 from . import assistant_ui, openai, strands
 from .media import is_encoded
 from .parts import Part, PartKind, unknown
-
-Path = tuple[str | int, ...]
-"""From the payload to a value in it: keys of dicts, positions in lists."""
 
 _STRANDS = "strands"
 _OPENAI = "openai"
@@ -88,6 +86,32 @@ def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
     except Exception:
         return (Block((), (unknown(payload),)),)
     return (Block((), (unknown(payload),)),)
+
+
+def address_of(path: Path) -> str:
+    """Writes a path as JSON, for a link or an attribute."""
+    return json.dumps(list(path), separators=(",", ":"))
+
+
+def path_of(address: str) -> Path:
+    """Reads a path that was written as JSON.
+
+    Args:
+        address: Anything that somebody sent.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        found = json.loads(address)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(found, list) or not all(type(step) in (str, int) for step in found):
+        raise ValueError("no list of keys and positions")
+    return tuple(found)
 
 
 def value_at(payload: Any, path: Path) -> Any:

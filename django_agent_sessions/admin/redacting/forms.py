@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,10 @@ from django.utils.translation import ngettext
 
 from django_agent_sessions import detectors
 from django_agent_sessions.admin.transcript.viewers import Viewer
-from django_agent_sessions.masking import Path
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.redaction import Block, Detect, Find, Scope, WholeMessage
+from django_agent_sessions.references import Path
+from django_agent_sessions.transcripts.blocks import address_of, path_of
 
 LONGEST = 2000
 """Characters of a text to look for. More is better redacted as a part."""
@@ -45,7 +45,7 @@ class Target:
     @property
     def address(self) -> str:
         """The path as JSON."""
-        return json.dumps(list(self.path), separators=(",", ":"))
+        return address_of(self.path)
 
 
 def target(viewer: Viewer, given: Mapping[str, Any]) -> Target | None:
@@ -81,16 +81,12 @@ def target(viewer: Viewer, given: Mapping[str, Any]) -> Target | None:
 
 def _path(text: str) -> Path:
     try:
-        steps = json.loads(text) if len(text) <= _LONGEST_PATH else None
-    except (ValueError, RecursionError):
-        steps = None
-    if (
-        not isinstance(steps, list)
-        or len(steps) > _DEEPEST
-        or not all(type(step) in (str, int) for step in steps)
-    ):
+        path = path_of(text) if len(text) <= _LONGEST_PATH else None
+    except ValueError:
+        path = None
+    if path is None or len(path) > _DEEPEST:
         raise Http404
-    return tuple(steps)
+    return path
 
 
 class ScopeForm(forms.Form):

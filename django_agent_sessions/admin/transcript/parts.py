@@ -32,9 +32,9 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.redaction.originals import original_kept_until
-from django_agent_sessions.references import BlobRef
+from django_agent_sessions.references import BlobRef, Path
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.transcripts.blocks import Path, binary, part_at
+from django_agent_sessions.transcripts.blocks import binary, part_at, path_of
 from django_agent_sessions.windows import ONE_PAYLOAD, OctetLength, Row
 
 from . import heads
@@ -251,12 +251,9 @@ def _payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
 
 def _path(request: HttpRequest) -> Path:
     try:
-        given = json.loads(request.GET.get("path", "[]"))
-    except (ValueError, RecursionError):
+        return path_of(request.GET.get("path", "[]"))
+    except ValueError:
         raise Http404 from None
-    if not isinstance(given, list) or not all(type(key) in (str, int) for key in given):
-        raise Http404
-    return tuple(given)
 
 
 def _indented(stored: str) -> str:

@@ -5,7 +5,6 @@ These are what the templates see. :mod:`django_agent_sessions.admin.turns` makes
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from django.utils import formats
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.transcripts.blocks import Path
+from django_agent_sessions.references import Path
+from django_agent_sessions.transcripts.blocks import address_of
 from django_agent_sessions.windows import Row
 
 GROUPED = 4
@@ -71,7 +71,7 @@ class Piece:
     @property
     def address(self) -> str:
         """The path as JSON, for a link or an attribute."""
-        return json.dumps(list(self.path), separators=(",", ":"))
+        return address_of(self.path)
 
     @property
     def seconds(self) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts import Part, PartKind
-from django_agent_sessions.transcripts.blocks import Block, Path
+from django_agent_sessions.transcripts.blocks import Block
 
 UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""

@@ -18,8 +18,8 @@ from rest_framework.exceptions import ValidationError
 from django_agent_sessions import windows
 from django_agent_sessions.models import Session
 from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.references import Path
 from django_agent_sessions.rest.access import EVERYBODY, SCOPE
-from django_agent_sessions.transcripts.blocks import Path
 
 from .claims import Claims
 from .registry import runs

@@ -15,9 +15,10 @@ from uuid import UUID
 from django_agent_sessions import windows
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.references import Path
 from django_agent_sessions.rest.serializers.fields import moment, shown
 from django_agent_sessions.transcripts import ASSISTANT_UI, Part, PartKind
-from django_agent_sessions.transcripts.blocks import Block, Path, blocks
+from django_agent_sessions.transcripts.blocks import Block, blocks
 from django_agent_sessions.windows import Row, Scope
 
 from .parts import UIPart, call, content, no_link, outcome, sources

@@ -16,8 +16,9 @@ from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts import Part, PartKind, displayable
-from django_agent_sessions.transcripts.blocks import Block, Path, blocks
+from django_agent_sessions.transcripts.blocks import Block, blocks
 from django_agent_sessions.windows import Row
 
 from .fields import MomentField, PathKeyField, moment, shown

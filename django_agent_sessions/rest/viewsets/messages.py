@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +17,7 @@ from django_agent_sessions import audit, blobs, serving, windows
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.redaction.originals import original_kept_until
-from django_agent_sessions.references import BlobRef
+from django_agent_sessions.references import BlobRef, Path
 from django_agent_sessions.rest.access import uuid_of
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
@@ -45,7 +44,7 @@ from django_agent_sessions.rest.serializers.redaction import (
     ReasonRequest,
     RedactionSerializer,
 )
-from django_agent_sessions.transcripts.blocks import Path, binary
+from django_agent_sessions.transcripts.blocks import binary, path_of
 from django_agent_sessions.windows import Row, Scope
 
 
@@ -215,9 +214,6 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 def _path(request: Any) -> Path:
     hint = "Give the `path` of the part, as JSON."
     try:
-        given = json.loads(request.query_params.get("path", ""))
-    except (ValueError, RecursionError):
+        return path_of(request.query_params.get("path", ""))
+    except ValueError:
         raise ValidationError({"path": [hint]}) from None
-    if not isinstance(given, list) or not all(type(key) in (str, int) for key in given):
-        raise ValidationError({"path": [hint]})
-    return tuple(given)
