@@ -261,9 +261,8 @@ class _Masker:
         parsed = container(text, len(path))
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
-    def _plain(self, text: str, path: Path, finders: Sequence[Finder] | None = None) -> str:
-        found = places(text, self._finders if finders is None else finders)
-        return self._cut(text, found, path)
+    def _plain(self, text: str, path: Path) -> str:
+        return self._cut(text, places(text, self._finders), path)
 
     def _cut(self, text: str, found: Sequence[Found], path: Path) -> str:
         if not found:

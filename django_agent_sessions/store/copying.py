@@ -63,7 +63,7 @@ def copy(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
     copied = 0
     with ExitStack() as attempts:
         for part in _parts(messages.using(using)):
-            rows = [_row(using, found, target) for found in part]
+            rows = [_row(found, target) for found in part]
             holders = [
                 holder
                 for found, row in zip(part, rows, strict=True)
@@ -93,7 +93,7 @@ def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
             found = found[count:]
 
 
-def _row(using: str, found: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
+def _row(found: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     return {
         **found,
         "id": id_at(found["created_at"], found["message_id"]),

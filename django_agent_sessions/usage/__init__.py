@@ -7,7 +7,7 @@ is deleted, and hold no content.
 
 from __future__ import annotations
 
-from .counting import LAG, Counted, rebuild, roll_up
+from .counting import Counted, rebuild, roll_up
 from .latencies import percentile
 from .reading import (
     AgentFigures,
@@ -24,7 +24,6 @@ from .reading import (
 )
 
 __all__ = [
-    "LAG",
     "AgentFigures",
     "Counted",
     "DayFigures",

@@ -15,7 +15,7 @@ from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.records import AgentRecord, BranchRecord
 
-from .targets import Moment, Spot, branch_of, length_of
+from .targets import Moment, Spot, branch_of, main_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def rewind_question(viewer: Viewer, spot: Spot) -> Question:
     """
     if spot.branch != MAIN_BRANCH:
         raise Http404
-    length = length_of(viewer, spot.agent)
+    length = main_length(viewer, spot.agent)
     later = length - spot.position - 1
     named = {"later": _messages(later), **_spot(spot)}
     notes = [_state(viewer, spot.agent, spot.position + 1)]
@@ -119,7 +119,7 @@ def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
     """
     if branch.number == MAIN_BRANCH:
         raise Http404
-    main = length_of(viewer, agent)
+    main = main_length(viewer, agent)
     named = {
         "agent": agent.agent_id,
         "branch": branch.name,
@@ -187,7 +187,7 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
 def restore_question(viewer: Viewer, moment: Moment) -> Question:
     """Asks whether an agent goes back to a snapshot."""
     branch = branch_of(viewer, moment.agent, moment.branch)
-    main = branch.length if moment.branch == MAIN_BRANCH else length_of(viewer, moment.agent)
+    main = branch.length if moment.branch == MAIN_BRANCH else main_length(viewer, moment.agent)
     later = branch.length - moment.length
     named = {
         "agent": moment.agent.agent_id,

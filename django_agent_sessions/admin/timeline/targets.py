@@ -168,8 +168,8 @@ def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
     raise Http404
 
 
-def length_of(viewer: Viewer, agent: AgentRecord, branch: int = MAIN_BRANCH) -> int:
-    """Tells how many messages a branch has: positions are dense."""
-    rows = SessionMessage.objects.using(viewer.using).conversation(agent.id, branch)
+def main_length(viewer: Viewer, agent: AgentRecord) -> int:
+    """Tells how many messages the main branch has: positions are dense."""
+    rows = SessionMessage.objects.using(viewer.using).conversation(agent.id, MAIN_BRANCH)
     last = rows.order_by("-message_id").values_list("message_id", flat=True).first()
     return 0 if last is None else last + 1

@@ -27,30 +27,30 @@ TEXT = 2000
 """Characters that a tree shows of one text."""
 
 _OPEN = 2
+"""Levels that are unfolded."""
+
 _SHORT = 80
 
 
-def tree(value: Any, *, note: str | None = None, opened: int = _OPEN) -> SafeString:
+def tree(value: Any, *, note: str | None = None) -> SafeString:
     """Draws a value.
 
     Args:
         value: Exact JSON: bytes may be in it, and references to binaries.
         note: For what was redacted, by whom and why: masks become chips that tell it.
-        opened: How many levels are unfolded.
 
     Returns:
         HTML in which everything of the value is escaped.
     """
-    return _Tree(opened, note).draw(value, 0)
+    return _Tree(note).draw(value, 0)
 
 
 class _Tree:
     """The drawing of one tree; it counts its nodes."""
 
-    def __init__(self, opened: int, note: str | None) -> None:
+    def __init__(self, note: str | None) -> None:
         self._note = note
         self._left = NODES
-        self._opened = opened
 
     def draw(self, value: Any, depth: int) -> SafeString:
         """Draws a value and what is in it."""
@@ -69,7 +69,7 @@ class _Tree:
         return format_html(
             '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
             "{}</summary><ul>{}</ul></details>",
-            SafeString(" open") if depth < self._opened and count <= 40 else "",
+            SafeString(" open") if depth < _OPEN and count <= 40 else "",
             kind,
             label,
             children,

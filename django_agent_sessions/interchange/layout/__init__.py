@@ -5,7 +5,6 @@ Both lay them out alike, so that files may be copied to a bucket and back.
 
 from __future__ import annotations
 
-from .files import log_report
 from .sessions import Layout
 
-__all__ = ["Layout", "log_report"]
+__all__ = ["Layout"]
