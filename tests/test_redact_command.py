@@ -413,4 +413,5 @@ def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_wi
     process = start("django", "redact_agent_session", "nobody", "--detector", "all", "--dry-run")
     said, complaints = process.communicate(timeout=100)
     assert (process.returncode, said) == (1, "")
-    assert complaints == "CommandError: there is no session 'nobody'\n"
+    refusal = "there is no session 'nobody'; give its --namespace, or its key"
+    assert complaints == f"CommandError: {refusal}\n"

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
 from django_agent_sessions import bridge
 from django_agent_sessions.models import Session
+
+
+def add_database(parser: CommandParser) -> None:
+    """Adds the option that says in which database a command works.
+
+    Args:
+        parser: The command's.
+    """
+    parser.add_argument(
+        "--database",
+        choices=tuple(connections),
+        help="The alias of the database; by default the one of the sessions.",
+    )
 
 
 def database_of(options: dict[str, Any]) -> str:

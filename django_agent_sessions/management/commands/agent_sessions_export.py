@@ -12,7 +12,6 @@ from typing import Any, TextIO
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections
 from django.db.models import Q
 
 from django_agent_sessions import audit, serving
@@ -26,7 +25,7 @@ from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_writing import export_strands_files, is_of_strands
 from django_agent_sessions.management.actors import actor_of, add_actor
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.moments import read_moment
 from django_agent_sessions.management.new_files import new_file
 from django_agent_sessions.management.stopping import StoppableCommand, end_without_reader
@@ -82,11 +81,7 @@ class Command(StoppableCommand):
             "--reason", default="", help="Why; it is needed, and kept in the audit trail."
         )
         add_actor(parser, "agent_sessions_export")
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
         parser.add_argument(
             "--blobs-beside",
             action="store_true",

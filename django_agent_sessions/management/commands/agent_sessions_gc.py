@@ -8,12 +8,11 @@ from typing import Any
 
 from django.core.files.storage import storages
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions import batches
 from django_agent_sessions.blobs.collecting import DEFAULT_AGE, Collection, collect, users_of
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import Session
 
@@ -53,11 +52,7 @@ class Command(StoppableCommand):
             choices=tuple(storages.backends),
             help="Only this alias of STORAGES; by default all that messages refer to.",
         )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Cleans up, and prints what there was.

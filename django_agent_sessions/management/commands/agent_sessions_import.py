@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections
 
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import (
@@ -20,7 +19,7 @@ from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
 from django_agent_sessions.interchange.kinds import KINDS, nothing_found, open_source
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 
@@ -73,11 +72,7 @@ class Command(StoppableCommand):
         parser.add_argument(
             "--dry-run", action="store_true", help="Read and check everything; write nothing."
         )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.store.offloading import offload
 
@@ -25,11 +24,7 @@ class Command(StoppableCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Adds ``--dry-run`` and ``--database``."""
         parser.add_argument("--dry-run", action="store_true", help="Only tell how much there is.")
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Moves them, and prints one line, and one for each message that stays as it was.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from enum import StrEnum
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import OperationalError, connections
 
 from django_agent_sessions import search
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import SessionMessage
 
@@ -34,14 +33,10 @@ class Command(StoppableCommand):
         "says how it is. PostgreSQL only."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         """Adds what to do, and where."""
         parser.add_argument("action", choices=["create", "drop", "status"])
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Does it; a second time does nothing.

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import connections
 from django.db.models import QuerySet
 
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.sessions import find_session
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted
 from django_agent_sessions.models import Session
@@ -44,11 +43,7 @@ class Command(StoppableCommand):
             "--namespace",
             help="Of which namespace the session ids are; without session ids, check all of it.",
         )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
         parser.add_argument(
             "--fix",
             action="store_true",
@@ -163,7 +158,7 @@ def _sessions(using: str, namespace: str | None, names: list[str]) -> QuerySet[S
     rows = Session.objects.using(using)
     if not names:
         return None if namespace is None else _all_of(rows, namespace)
-    return rows.filter(pk__in=[_session(rows, namespace or "", name) for name in names])
+    return rows.filter(pk__in=[find_session(using, namespace or "", name) for name in names])
 
 
 def _all_of(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
@@ -171,16 +166,6 @@ def _all_of(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
     # All is well in none, too, which whoever mistyped a name would take for a good sign.
     if not found.exists():
         raise CommandError(f"there is no session in namespace {namespace!r}")
-    return found
-
-
-def _session(rows: QuerySet[Session], namespace: str, name: str) -> UUID:
-    found = rows.filter(namespace=namespace, session_id=name).values_list("pk", flat=True).first()
-    if found is None:
-        with suppress(ValueError):
-            found = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
-    if found is None:
-        raise CommandError(f"there is no session {name!r}; give its --namespace, or its key")
     return found
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import CommandError
-from django.db import connections
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.moments import in_our_time, read_moment
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import AuditEvent
@@ -21,22 +19,16 @@ class Command(StoppableCommand):
 
     help = "Deletes the audit events from before a date. There is no other way to delete any."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         """Adds the options."""
         parser.add_argument(
             "--before",
             required=True,
             metavar="DATE",
-            help="the first day, or moment, that is kept: 2026-01-31 or 2026-01-31T12:00+00:00",
+            help="The first day, or moment, that is kept: 2026-01-31 or 2026-01-31T12:00+00:00.",
         )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only say how many events would be deleted"
-        )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="the alias of the database; by default the one of the sessions",
-        )
+        parser.add_argument("--dry-run", action="store_true", help="Only tell how many there are.")
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Deletes, and says how many there were."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db import connections
 
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
+from django_agent_sessions.management.terminal import counted
 from django_agent_sessions.redaction.originals import purge_originals
 
 
@@ -23,11 +23,7 @@ class Command(StoppableCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Adds ``--dry-run`` and ``--database``."""
         parser.add_argument("--dry-run", action="store_true", help="Only count them.")
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Purges, and prints one line."""
@@ -36,6 +32,5 @@ class Command(StoppableCommand):
             dry_run=options["dry_run"],
             using=database_of(options),
         )
-        originals = "original" if count == 1 else "originals"
         done = "would be purged" if options["dry_run"] else "purged"
-        self.stdout.write(f"{count} {originals} {done}")
+        self.stdout.write(f"{counted(count, 'original')} {done}")

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
 from django.db.models import QuerySet
 
 from django_agent_sessions import audit
@@ -20,8 +19,9 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.management.actors import actor_of, add_actor
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.scopes import add_scopes, scopes_of
+from django_agent_sessions.management.sessions import find_session
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 from django_agent_sessions.models import AuditEvent, Session
@@ -63,11 +63,7 @@ class Command(StoppableCommand):
                 "namespace was given."
             ),
         )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
         add_scopes(parser)
         parser.add_argument("--reason", default="", help="Why; it is kept in the audit trail.")
         add_actor(parser, "redact_agent_session")
@@ -220,24 +216,10 @@ def _chosen(options: dict[str, Any], alias: str) -> QuerySet[Session]:
         raise CommandError("say which sessions: SESSION_ID, --owner USER or --everybody")
     sessions = Session.objects.using(alias)
     if names:
-        keys = [_session(alias, options["namespace"] or "", name) for name in names]
+        keys = [find_session(alias, options["namespace"] or "", name) for name in names]
         return sessions.filter(pk__in=keys)
     if options["namespace"] is not None:
         sessions = sessions.filter(namespace=options["namespace"])
     if owner is not None:
         sessions = sessions.filter(owner=find_user(owner, using=alias))
     return sessions
-
-
-def _session(using: str, namespace: str, name: str) -> UUID:
-    rows = Session.objects.using(using)
-    key = rows.named(namespace, name).values_list("pk", flat=True).first()
-    if key is None:
-        try:
-            key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
-        except ValueError:
-            key = None
-    if key is None:
-        where = f" in namespace {namespace!r}" if namespace else ""
-        raise CommandError(f"there is no session {name!r}{where}")
-    return key

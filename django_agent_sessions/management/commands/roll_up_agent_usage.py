@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db import connections
 
 from django_agent_sessions import usage
-from django_agent_sessions.management.databases import database_of
+from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 
 
@@ -24,11 +23,7 @@ class Command(StoppableCommand):
             action="store_true",
             help="Forget all figures and count anew; what was deleted is then no longer in them.",
         )
-        parser.add_argument(
-            "--database",
-            choices=tuple(connections),
-            help="The alias of the database; by default the one of the sessions.",
-        )
+        add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Counts, and prints one line."""
