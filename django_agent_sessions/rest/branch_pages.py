@@ -12,7 +12,7 @@ from rest_framework.exceptions import ValidationError
 from django_agent_sessions.models import Snapshot
 from django_agent_sessions.records import BranchRecord
 
-from .pagination import AFTER, BEFORE, ORDER, RAW, KeyPagination, MessagePagination
+from .pagination import AFTER, BEFORE, ORDER, RAW, KeyPagination, MessagePagination, cut
 
 
 class BranchMessagePagination(MessagePagination):
@@ -85,10 +85,7 @@ class SnapshotPagination(KeyPagination):
         if place is not None:
             snapshots = snapshots.filter(**{"pk__gt" if backwards else "pk__lt": place})
         found = list(snapshots.order_by("pk" if backwards else "-pk")[: limit + 1])
-        more, rows = len(found) > limit, found[:limit]
-        if backwards:
-            rows.reverse()
-        earlier, later = (more, True) if backwards else (place is not None, more)
+        rows, earlier, later = cut(found, limit, backwards=backwards, from_start=place is None)
         if rows and earlier:
             self.previous_url = self.cursor_url(request, BEFORE, rows[0].pk.hex)
         if rows and later:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -25,6 +25,8 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.windows import Scope, Window
 
 from .queries import QUERY, refuse_unknown
+
+R = TypeVar("R")
 
 LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
     "limit",
@@ -179,6 +181,24 @@ class KeyPagination(BasePagination):
         return hashlib.sha256(json.dumps(who).encode()).hexdigest()[:16]
 
 
+def cut(
+    found: list[R], limit: int, *, backwards: bool, from_start: bool
+) -> tuple[list[R], bool, bool]:
+    """Cuts a page out of what was found.
+
+    Args:
+        found: The rows from the place on, one more than a page has if there are so many.
+        limit: How many rows a page has.
+        backwards: Whether they were read towards the beginning of the list.
+        from_start: Whether they were read from that beginning.
+
+    Returns:
+        The rows in the list's order, and whether there are others before and after them.
+    """
+    more, rows = len(found) > limit, found[:limit]
+    return (rows[::-1], more, True) if backwards else (rows, not from_start, more)
+
+
 def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -239,10 +259,7 @@ class SessionPagination(KeyPagination):
             sessions = beyond(*place)
         order = ("last_activity_at", "id") if backwards else ("-last_activity_at", "-id")
         found = list(sessions.order_by(*order)[: limit + 1])
-        more, rows = len(found) > limit, found[:limit]
-        if backwards:
-            rows.reverse()
-        earlier, later = (more, True) if backwards else (place is not None, more)
+        rows, earlier, later = cut(found, limit, backwards=backwards, from_start=place is None)
         self.previous_url = self._url(request, True, rows[:1]) if earlier else None
         self.next_url = self._url(request, False, rows[-1:]) if later else None
         return rows
