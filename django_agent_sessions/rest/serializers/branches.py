@@ -8,12 +8,10 @@ from uuid import UUID
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
 from django_agent_sessions.models import Branch, Snapshot
 from django_agent_sessions.store.branching import MAIN_NAME
 
-from .fields import MomentField, NumberField, ShownField, StrictSerializer, TextField
+from .fields import IdField, MomentField, NumberField, ShownField, StrictSerializer
 from .sessions import TitleField
 
 MOST = 2**31 - 1
@@ -25,6 +23,7 @@ _PLACE = {
         {"type": "integer", "minimum": -1, "maximum": MOST},
     ]
 }
+_UNNAMED = "By default `branch-<number>`."
 
 
 @extend_schema_field(_PLACE)
@@ -54,25 +53,6 @@ class _MessageField(serializers.UUIDField):
             raise serializers.ValidationError("Give the id of a message.")
         found: UUID = super().to_internal_value(data)
         return found
-
-
-class _NameField(TextField):
-    """The name of a branch; as it is given, because names are compared to the letter."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(
-            required=False,
-            max_length=MAX_ID_LENGTH,
-            trim_whitespace=False,
-            help_text="By default `branch-<number>`.",
-            **kwargs,
-        )
-
-    def to_internal_value(self, data: Any) -> str:
-        try:
-            return validate_id(super().to_internal_value(data), "name")
-        except InvalidIdError as error:
-            raise serializers.ValidationError(str(error)) from None
 
 
 class BranchSerializer(serializers.Serializer[Any]):
@@ -111,13 +91,14 @@ class RewindSerializer(StrictSerializer):
     """Where to go back to."""
 
     to = PlaceField(help_text="The last message that stays. By its id it is the one you saw.")
-    name = _NameField()
+    # As it is given, because names are compared to the letter.
+    name = IdField(trim_whitespace=False, help_text=_UNNAMED)
 
 
 class BranchCreateSerializer(StrictSerializer):
     """What a branch begins with."""
 
-    name = _NameField()
+    name = IdField(trim_whitespace=False, help_text=_UNNAMED)
     source = NumberField(  # type: ignore[assignment] # a field, and no property
         required=False,
         min_value=0,
@@ -136,18 +117,9 @@ class ForkSerializer(StrictSerializer):
         help_text="The id of the last message to copy. By default all are.",
     )
     title = TitleField(required=False, help_text="By default the session's own.")
-    external_id = TextField(
-        required=False,
-        max_length=MAX_ID_LENGTH,
+    external_id = IdField(
         help_text="An id of your own. If this fork was made with it already, that one is answered.",
     )
-
-    def validate_external_id(self, value: str) -> str:
-        """Refuses what cannot be an id."""
-        try:
-            return validate_id(value, "external_id")
-        except InvalidIdError as error:
-            raise serializers.ValidationError(str(error)) from None
 
 
 class SnapshotSerializer(serializers.ModelSerializer[Snapshot]):

@@ -12,6 +12,8 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from django_agent_sessions.exceptions import InvalidIdError
+from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
@@ -89,6 +91,24 @@ class TextField(serializers.CharField):
         if not isinstance(data, str):
             raise serializers.ValidationError("Give a text.")
         return str(super().to_internal_value(data))
+
+
+class IdField(TextField):
+    """An id or a name that a client chooses, or leaves out."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, max_length=MAX_ID_LENGTH, **kwargs)
+
+    def to_internal_value(self, data: Any) -> str:
+        """Reads an id.
+
+        Raises:
+            ValidationError: It cannot be one.
+        """
+        try:
+            return validate_id(super().to_internal_value(data), str(self.field_name))
+        except InvalidIdError as error:
+            raise serializers.ValidationError(str(error)) from None
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]})

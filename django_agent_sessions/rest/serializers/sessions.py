@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.transcripts import displayable
 
 from .fields import (
     FlagField,
+    IdField,
     MomentField,
     ShownField,
     ShownJSONField,
@@ -195,20 +194,11 @@ class _MetadataField(serializers.DictField):
 class SessionCreateSerializer(StrictSerializer):
     """What a session is made with."""
 
-    external_id = TextField(
-        required=False,
-        max_length=MAX_ID_LENGTH,
+    external_id = IdField(
         help_text="An id of your own. If you have a session of this id, that one is answered.",
     )
     title = TitleField(required=False)
     metadata = _MetadataField(required=False)
-
-    def validate_external_id(self, value: str) -> str:
-        """Refuses what cannot be an id."""
-        try:
-            return validate_id(value, "external_id")
-        except InvalidIdError as error:
-            raise serializers.ValidationError(str(error)) from None
 
 
 class SessionChangeSerializer(StrictSerializer):
