@@ -276,8 +276,7 @@ class BranchViewSet(OfAgent):
             raise ValidationError({name: ["Give the number of a branch."]}) from None
 
     def _shown(self, found: Any, *, many: bool = False) -> Any:
-        shape: Any = self.get_serializer_class()
-        return shape(found, many=many, context=self.get_serializer_context()).data
+        return self.get_serializer(found, many=many).data
 
 
 @described(parameters=[*SCOPED, AGENT_KEY, _NUMBER], tags=["Branches"])

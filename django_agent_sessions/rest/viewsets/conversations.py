@@ -51,7 +51,7 @@ class MessageList(SessionAPI):
             details |= {"first": str(window.rows[0].id), "last": str(window.rows[-1].id)}
         self.record_reading(row, view="messages", messages=len(window.rows), **details)
         context = {**view.get_serializer_context(), "reading": reading}
-        data = view.get_serializer_class()(window.rows, many=True, context=context).data
+        data = view.get_serializer(window.rows, many=True, context=context).data
         response: Response = view.paginator.get_paginated_response(data)
         return response
 

@@ -206,9 +206,8 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     ) -> Response:
         url = media_url(self) if media else ""
         reading = Reading.of(session, self.using, media_url=url, raw=raw)
-        shape: Any = self.get_serializer_class()
         context = {**self.get_serializer_context(), "reading": reading}
-        return Response(shape(row, context=context).data)
+        return Response(self.get_serializer(row, context=context).data)
 
 
 def _path(request: Any) -> Path:

@@ -326,8 +326,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         shown.last_text = _said(messages.order_by("-id"))
         shown.fork = self.origin_of(row)
         # Not the manager: rows that were prefetched would not be read anew.
-        shape: Any = self.get_serializer_class()
-        found: dict[str, Any] = shape(row, context=self.get_serializer_context()).data
+        found: dict[str, Any] = self.get_serializer(row).data
         return {**found, "agents": list(found["agents"])}
 
     def row_of(self, sessions: SessionQuerySet, key: object) -> Session:

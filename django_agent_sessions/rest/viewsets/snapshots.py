@@ -48,11 +48,8 @@ class SnapshotViewSet(OfAgent):
         paginator: Any = self.paginator
         page = paginator.read(request, self._rows(agent), view=self)
         self.record_reading(row, agent.id, view="snapshots", snapshots=len(page))
-        shape: Any = self.get_serializer_class()
-        context = self.get_serializer_context()
-        response: Response = paginator.get_paginated_response(
-            shape(page, many=True, context=context).data
-        )
+        data = self.get_serializer(page, many=True).data
+        response: Response = paginator.get_paginated_response(data)
         return response
 
     @described(
@@ -105,5 +102,4 @@ class SnapshotViewSet(OfAgent):
         return rows.exclude(snapshot_id=LATEST).defer("document", "messages")
 
     def _shown(self, found: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
-        shape: Any = self.get_serializer_class()
-        return Response(shape(found, context=self.get_serializer_context()).data, status=code)
+        return Response(self.get_serializer(found).data, status=code)
