@@ -22,6 +22,7 @@ from django_agent_sessions.events.pages import MessageEvent, RemovedEvent, Reset
 from django_agent_sessions.events.places import Place, Places
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.windows import Row
 
@@ -78,7 +79,7 @@ class SessionEventsView(StreamingAPI):
     """
 
     renderer_classes: Any = [SafeJSONRenderer, EventStreamRenderer]
-    throttle_scope: str | None = "agent-sessions-events"
+    throttle_scope: str | None = throttles.EVENTS
 
     max_seconds: ClassVar[float] = 300
     """How long a stream lasts. Clients come back by themselves and go on where they were."""

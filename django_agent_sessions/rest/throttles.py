@@ -9,17 +9,30 @@ from rest_framework.throttling import SimpleRateThrottle
 EVERY = "agent-sessions"
 """The scope of all requests; that of the view comes on top."""
 
+SEARCH = "agent-sessions-search"
+"""Those with ``q``."""
+
+REDACT = "agent-sessions-redact"
+"""Redactions."""
+
+EXPORT = "agent-sessions-export"
+"""Exports."""
+
+BRANCH = "agent-sessions-branch"
+"""What changes branches, and forks: much may be copied."""
+
+EVENTS = "agent-sessions-events"
+"""Streams of events."""
+
+CHAT = "agent-sessions-chat"
+"""Answers of agents."""
+
 
 class SessionThrottle(SimpleRateThrottle):
     """Limits one scope, where ``DEFAULT_THROTTLE_RATES`` has a rate for it.
 
-    The scopes: ``agent-sessions`` for all requests, and beside it ``agent-sessions-search`` for
-    those with ``q``, ``agent-sessions-redact``, ``agent-sessions-export``,
-    ``agent-sessions-branch`` for what changes branches and forks, ``agent-sessions-events`` and
-    ``agent-sessions-chat``.
-
     Args:
-        scope: The scope.
+        scope: One of those above.
     """
 
     def __init__(self, scope: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from django_agent_sessions.rest import throttles
+
 from .views import CHAT, MESSAGES, STOP, STREAM, ChatView
 
 _READ = ["get", "options"]
@@ -23,7 +25,7 @@ def chat_urls(view: type[ChatView], prefix: str, *, name: str = "chat") -> list[
         ``POST prefix/{id}/stop`` stops one; ``GET prefix/{id}/messages`` is the transcript.
     """
     base = prefix.rstrip("/")
-    shared = {"throttle_scope": "agent-sessions"}
+    shared = {"throttle_scope": throttles.EVERY}
     return [
         path(base, view.as_view(route=CHAT, http_method_names=_WRITE), name=name),
         path(

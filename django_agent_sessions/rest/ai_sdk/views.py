@@ -13,6 +13,7 @@ from django.http import Http404, HttpResponse
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import event_stream
@@ -61,7 +62,7 @@ class ChatView(ChatTranscripts):
 
     # The OpenAPI document describes JSON, and this protocol is the AI SDK's own.
     schema: Any = None
-    throttle_scope: str | None = "agent-sessions-chat"
+    throttle_scope: str | None = throttles.CHAT
 
     error_text: ClassVar[str] = "The assistant could not answer. Try again in a moment."
     """What the user is told if the agent fails. The error's own text is told to nobody."""

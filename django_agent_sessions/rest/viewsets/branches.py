@@ -22,6 +22,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.records import AgentRecord, BranchRecord
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.agents import OfAgent, number_of
 from django_agent_sessions.rest.branch_pages import BranchMessagePagination, BranchPagination
 from django_agent_sessions.rest.changing import alone, place_of, record
@@ -53,9 +54,6 @@ from django_agent_sessions.windows import Scope
 
 from .conversations import MessageList
 
-CHANGES = "agent-sessions-branch"
-"""The throttle scope of what changes branches: much may be copied."""
-
 _LEFT, _RIGHT = "left", "right"
 
 _NUMBER = OpenApiParameter(
@@ -83,7 +81,7 @@ class RewindViewSet(OfAgent):
         },
         examples=REWIND,
     )
-    @action(detail=True, methods=["post"], throttle_scope=CHANGES)
+    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH)
     def rewind(self, request: Any, agent_key: str) -> Response:
         """Goes back to a message; what was said after it is kept as a side branch.
 
@@ -120,7 +118,7 @@ class BranchViewSet(OfAgent):
     def get_throttles(self) -> list[Any]:
         """Counts what copies messages apart."""
         if self.action == "create":
-            self.throttle_scope = CHANGES
+            self.throttle_scope = throttles.BRANCH
         return super().get_throttles()
 
     @described(
@@ -216,7 +214,7 @@ class BranchViewSet(OfAgent):
             **problems(400, 404, 409, 412),
         },
     )
-    @action(detail=True, methods=["post"], throttle_scope=CHANGES, pagination_class=None)
+    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
     def switch(self, request: Any, agent_key: str, number: str) -> Response:
         """Makes a side branch the main one, and the main one a side branch of a new number.
 

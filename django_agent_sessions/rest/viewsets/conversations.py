@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from django_agent_sessions import replicas, windows
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.pagination import AGENT, RAW, MessagePagination
@@ -67,7 +68,7 @@ class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
     def get_throttles(self) -> list[Any]:
         """Counts searches apart, because they cost more."""
         if self.request.query_params.get("q"):
-            self.throttle_scope = "agent-sessions-search"
+            self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
 
     @described(

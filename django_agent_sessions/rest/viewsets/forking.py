@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
-from django_agent_sessions.rest import changing
+from django_agent_sessions.rest import changing, throttles
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import FORK
 from django_agent_sessions.rest.problems import Conflict
@@ -37,7 +37,7 @@ class Forking(SessionAPI):
         },
         examples=FORK,
     )
-    @action(detail=True, methods=["post"], throttle_scope="agent-sessions-branch")
+    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH)
     def fork(self, request: Any, session: str) -> Response:
         """Makes a session with a copy of what was said, which both then go on from.
 

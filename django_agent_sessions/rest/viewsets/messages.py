@@ -18,6 +18,7 @@ from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessa
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.redaction.originals import original_kept_until
 from django_agent_sessions.references import BlobRef, Path
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import uuid_of
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
@@ -126,7 +127,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         },
         examples=REDACT_MESSAGE,
     )
-    @action(detail=True, methods=["post"], throttle_scope="agent-sessions-redact")
+    @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
     def redact(self, request: Any, message: str) -> Response:
         """Redacts a message, a part of it, a piece of a text, or what is found in it.
 

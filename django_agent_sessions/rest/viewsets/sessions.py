@@ -31,6 +31,7 @@ from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import uuid_of
 from django_agent_sessions.rest.etags import require_match, tagged
 from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
@@ -97,7 +98,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     def get_throttles(self) -> list[Any]:
         """Counts searches apart, because they cost more."""
         if self.action == "list" and self.request.query_params.get("q", "").strip():
-            self.throttle_scope = "agent-sessions-search"
+            self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
 
     @described(
@@ -234,7 +235,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         },
         examples=REDACT_SESSION,
     )
-    @action(detail=True, methods=["post"], throttle_scope="agent-sessions-redact")
+    @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
     def redact(self, request: Any, session: str) -> Response:
         """Redacts a text, or what detectors find, wherever it is in the session.
 
@@ -262,7 +263,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     @action(
         detail=True,
         methods=["get"],
-        throttle_scope="agent-sessions-export",
+        throttle_scope=throttles.EXPORT,
         content_negotiation_class=FileNegotiation,
     )
     def export(self, request: Any, session: str) -> Any:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from django_agent_sessions.models import AuditEvent, Session, Snapshot
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.records import AgentRecord, SnapshotRecord
+from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import uuid_of
 from django_agent_sessions.rest.agents import OfAgent
 from django_agent_sessions.rest.branch_pages import SnapshotPagination
@@ -21,8 +22,6 @@ from django_agent_sessions.rest.changing import alone, record
 from django_agent_sessions.rest.schema import AGENT_KEY, SCOPED, answer, described, problems
 from django_agent_sessions.rest.serializers.branches import SnapshotSerializer
 from django_agent_sessions.store.moments import LATEST
-
-from .branches import CHANGES
 
 _SNAPSHOT = OpenApiParameter(
     "snapshot", {"type": "string", "format": "uuid"}, "path", description="The snapshot's id."
@@ -78,7 +77,7 @@ class SnapshotViewSet(OfAgent):
             **problems(404, 409),
         },
     )
-    @action(detail=True, methods=["post"], throttle_scope=CHANGES, pagination_class=None)
+    @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
     def restore(self, request: Any, agent_key: str, snapshot: str) -> Response:
         """Brings the agent back to a snapshot: its conversation, and its state as of then.
 
