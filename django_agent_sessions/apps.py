@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
-from django.core import checks
 from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_delete
 from django.utils.translation import gettext_lazy as _
@@ -19,33 +18,12 @@ class AgentSessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connects the checks, what a new database connection needs, and what a deletion needs."""
-        from . import holds, leftovers, lenders, workers
+        # The checks register themselves.
+        from . import checks, holds, leftovers, lenders, workers  # noqa: F401
         from .batches import set_aside
         from .blobs.rows import before_session_deletion
-        from .checks import (
-            check_blob_prefix,
-            check_blob_storage,
-            check_blobs_left,
-            check_connection_setup,
-            check_detectors,
-            check_full_text_configuration,
-            check_full_text_search,
-            check_replica,
-            check_settings,
-            check_storage,
-        )
         from .models import Session
 
-        checks.register(check_settings)
-        checks.register(check_replica)
-        checks.register(check_detectors)
-        checks.register(check_connection_setup)
-        checks.register(check_full_text_search)
-        checks.register(check_full_text_configuration, checks.Tags.database)
-        checks.register(check_blob_storage)
-        checks.register(check_blob_prefix)
-        checks.register(check_blobs_left, checks.Tags.database)
-        checks.register(check_storage, checks.Tags.models)
         connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
         connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error
+from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
 from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
@@ -54,6 +54,7 @@ def _given() -> object:
     return getattr(settings, conf.SETTING, {})
 
 
+@register
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks ``AGENT_SESSIONS``: unknown keys, wrong types, an alias that does not exist."""
     found: list[CheckMessage] = [
@@ -76,6 +77,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     return found
 
 
+@register
 @_reading("DATABASE", "REPLICA_DATABASE")
 def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that a replica is read at all, and that people see what they have just written."""
@@ -107,6 +109,7 @@ def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
 _REMEMBERING = "django_agent_sessions.middleware.reading_own_writes"
 
 
+@register
 @_reading("DETECTORS", "REDACT_ON_WRITE")
 def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that the detectors that are named are there: a write must not find that out."""
@@ -127,6 +130,7 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     return []
 
 
+@register
 @_reading("CONNECTION_SETUP")
 def check_connection_setup(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
@@ -146,6 +150,7 @@ def check_connection_setup(
     return []
 
 
+@register
 @_reading("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_search(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
@@ -170,6 +175,7 @@ def check_full_text_search(
     return []
 
 
+@register(Tags.database)
 @_reading("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_configuration(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
@@ -200,6 +206,7 @@ def check_full_text_configuration(
     return []
 
 
+@register
 @_reading("BLOB_STORAGE")
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
@@ -233,6 +240,7 @@ def check_blob_storage(
     ]
 
 
+@register
 @_reading("BLOB_PREFIX")
 def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks that ``BLOB_PREFIX`` is a folder in the storage, whatever the storage is."""
@@ -255,6 +263,7 @@ def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
 _MAX_PREFIX = 150
 
 
+@register(Tags.database)
 @_reading("DATABASE", "BLOB_STORAGE")
 def check_blobs_left(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
@@ -294,6 +303,7 @@ def _is_public(storage: Any) -> bool:
     return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
+@register(Tags.models)
 @_reading("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Checks where the sessions are kept: SQLite's locking, the pool, owners, full-text search."""
