@@ -274,9 +274,8 @@ def check_blobs_left(
     """
     from .models import Blob
 
-    settings_now = conf.get_settings()
-    alias = settings_now.DATABASE or router.db_for_read(Blob)
-    if settings_now.BLOB_STORAGE is not None or alias not in (databases or ()):
+    alias = bridge.database()
+    if conf.get_settings().BLOB_STORAGE is not None or alias not in (databases or ()):
         return []
     try:
         left = Blob.objects.using(alias).exists()
