@@ -15,7 +15,6 @@ from uuid import UUID
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -32,6 +31,7 @@ from django_agent_sessions.models import AuditEvent, Session
 
 from .audit_words import in_words
 from .filters import refuse_nul
+from .key_pages import AFTER, KeyChangeList
 from .permissions import Allowed, may, require
 
 if TYPE_CHECKING:
@@ -43,25 +43,9 @@ else:
 PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
 """All that events can be filtered by."""
 
-AFTER = "after"
-"""The parameter of a page that goes on after an event."""
 
-
-class AuditChangeList(ChangeList):
+class AuditChangeList(KeyChangeList):
     """Pages of events, the newest first, found by key; nothing is counted."""
-
-    older_url = ""
-    newest_url = ""
-
-    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        """Leaves out where the page is, which is no filter."""
-        remaining: dict[str, Any] = super().get_filters_params(params)
-        remaining.pop(AFTER, None)
-        return remaining
-
-    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """Begins at the newest again, unless a link says where."""
-        return super().get_query_string({AFTER: None, **(new_params or {})}, remove)
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Filters by what is offered and nothing else: Django would take any column.
@@ -85,19 +69,11 @@ class AuditChangeList(ChangeList):
         if after:
             events = events.filter(pk__lt=_key(after))
         found = list(events[: self.list_per_page + 1])
-        rows: Any = found[: self.list_per_page]
-        self.result_list = rows
-        # Nobody counted. What is said to be all there is keeps Django from offering the rest.
-        self.result_count = self.full_result_count = len(rows)
-        self.show_full_result_count = False
+        rows = found[: self.list_per_page]
         self.show_admin_actions = False
-        self.can_show_all = self.multi_page = False
-        self.paginator = self.model_admin.get_paginator(request, rows, self.list_per_page)
-        self.newest_url = self.get_query_string() if after else ""
         if len(found) > len(rows):
             self.older_url = self.get_query_string({AFTER: rows[-1].pk.hex})
-        # The form of the search begins at the newest, too.
-        self.params.pop(AFTER, None)
+        self.show(request, rows)
 
 
 class TimeFilter(admin.SimpleListFilter):

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import Paginator
 from django.db import connections
 from django.db.models import Count, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
@@ -23,10 +21,8 @@ from django_agent_sessions.models import AuditEvent, Session, SessionAgent
 from django_agent_sessions.search import SearchResult, find_sessions
 
 from .filters import refuse_nul
+from .key_pages import AFTER, KeyChangeList
 from .permissions import Allowed, may
-
-AFTER = "after"
-"""The parameter of a page that begins right after a position."""
 
 BEFORE = "before"
 """The parameter of a page that ends right before a position."""
@@ -97,7 +93,7 @@ class Listed:
     owner_url: str = ""
 
 
-class SessionChangeList(ChangeList):
+class SessionChangeList(KeyChangeList):
     """Pages of sessions, in one order, found by the key of a row at their edge."""
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
@@ -106,16 +102,6 @@ class SessionChangeList(ChangeList):
 
     found: SearchResult | None = None
     """What was searched for, if anything was."""
-
-    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        """Leaves out where the page is, which is no filter."""
-        remaining: dict[str, Any] = super().get_filters_params(params)
-        return {k: v for k, v in remaining.items() if k not in self.own_parameters}
-
-    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """Begins at the first page again, unless a link says which."""
-        positions = dict.fromkeys(self.own_parameters)
-        return super().get_query_string({**positions, **(new_params or {})}, remove)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Keeps to the one order that an index has."""
@@ -166,20 +152,10 @@ class SessionChangeList(ChangeList):
         rows = [*replicas.listed(request, read)]
         self._describe(rows, readable=may(request, Allowed.READ))
         earlier, later = (more, True) if backwards else (position is not None, more)
-        self.result_list = rows
-        # Nobody counted. What is said to be all there is keeps Django from offering the rest.
-        self.result_count = self.full_result_count = len(rows)
-        self.show_full_result_count = False
         self.show_admin_actions = True
-        self.can_show_all = self.multi_page = False
-        self.paginator = Paginator(rows, self.list_per_page)
-        self.newest_url = self.get_query_string() if position else ""
         self.newer_url = self._url(BEFORE, rows[:1]) if earlier else ""
         self.older_url = self._url(AFTER, rows[-1:]) if later else ""
-        # The form of the search and Django's own links begin at the first page.
-        for parameter in self.own_parameters:
-            self.params.pop(parameter, None)
-            self.filter_params.pop(parameter, None)
+        self.show(request, rows)
         self.candidates = conf.get_settings().SEARCH_CANDIDATES
         self.help_text = self._help(request)
         narrowed = bool(self.query or self.has_active_filters)

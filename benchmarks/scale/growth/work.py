@@ -13,7 +13,8 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from benchmarks.scale.growth.loading import LONG, MESSAGES, PERSON, STAFF
-from django_agent_sessions.admin.changelist import AFTER, Position
+from django_agent_sessions.admin.changelist import Position
+from django_agent_sessions.admin.key_pages import AFTER
 from django_agent_sessions.ids import id_at
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, UsageCursor
 from django_agent_sessions.records import AgentRecord, SessionRecord
