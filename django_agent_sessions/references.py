@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ PIXEL = (
     "h6FO1AAAAABJRU5ErkJggg=="
 )
 """One transparent pixel, where only a picture may stand."""
+
+DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
+"""How a binary begins that stands as base64 in a text of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from typing import Any
 from django_agent_sessions import conf
 from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.references import BlobRef
+from django_agent_sessions.references import DATA_URL, BlobRef
 from django_agent_sessions.transcripts.images import image_type
 
-_DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 _BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})
 """The keys under which frameworks put bare base64. Elsewhere such a text may be anything."""
 _ROUGHLY_BASE64 = re.compile(r"[A-Za-z0-9+/]+")
@@ -153,7 +152,7 @@ def _reference(
 
 def _decoded(text: str, key: str) -> tuple[str, bytes] | None:
     """Reads base64, if it is exactly what encoding the bytes again would give."""
-    header = _DATA_URL.match(text)
+    header = DATA_URL.match(text)
     prefix = header[0] if header else ""
     if not header and (key not in _BARE or not _ROUGHLY_BASE64.match(text)):
         return None

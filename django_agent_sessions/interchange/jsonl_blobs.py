@@ -17,9 +17,8 @@ from django_agent_sessions.blobs.placeholders import with_placeholders
 from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import Blob
-from django_agent_sessions.references import references, resolved
+from django_agent_sessions.references import DATA_URL, references, resolved
 
-_PREFIX = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_LOST = 1000
 """In how many places a message may lack a binary: a text in the place of each copies the rest."""
@@ -167,7 +166,7 @@ def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost:
     places = 0
     for path, reference in references(value):
         sha256, prefix = reference.sha256, reference.prefix
-        if prefix and not _PREFIX.fullmatch(prefix):
+        if prefix and not DATA_URL.fullmatch(prefix):
             raise PayloadError("it refers to a binary as no message does")
         first = sha256 not in found
         data = None if sha256 in lost else contents.get(sha256) if first else found[sha256]
