@@ -1,17 +1,13 @@
-"""Who may do what in the admin, and what is shown to those who may not read."""
+"""Who may do what in the admin."""
 
 from __future__ import annotations
 
 from django.http import Http404, HttpRequest
-from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions import permissions
 from django_agent_sessions.permissions import Allowed
 
-__all__ = ["MASK", "Allowed", "may", "require"]
-
-MASK = _("[hidden]")
-"""Stands for content that the viewer may not read."""
+__all__ = ["Allowed", "may", "require"]
 
 
 def may(request: HttpRequest, *allowed: Allowed) -> bool:

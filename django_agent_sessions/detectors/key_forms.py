@@ -36,7 +36,6 @@ def _within(literal: str, rest: str) -> Within:
     return Within(literal, re.compile(re.escape(literal) + rest))
 
 
-_OPAQUE = r"[0-9A-Za-z]"
 _HEX = r"[0-9a-f]"
 
 FORMS: tuple[Form, ...] = (

@@ -10,7 +10,7 @@ from .blanking import blank, blank_block, blank_spans
 from .finders import Detecting, Finder, Found, Literal, Pattern, places
 from .following import follow, significant
 from .ids import kept_id, masked_ids
-from .leftovers import Prepared, prepare, removed, scrub, scrub_in_place
+from .leftovers import removed, scrub, scrub_in_place
 from .masks import MASK_PATTERN, mask
 from .trees import Hit, mask_text, mask_tree
 
@@ -22,7 +22,6 @@ __all__ = [
     "Hit",
     "Literal",
     "Pattern",
-    "Prepared",
     "blank",
     "blank_block",
     "blank_spans",
@@ -33,7 +32,6 @@ __all__ = [
     "mask_tree",
     "masked_ids",
     "places",
-    "prepare",
     "removed",
     "scrub",
     "scrub_in_place",

@@ -31,62 +31,31 @@ def removed(before: Any, after: Any) -> set[str]:
     return {text for text in _removed(before, after) if len(text.strip()) >= _SHORTEST}
 
 
-class Prepared:
-    """Secrets with their patterns, which are made once, to be looked for many times.
-
-    Nothing else holds the patterns: they are gone when this is.
-
-    Args:
-        secrets: The texts; blank ones are passed over.
-    """
-
-    def __init__(self, secrets: Collection[str]) -> None:
-        self._finders = {secret: Literal(secret) for secret in secrets if secret.strip()}
-
-    def __bool__(self) -> bool:
-        return bool(self._finders)
-
-    def finders(self, value: Any) -> list[Literal]:
-        """Those that may be found in a value."""
-        if not isinstance(value, str):
-            return list(self._finders.values())
-        return [finder for secret, finder in self._finders.items() if may_hold(value, secret)]
-
-
-def prepare(secrets: Collection[str]) -> Prepared:
-    """Makes secrets ready for many calls of :func:`scrub` and :func:`scrub_in_place`.
-
-    Args:
-        secrets: The texts; blank ones are passed over.
-
-    Returns:
-        What to give to them.
-    """
-    return Prepared(secrets)
-
-
-def scrub(value: Any, secrets: Collection[str] | Prepared, *, free: bool = True) -> Any:
+def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
     """Masks texts wherever they stand.
 
     Args:
         value: A text, payload or state. It is not changed.
-        secrets: The texts, or what :func:`prepare` made of them; blank ones are passed over.
+        secrets: The texts; blank ones are passed over.
         free: As for :func:`mask_tree`.
 
     Returns:
         The value with masks; the same object if nothing was found.
     """
-    prepared = secrets if isinstance(secrets, Prepared) else Prepared(secrets)
-    finders = prepared.finders(value)
+    finders = [
+        Literal(secret)
+        for secret in secrets
+        if secret.strip() and (not isinstance(value, str) or may_hold(value, secret))
+    ]
     return mask_tree(value, finders, free=free)[0] if finders else value
 
 
-def scrub_in_place(value: Any, secrets: Collection[str] | Prepared, *, free: bool = False) -> bool:
+def scrub_in_place(value: Any, secrets: Collection[str], *, free: bool = False) -> bool:
     """Masks texts in a dict or list that somebody else holds.
 
     Args:
         value: The dict or list.
-        secrets: The texts, or what :func:`prepare` made of them.
+        secrets: The texts.
         free: As for :func:`mask_tree`.
 
     Returns:

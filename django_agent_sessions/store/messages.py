@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
@@ -27,8 +26,6 @@ from .appending import MessageAppender, replacing_columns
 from .base import whole, write
 from .rows import Row
 from .vendors import check_statement_size
-
-logger = logging.getLogger("django_agent_sessions")
 
 
 class MessageStore(MessageAppender):

@@ -15,9 +15,6 @@ _LOG_GROWTH = math.log(_GROWTH)
 # The value whose relative distance to both ends of a bucket is the same: (1.1 - 1) / (1.1 + 1).
 _MIDDLE = 2 / (_GROWTH + 1)
 
-MAX_ERROR = (_GROWTH - 1) / (_GROWTH + 1)
-"""How far a percentile may be from the exact one, relative to it: 0.0476."""
-
 _NOTHING = -1
 
 

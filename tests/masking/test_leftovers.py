@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from django_agent_sessions.masking import (
     Literal,
     mask_tree,
-    prepare,
     removed,
     scrub,
     scrub_in_place,
@@ -101,6 +100,7 @@ def test_many_secrets_are_looked_for_in_a_short_text():
     secrets = {f"ada{number}@example.org" for number in range(50_000)}
 
     assert scrub("asked by ADA77@example.org, today", secrets) == "asked by [REDACTED], today"
+    assert scrub("as it is", ["", " "]) == "as it is"
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,3 @@ def test_very_many_masks_side_by_side_are_told_apart_in_time():
     secrets = removed("ab c " * 20_000, "[REDACTED] " * 20_000)
 
     assert "ab c" in secrets
-
-
-@pytest.mark.timeout(60)
-def test_prepared_secrets_are_looked_for_many_times():
-    secrets = {f"user{number}@example.com" for number in range(300)}
-    prepared = prepare(secrets)
-
-    for number in range(40):
-        item = {"role": "user", "content": [{"text": f"hello %20 USER{number}@example.com"}]}
-        assert scrub(item, prepared, free=False) == scrub(item, secrets, free=False)
-        assert scrub_in_place(item, prepared)
-        assert item["content"] == [{"text": "hello %20 [REDACTED]"}]
-    assert not prepare(["", " "])
-    assert scrub("as it is", prepare([])) == "as it is"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar
@@ -38,8 +37,6 @@ from .conversation import Conversation
 from .exclusive import Turns
 from .restoring import restore
 from .work import OpenSession, SessionWork, seeds
-
-logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 
