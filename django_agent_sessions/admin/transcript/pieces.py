@@ -40,8 +40,8 @@ class Piece:
     """One thing that a message holds, as a template shows it."""
 
     kind: str
-    """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``large``,
-    ``corrupt``, ``hidden``, ``gone``, ``empty``."""
+    """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``output``,
+    ``large``, ``corrupt``, ``hidden``, ``gone``, ``empty``."""
 
     message: UUID
     path: Path = ()
