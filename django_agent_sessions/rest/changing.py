@@ -11,8 +11,7 @@ from django.http import Http404
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.store.alone import alone as have_alone
-from django_agent_sessions.store.alone import lock_session
+from django_agent_sessions.store.alone import alone_in
 
 T = TypeVar("T")
 
@@ -30,18 +29,17 @@ def alone(using: str, session: Session, work: Callable[[Session], T], what: str)
         What the work returns.
 
     Raises:
-        SessionNotFoundError: The session was deleted.
+        SessionNotFoundError: The session was deleted, or given to somebody else.
         SessionConflictError: Others were in the way each time.
     """
     what = f"{what} in session {session.pk}"
 
-    def lock() -> Session:
-        found = lock_session(using, session.pk)
-        if found is None or found.owner_id != session.owner_id:
-            raise SessionNotFoundError(f"{what}: it was deleted, or given to somebody else")
-        return found
+    def of_the_same_owner(found: Session) -> T:
+        if found.owner_id != session.owner_id:
+            raise SessionNotFoundError(f"{what}: it was given to somebody else")
+        return work(found)
 
-    return have_alone(using, lock, lambda found: (work(found),), what=what)[0]
+    return alone_in(using, session.pk, of_the_same_owner, what=what)
 
 
 def record(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
 
@@ -93,3 +93,36 @@ def alone(
         return result
 
     return write(using, attempt, what=what, savepoint=savepoint)
+
+
+def alone_in(
+    using: str,
+    session: UUID,
+    work: Callable[[Session], R],
+    *,
+    what: str,
+    savepoint: bool = True,
+) -> R:
+    """Does something alone in a session, whatever it returns: None is an answer as any other.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        work: As for :func:`alone`, but that it is never for another try.
+        what: As for :func:`alone`.
+        savepoint: As for :func:`alone`.
+
+    Returns:
+        What the work returns.
+
+    Raises:
+        SessionNotFoundError: The session was deleted.
+        SessionConflictError: As for :func:`alone`.
+    """
+
+    def lock() -> Session:
+        if (found := lock_session(using, session)) is None:
+            raise SessionNotFoundError(f"{what}: its session was deleted")
+        return found
+
+    return alone(using, lock, lambda found: (work(found),), what=what, savepoint=savepoint)[0]

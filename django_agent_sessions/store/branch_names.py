@@ -316,12 +316,12 @@ class NamedBranchStore(SessionStore):
         """
         what = f"storing the usage of agent {agent.agent_id!r}"
 
-        def store(session: Session) -> tuple[int | None]:
+        def store(session: Session) -> int | None:
             found = self.named_branch(agent, name)
-            return (None if found is None else self.store_turn_cost(found, cost),)
+            return None if found is None else self.store_turn_cost(found, cost)
 
         try:
-            return self._alone(agent, store, what)[0]
+            return self._alone(agent, store, what)
         except SessionNotFoundError:
             return None
 

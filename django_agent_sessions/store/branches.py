@@ -150,10 +150,10 @@ class BranchStore(BranchWriter):
         """
         what = f"setting aside messages of agent {agent.agent_id!r}"
 
-        def aside(session: Session) -> tuple[BranchRecord | None]:
-            return (self._set_aside(agent, to, name, kind, what),)
+        def aside(session: Session) -> BranchRecord | None:
+            return self._set_aside(agent, to, name, kind, what)
 
-        (made,) = self._alone(agent, aside, what)
+        made = self._alone(agent, aside, what)
         notifying.written(self.using, agent.session)
         return made
 
@@ -192,16 +192,16 @@ class BranchStore(BranchWriter):
         """
         what = f"rewinding agent {agent.agent_id!r}"
 
-        def rewind(session: Session) -> tuple[BranchRecord | None]:
+        def rewind(session: Session) -> BranchRecord | None:
             if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
-                return (None,)
+                return None
             self._keep_moment(agent)
             made = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
             self._settle(agent, to + 1)
             move_epoch(self.using, session, redacted=False)
-            return (made,)
+            return made
 
-        (made,) = self._alone(agent, rewind, what)
+        made = self._alone(agent, rewind, what)
         notifying.written(self.using, agent.session)
         return made
 

@@ -169,7 +169,10 @@ class MomentStore(MessageReader):
         )
 
     def _alone(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
-        return alone(self.using, lambda: self._locked(agent, what), work, what=what)
+        def lock() -> Session:
+            return self._locked(agent, what)
+
+        return alone(self.using, lock, lambda session: (work(session),), what=what)[0]
 
     def _locked(self, agent: AgentRecord, what: str) -> Session:
         session = lock_session(self.using, agent.session)

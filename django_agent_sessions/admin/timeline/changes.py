@@ -17,7 +17,7 @@ from django_agent_sessions.records import (
     SnapshotRecord,
 )
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.alone import alone, lock_session
+from django_agent_sessions.store.alone import alone_in
 from django_agent_sessions.store.session_reading import session_record
 
 from .targets import Moment, Spot, message_of
@@ -65,7 +65,7 @@ def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
         SessionNotFoundError: It is not on the main branch any more.
     """
 
-    def work(store: SessionStore, session: Session) -> tuple[BranchRecord | None]:
+    def work(store: SessionStore, session: Session) -> BranchRecord | None:
         # Found anew, while nobody else can move it.
         now = message_of(viewer, spot.key)
         if now.branch:
@@ -76,9 +76,9 @@ def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
             _record(
                 viewer, AuditEvent.Action.REWOUND, spot.key, branch=made.number, set_aside=later
             )
-        return (made,)
+        return made
 
-    return _alone(viewer, work, "rewinding")[0]
+    return _alone(viewer, work, "rewinding")
 
 
 def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
@@ -145,15 +145,10 @@ def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
 
 def _alone(viewer: Viewer, work: Callable[[SessionStore, Session], _T], what: str) -> _T:
     """Does something while every other writer of the session waits, and again if that failed."""
-
-    def lock() -> Session:
-        if (session := lock_session(viewer.using, viewer.session.pk)) is None:
-            raise SessionNotFoundError(f"{what}: the session was deleted")
-        return session
-
     store = SessionStore(using=viewer.using)
     what = f"{what} in session {viewer.session.pk}"
-    return alone(viewer.using, lock, lambda session: work(store, session), what=what)
+    key = viewer.session.pk
+    return alone_in(viewer.using, key, lambda session: work(store, session), what=what)
 
 
 def _record(viewer: Viewer, action: AuditEvent.Action, target: UUID | None, **details: Any) -> None:

@@ -12,7 +12,7 @@ from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, Usage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.alone import alone, lock_session
+from django_agent_sessions.store.alone import alone_in
 from django_agent_sessions.transcripts import ASSISTANT_UI
 
 from . import AGENT_ID
@@ -80,16 +80,10 @@ class Keeper:
         self._locked(lambda row: self._change(row, name, content))
 
     def _locked(self, work: Callable[[Session], R]) -> R:
-        using, key = self._store.using, self._session.pk
-
-        def lock() -> Session:
-            # Two that send the same message, and a redaction, come one after the other.
-            if (row := lock_session(using, key)) is None:
-                raise SessionNotFoundError(f"there is no session {key}")
-            return row
-
+        # Two that send the same message, and a redaction, come one after the other.
+        key = self._session.pk
         what = f"storing a message in session {key}"
-        return alone(using, lock, lambda row: (work(row),), what=what, savepoint=False)[0]
+        return alone_in(self._store.using, key, work, what=what, savepoint=False)
 
     def _keep(
         self,
