@@ -38,6 +38,18 @@ def query_of(request: Any) -> str:
     return query.strip()
 
 
+def is_search(request: Any) -> bool:
+    """Tells whether a request looks for anything.
+
+    Args:
+        request: The request.
+
+    Returns:
+        Whether it does; blank words are none.
+    """
+    return bool(request.query_params.get(QUERY, "").strip())
+
+
 def flag_of(request: Any, name: str) -> bool:
     """Reads whether something is wanted.
 

@@ -141,6 +141,12 @@ def test_a_search_has_a_limit_of_its_own(api, stranger, trip, three_a_minute):
     assert stranger.get(f"{SESSIONS}?q=x").status_code == 200
 
 
+@pytest.mark.parametrize("place", ["", "messages/"])
+def test_blank_words_are_no_search(api, trip, three_a_minute, place):
+    url = f"{trip.url}{place}" if place else SESSIONS
+    assert [api.get(f"{url}?q=%20").status_code for _ in range(2)] == [200, 200]
+
+
 def test_a_user_of_a_token_whose_key_is_text_owns_what_it_owns(ada, trip):
     class TokenUser:
         pk = str(ada.pk)

@@ -17,7 +17,7 @@ from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.pagination import AGENT, RAW, MessagePagination
-from django_agent_sessions.rest.queries import flag_of, query_of
+from django_agent_sessions.rest.queries import flag_of, is_search, query_of
 from django_agent_sessions.rest.schema import ID, SCOPED, answer, described, problems
 from django_agent_sessions.rest.serializers.messages import MessageSerializer, Reading
 from django_agent_sessions.search import MAX_QUERY, find_messages
@@ -67,7 +67,7 @@ class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
 
     def get_throttles(self) -> list[Any]:
         """Counts searches apart, because they cost more."""
-        if self.request.query_params.get("q"):
+        if is_search(self.request):
             self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
 

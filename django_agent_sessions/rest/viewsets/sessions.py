@@ -39,7 +39,7 @@ from django_agent_sessions.rest.filters import SessionFilter
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.queries import query_of, refuse_unknown
+from django_agent_sessions.rest.queries import is_search, query_of, refuse_unknown
 from django_agent_sessions.rest.redacting import redacted
 from django_agent_sessions.rest.schema import (
     ETAG,
@@ -97,7 +97,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
 
     def get_throttles(self) -> list[Any]:
         """Counts searches apart, because they cost more."""
-        if self.action == "list" and self.request.query_params.get("q", "").strip():
+        if self.action == "list" and is_search(self.request):
             self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
 
