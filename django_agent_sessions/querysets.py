@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from uuid import UUID
 
@@ -31,6 +31,22 @@ M = TypeVar("M", bound=models.Model)
 
 CONTENT_TEXT = Coalesce("redact_message", "message", output_field=TextField())
 """What may be shown of a message, as the stored text: decoding it takes half as long again."""
+
+
+def is_in_any_calendar(moment: datetime) -> bool:
+    """Tells whether a moment has a date in every time zone, whichever a database is asked in.
+
+    Args:
+        moment: What rows are to be found by.
+
+    Returns:
+        Whether no database refuses it.
+    """
+    try:
+        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
+    except OverflowError:
+        return False
+    return MINYEAR < year < MAXYEAR
 
 
 def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:

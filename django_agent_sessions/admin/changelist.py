@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, bridge, conf, replicas
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent
+from django_agent_sessions.querysets import is_in_any_calendar
 from django_agent_sessions.search import SearchResult, find_sessions
 
 from .filters import refuse_nul
@@ -57,21 +58,12 @@ class Position:
         position = cls(datetime.fromisoformat(moment), UUID(key))
         if timezone.is_aware(position.moment) != timezone.is_aware(timezone.now()):
             raise ValueError(text)
-        if not _is_in_any_calendar(position.moment):
+        if not is_in_any_calendar(position.moment):
             raise ValueError(text)
         return position
 
     def __str__(self) -> str:
         return f"{self.moment.isoformat()}~{self.key.hex}"
-
-
-def _is_in_any_calendar(moment: datetime) -> bool:
-    """Tells whether a moment has a date in every time zone, whichever a database is asked in."""
-    try:
-        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
-    except OverflowError:
-        return False
-    return MINYEAR < year < MAXYEAR
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import MAXYEAR, MINYEAR, UTC, datetime, time
+from datetime import datetime, time
 
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+
+from django_agent_sessions.querysets import is_in_any_calendar
 
 
 def read_moment(text: str, option: str) -> datetime:
@@ -30,14 +32,11 @@ def read_moment(text: str, option: str) -> datetime:
         raise CommandError(f"{option}: {error}") from error
     if moment is None:
         raise CommandError(f"{option}: {text!r} is no date; write it like 2026-01-31")
-    try:
-        # As a database stores it: in UTC, where the first days of the calendar may have no date.
-        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
-        if MINYEAR < year < MAXYEAR:
-            return in_our_time(moment)
-    except OverflowError:
-        pass
-    raise CommandError(f"{option}: {text!r} is at the edge of the calendar; choose another date")
+    if not is_in_any_calendar(moment):
+        raise CommandError(
+            f"{option}: {text!r} is at the edge of the calendar; choose another date"
+        )
+    return in_our_time(moment)
 
 
 def in_our_time(moment: datetime) -> datetime:

@@ -14,6 +14,7 @@ from rest_framework import serializers
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
+from django_agent_sessions.querysets import is_in_any_calendar
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
@@ -160,8 +161,7 @@ def read_moment(given: object) -> datetime | None:
         found = parse_datetime(given)
     except ValueError:
         return None
-    # In another time zone it may be in the year before or after, which there has to be.
-    if found is None or found.tzinfo is None or not 1 < found.year < 9999:
+    if found is None or found.tzinfo is None or not is_in_any_calendar(found):
         return None
     return found if settings.USE_TZ else timezone.make_naive(found, _zone())
 
