@@ -20,6 +20,7 @@ from django_agent_sessions.exceptions import (
     SessionBusyError,
     SessionNotFoundError,
 )
+from django_agent_sessions.leases import hold as holds
 from django_agent_sessions.leases.hold import Hold
 from django_agent_sessions.leases.rows import DatabaseNow
 from django_agent_sessions.models import RunLease
@@ -362,3 +363,11 @@ def _broken():
     from django.db import OperationalError
 
     return OperationalError("gone")
+
+
+def test_sessions_of_runs_that_never_wait_are_forgotten(store):
+    for number in range(3):
+        leases.acquire(store.open(f"leased-{number}").id, wait=0).release()
+        time.sleep(0.1)
+
+    assert len(holds._had) == 1

@@ -24,11 +24,15 @@ _had: dict[tuple[str, UUID], float] = {}
 
 def recently_had(using: str, session: UUID) -> bool:
     """Tells whether this process gave a session back a moment ago, and others may wait for it."""
+    _forget_long_ago()
+    return (using, session) in _had
+
+
+def _forget_long_ago() -> None:
     long_ago = clock() - _RECENTLY
     for key, ended in list(_had.items()):
         if ended < long_ago:
             _had.pop(key, None)
-    return (using, session) in _had
 
 
 class Hold:
@@ -108,6 +112,8 @@ class Hold:
             last = not self._runs
         if last:
             renewer.discard(self)
+            # Here too: who never waits never asks.
+            _forget_long_ago()
             _had[self.using, self.session] = clock()
         return last and self._process == os.getpid()
 
