@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -158,6 +159,21 @@ def text_of(value: object) -> str:
         The text; empty for anything else.
     """
     return value if isinstance(value, str) else ""
+
+
+def cited_url(source: Mapping[str, Any]) -> str:
+    """Reads where a source is that a text cites, as the SDKs write it.
+
+    Args:
+        source: One of a text's :attr:`Part.data`.
+
+    Returns:
+        The URL as it was written; empty if there is none.
+    """
+    location = source.get("location")
+    web = location.get("web") if isinstance(location, dict) else None
+    urls = (source.get("url"), web.get("url") if isinstance(web, dict) else None)
+    return next((url for url in urls if isinstance(url, str) and url), "")
 
 
 def count_of(value: object) -> int | None:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.transcripts.parts import cited_url
 
 
 def remote(url: str) -> tuple[str, str]:
@@ -42,19 +43,7 @@ def citations(data: Any) -> list[tuple[str, str]]:
     for source in data if isinstance(data, list | tuple) else ():
         if not isinstance(source, dict):
             continue
-        web = (
-            (source.get("location") or {}).get("web")
-            if isinstance(source.get("location"), dict)
-            else None
-        )
-        url = next(
-            (
-                u
-                for u in (source.get("url"), web.get("url") if isinstance(web, dict) else None)
-                if isinstance(u, str)
-            ),
-            "",
-        )
+        url = cited_url(source)
         link, host = remote(url) if url else ("", "")
         title = next(
             (

@@ -14,6 +14,7 @@ from typing import Any
 from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts import Part, PartKind
 from django_agent_sessions.transcripts.blocks import Block
+from django_agent_sessions.transcripts.parts import cited_url
 
 UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""
@@ -66,7 +67,7 @@ def media(part: Part, path: Path, link: Link) -> UIPart:
     Returns:
         A ``file`` with an address; a data part, if there is none.
     """
-    url = part.url if remote(part.url) else None
+    url = part.url if is_remote(part.url) else None
     if not part.url and part.size is not None:
         url = link(path)
     if url is not None:
@@ -127,16 +128,14 @@ def sources(part: Part) -> Iterator[UIPart]:
     for citation in cited:
         if not isinstance(citation, dict):
             continue
-        location = citation.get("location")
-        web = location.get("web") if isinstance(location, dict) else None
-        url = citation.get("url") or (web.get("url") if isinstance(web, dict) else None)
-        if isinstance(url, str) and remote(url):
+        url = cited_url(citation)
+        if is_remote(url):
             found = {"type": "source-url", "sourceId": url, "url": url}
             title = citation.get("title")
             yield {**found, "title": title} if isinstance(title, str) and title else found
 
 
-def remote(url: str) -> bool:
+def is_remote(url: str) -> bool:
     """Tells whether a browser may be given an address."""
     return url[:8].lower().startswith(("https://", "http://"))
 
