@@ -26,7 +26,7 @@ from django_agent_sessions.store.importing import ImportStore
 from django_agent_sessions.transcripts import displayable
 
 from .conversations import CHANGED, Conversation
-from .foreign import count, key, moment, window
+from .foreign import count, is_window, key, moment
 from .reports import Run
 from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
 
@@ -247,7 +247,7 @@ class SessionImport:
         }
         for name in corrupt:
             self.skip(f"{place}, {name}", "it is corrupt")
-        if "window" not in corrupt and not window(data.window):
+        if "window" not in corrupt and not is_window(data.window):
             # No agent could be restored with it.
             self.skip(f"{place}, window", "it cannot be one")
             corrupt["window"] = empty.window

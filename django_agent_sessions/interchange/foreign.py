@@ -43,7 +43,7 @@ def count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
-def window(value: Any) -> bool:
+def is_window(value: Any) -> bool:
     """Tells whether a value says which messages an agent had in memory.
 
     Args:
