@@ -6,11 +6,10 @@ from collections.abc import Collection
 from typing import Any, cast
 
 from django_agent_sessions.references import PIXEL, BlobRef, Path, references
+from django_agent_sessions.transcripts import STRANDS
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
 """What a model reads instead."""
-
-_STRANDS = "strands"
 
 
 def with_placeholders(dialect: str, payload: Any, lost: Collection[str]) -> Any:
@@ -45,7 +44,7 @@ def _field(reference: BlobRef) -> str:
 
 
 def _block(dialect: str, block: Any) -> dict[str, str]:
-    if dialect == _STRANDS:
+    if dialect == STRANDS:
         return {"text": PLACEHOLDER}
     kind = block.get("type") if isinstance(block, dict) else None
     responses = isinstance(kind, str) and kind.startswith("input_") and kind != "input_audio"

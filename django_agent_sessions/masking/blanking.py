@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions.references import PIXEL, Path
+from django_agent_sessions.transcripts.formats import ASSISTANT_UI, STRANDS
 
 from .assistant_ui import blank_stored, mask_stored
 from .ids import NAMELESS, PREFIXED, kept_id, kept_name
@@ -57,19 +58,19 @@ def blank(dialect: str, message: Any) -> Any:
 
 
 def _blanked(dialect: str, message: _Message) -> _Message:
-    if dialect == "assistant-ui":
+    if dialect == ASSISTANT_UI:
         return blank_stored(message)
-    if dialect == "strands" or _is_strands(message):
+    if dialect == STRANDS or _is_strands(message):
         return _strands(message)
     return _openai(message)
 
 
 def _masked(dialect: str, message: _Message) -> _Message:
     """Makes a message of the same speaker that is a mask."""
-    if dialect == "assistant-ui":
+    if dialect == ASSISTANT_UI:
         return mask_stored(message)
     role = message.get("role")
-    said: Any = [{"text": mask()}] if dialect == "strands" else mask()
+    said: Any = [{"text": mask()}] if dialect == STRANDS else mask()
     return {"role": role if is_word(role) else "user", "content": said}
 
 

@@ -21,6 +21,7 @@ from django_agent_sessions.models import (
     StoredPart,
 )
 from django_agent_sessions.records import SessionRecord
+from django_agent_sessions.transcripts import STRANDS
 
 from .base import StorePart, repeatable, whole, write
 
@@ -193,7 +194,7 @@ class ObjectStore(StorePart):
             .exists()
             or SessionAgent.objects.using(using)
             .filter(session=session)
-            .exclude(dialect="strands")
+            .exclude(dialect=STRANDS)
             .exists()
         )
 

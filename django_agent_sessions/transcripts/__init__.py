@@ -11,6 +11,7 @@ Only the standard library is imported here.
 from __future__ import annotations
 
 from . import assistant_ui, openai, strands
+from .formats import ASSISTANT_UI, OPENAI, STRANDS
 from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown
 from .text import TEXT_CAP, displayable
 
@@ -26,15 +27,6 @@ __all__ = [
     "parts",
     "summary",
 ]
-
-STRANDS = "strands"
-"""Messages of Strands Agents, which are those of Amazon Bedrock's Converse API."""
-
-OPENAI = "openai"
-"""Items of OpenAI's Responses API, and messages of its chat API."""
-
-ASSISTANT_UI = "assistant-ui"
-"""What a frontend stored by assistant-ui's client: its own words, never those of a server."""
 
 
 def parts(dialect: str, payload: object) -> tuple[Part, ...]:

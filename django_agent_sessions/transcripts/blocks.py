@@ -20,12 +20,9 @@ from urllib.parse import unquote_to_bytes
 from django_agent_sessions.references import BlobRef, Path
 
 from . import assistant_ui, openai, strands
+from .formats import ASSISTANT_UI, OPENAI, STRANDS
 from .media import is_encoded
 from .parts import Part, PartKind, unknown
-
-_STRANDS = "strands"
-_OPENAI = "openai"
-_ASSISTANT_UI = "assistant-ui"
 
 _EXTRAS = ("refusal", "audio")
 _CALLS = {
@@ -77,11 +74,11 @@ def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
     """
     # A payload is foreign data; whatever it does to a reader, a page must still show it.
     try:
-        if dialect == _STRANDS:
+        if dialect == STRANDS:
             return tuple(_strands(payload))
-        if dialect == _OPENAI:
+        if dialect == OPENAI:
             return tuple(_openai(payload))
-        if dialect == _ASSISTANT_UI:
+        if dialect == ASSISTANT_UI:
             return tuple(Block(*found) for found in assistant_ui.placed(payload))
     except Exception:
         return (Block((), (unknown(payload),)),)
@@ -334,9 +331,9 @@ def _openai_binary(value: Any) -> Iterator[Any]:
 
 
 _BINARIES: dict[str, Callable[[Any], Iterator[Any]]] = {
-    _STRANDS: _strands_binary,
-    _OPENAI: _openai_binary,
-    _ASSISTANT_UI: assistant_ui.inline_binaries,
+    STRANDS: _strands_binary,
+    OPENAI: _openai_binary,
+    ASSISTANT_UI: assistant_ui.inline_binaries,
 }
 
 
