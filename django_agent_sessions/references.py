@@ -53,6 +53,32 @@ Path = tuple[str | int, ...]
 """From a payload to a value in it: keys of dicts, positions in lists."""
 
 
+def value_at(payload: Any, path: Path) -> Any:
+    """Follows a path.
+
+    Args:
+        payload: The payload.
+        path: From the payload to a value in it.
+
+    Returns:
+        The value.
+
+    Raises:
+        LookupError: The path leads nowhere.
+    """
+    for key in path:
+        if isinstance(payload, dict):
+            fits = isinstance(key, str)
+        elif isinstance(payload, list | tuple):
+            fits = type(key) is int and 0 <= key < len(payload)
+        else:
+            fits = False
+        if not fits:
+            raise LookupError("the path leads nowhere")
+        payload = payload[key]
+    return payload
+
+
 def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
     """Finds the references in a payload.
 

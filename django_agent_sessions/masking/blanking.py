@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_agent_sessions.references import PIXEL, Path
+from django_agent_sessions.references import PIXEL, Path, value_at
 from django_agent_sessions.transcripts.formats import ASSISTANT_UI, STRANDS
 
 from .assistant_ui import blank_stored, mask_stored
@@ -88,12 +88,12 @@ def blank_block(dialect: str, message: Any, path: Path) -> Any:
     Raises:
         LookupError: There is nothing at this path.
     """
-    _at(message, path)
+    value_at(message, path)
     blanked = blank(dialect, message)
     if not path:
         return blanked
     if _reaches(blanked, path):
-        return replace_at(message, path, _at(blanked, path))
+        return replace_at(message, path, value_at(blanked, path))
     # Inside of a result: of its contents, each can stand alone.
     return replace_at(message, path, {"text": mask()} if isinstance(path[-1], int) else mask())
 
@@ -112,7 +112,7 @@ def blank_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
     Raises:
         LookupError: There is no such part of a text at this path.
     """
-    text = _at(message, path)
+    text = value_at(message, path)
     if isinstance(text, dict) and "text" in text:
         path, text = (*path, "text"), text["text"]
     if not isinstance(text, str) or not all(0 <= one < end <= len(text) for one, end in spans):
@@ -361,20 +361,9 @@ def _only(value: Any, *keys: str) -> _Message:
     return {key: value[key] for key in keys if key in value} if isinstance(value, dict) else {}
 
 
-def _at(value: Any, path: Path) -> Any:
-    for key in path:
-        if not isinstance(value, dict | list | tuple):
-            raise LookupError("there is nothing at this path")
-        try:
-            value = value[key]  # type: ignore[index]
-        except TypeError:
-            raise LookupError("there is nothing at this path") from None
-    return value
-
-
 def _reaches(value: Any, path: Path) -> bool:
     try:
-        _at(value, path)
+        value_at(value, path)
     except LookupError:
         return False
     return True

@@ -13,7 +13,7 @@ from django_agent_sessions import masking
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.masking import Finder
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.references import Path
+from django_agent_sessions.references import Path, value_at
 
 from .plan import Cut, Plan, in_order, tried
 from .scopes import Detect, Find, Scope, WholeMessage
@@ -128,9 +128,7 @@ def _removed(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
 
 
 def _at(payload: Any, path: Path) -> Any:
-    for key in path:
-        try:
-            payload = payload[key]
-        except (LookupError, TypeError):
-            return _NOTHING
-    return payload
+    try:
+        return value_at(payload, path)
+    except LookupError:
+        return _NOTHING

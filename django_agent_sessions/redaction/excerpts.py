@@ -7,8 +7,9 @@ from typing import Any
 
 from django_agent_sessions import masking, transcripts
 from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import Part
-from django_agent_sessions.transcripts.blocks import blocks, value_at
+from django_agent_sessions.transcripts.blocks import blocks
 
 from .plan import Cut, Spans
 from .scopes import WholeMessage

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from django_agent_sessions.references import BlobRef, Path
+from django_agent_sessions.references import BlobRef, Path, value_at
 
 from . import assistant_ui, openai, strands
 from .formats import ASSISTANT_UI, OPENAI, STRANDS
@@ -109,32 +109,6 @@ def path_of(address: str) -> Path:
     if not isinstance(found, list) or not all(type(step) in (str, int) for step in found):
         raise ValueError("no list of keys and positions")
     return tuple(found)
-
-
-def value_at(payload: Any, path: Path) -> Any:
-    """Follows a path.
-
-    Args:
-        payload: The payload.
-        path: From the payload to a value in it.
-
-    Returns:
-        The value.
-
-    Raises:
-        LookupError: The path leads nowhere.
-    """
-    for key in path:
-        if isinstance(payload, dict):
-            fits = isinstance(key, str)
-        elif isinstance(payload, list | tuple):
-            fits = type(key) is int and 0 <= key < len(payload)
-        else:
-            fits = False
-        if not fits:
-            raise LookupError("the path leads nowhere")
-        payload = payload[key]
-    return payload
 
 
 def part_at(dialect: str, payload: object, path: Path) -> Part | None:

@@ -67,6 +67,20 @@ def test_no_error_holds_what_was_named_not_even_in_what_caused_it(store, session
     assert "plantedsecret" not in "".join(shown)
 
 
+@pytest.mark.parametrize(
+    "scope",
+    [lambda key: Block(key, ("content", -1)), lambda key: Span(key, ("content", -1, "text"), 0, 1)],
+)
+def test_a_place_that_is_counted_from_the_end_is_refused_and_not_passed_over(
+    store, session, agent, scope
+):
+    said = {"role": "user", "content": [{"type": "input_text", "text": "plantedsecret"}]}
+    wrong = scope(store.append(agent, said).id)
+
+    with pytest.raises(RedactionScopeError):
+        redact(session.id, wrong, reason="r")
+
+
 def test_the_block_of_a_whole_item_leaves_an_item(store, session, agent):
     call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a": "x"}'}
     one, other = store.append_many(agent, [call, call])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions.masking import blank, blank_block
+from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import (
     ASSISTANT_UI,
     TEXT_CAP,
@@ -20,7 +21,7 @@ from django_agent_sessions.transcripts import (
     parts,
     summary,
 )
-from django_agent_sessions.transcripts.blocks import binary, blocks, value_at
+from django_agent_sessions.transcripts.blocks import binary, blocks
 from django_agent_sessions.transcripts.text import readable, searchable
 
 from .test_hostile import Treacherous, all_parts, anything

@@ -5,8 +5,9 @@ import base64
 import pytest
 from hypothesis import given
 
+from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import OPENAI, STRANDS, PartKind, parts
-from django_agent_sessions.transcripts.blocks import binary, blocks, part_at, value_at
+from django_agent_sessions.transcripts.blocks import binary, blocks, part_at
 from tests.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n and pixels"
