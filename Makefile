@@ -36,7 +36,7 @@ WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation e
 # adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/redaction \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
-	tests/blobs/test_store.py tests/blobs/test_together.py tests/blobs/test_statements.py \
+	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \
 	tests/integrity/test_closing.py \
 	tests/interchange/importing tests/interchange/jsonl_reading \
 	$(wildcard tests/adapters/*/test_contract*.py tests/adapters/*/test_processes.py) \

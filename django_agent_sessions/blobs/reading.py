@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Exists, Q
 
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import BlobNotFoundError
@@ -42,10 +42,10 @@ def restored(
         BlobNotFoundError: A binary is missing or damaged, and there are to be no placeholders.
         BlobError: A binary cannot be read now.
     """
-    found, lost = _contents(using, session, payloads)
+    found, lost, tried = _contents(using, session, payloads)
     if lost:
         if not taken:
-            _refuse_outdated(using, session, lost.keys())
+            _refuse_outdated(using, session, {sha256: tried.get(sha256, "") for sha256 in lost})
         if not conf.get_settings().BLOB_PLACEHOLDERS:
             raise lost[min(lost)]
         payloads = [with_placeholders(dialect, payload, lost.keys()) for payload in payloads]
@@ -67,7 +67,7 @@ def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
         BlobError: A binary cannot be read now, or is damaged: what is looked for may be in the
             rest of it.
     """
-    found, lost = _contents(using, session, payloads)
+    found, lost, _ = _contents(using, session, payloads)
     for sha256, error in lost.items():
         if isinstance(error, files.DamagedBlobError):
             raise files.DamagedBlobError(
@@ -99,14 +99,18 @@ def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
 
 def _contents(
     using: str, session: UUID, payloads: Sequence[Any]
-) -> tuple[dict[str, bytes], dict[str, BlobNotFoundError]]:
-    """Reads the binaries of payloads: what is there, and why the others are not, by hash."""
+) -> tuple[dict[str, bytes], dict[str, BlobNotFoundError], dict[str, str]]:
+    """Reads the binaries of payloads.
+
+    Returns:
+        By hash: what is there, why the others are not, and in which file each was looked for.
+    """
     wanted = {ref.sha256 for payload in payloads for _, ref in references(payload)}
     found: dict[str, bytes] = {}
     lost: dict[str, BlobNotFoundError] = {}
-    if not wanted:
-        return found, lost
     tried: dict[str, str] = {}
+    if not wanted:
+        return found, lost, tried
     while rows := {
         sha256: row
         for sha256, row in of_session(using, session, wanted - found.keys()).items()
@@ -126,16 +130,25 @@ def _contents(
             break
     for sha256 in wanted - found.keys() - lost.keys():
         lost[sha256] = _no_row(session)
-    return found, {sha256: error for sha256, error in lost.items() if sha256 not in found}
+    lost = {sha256: error for sha256, error in lost.items() if sha256 not in found}
+    return found, lost, tried
 
 
-def _refuse_outdated(using: str, session: UUID, lost: Iterable[str]) -> None:
-    """Refuses to go on with messages that are not there any more, as what is lost tells."""
+def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None:
+    """Refuses to go on with messages that are not there any more, as what is lost tells.
+
+    Args:
+        using: The alias of the database.
+        session: Primary key of the session.
+        lost: Hashes of what is lost, with the files in which it was not; empty where it has none.
+    """
     messages = SessionMessage.objects.using(using).filter(session=session)
-    there = of_session(using, session, lost)
-    for sha256 in lost:
+    for sha256, file in lost.items():
         used = Q(message__contains=sha256) | Q(redact_message__contains=sha256)
-        if sha256 not in there and not messages.filter(used).exists():
+        # One that was taken away, and then written by somebody again, is in another file.
+        elsewhere = Blob.objects.filter(session=session, sha256=sha256).exclude(file=file)
+        # In one statement: between two a message could come, or go.
+        if not messages.filter(used).exclude(Exists(elsewhere)).exists():
             raise MessageGoneError(
                 f"a message of session {session} was taken away or changed while it was read"
             )
