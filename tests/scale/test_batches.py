@@ -17,7 +17,7 @@ from django_agent_sessions.models import AuditEvent, Session, SessionAgent, Sess
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import staff
 from tests.rest.conftest import client_of
-from tests.store.test_lost_connections import cut
+from tests.store.cutting import cut
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

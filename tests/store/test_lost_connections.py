@@ -1,110 +1,28 @@
 """What happens when a connection breaks while somebody writes.
 
 The faults are injected into the real thing: the statement really runs and its connection is
-really cut, on the client's side or on the server's, before or after the work was done.
+really cut, before or after the work was done.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from django.db import InterfaceError, connection, transaction
-from django.db.utils import Error, ProgrammingError
+from django.db.utils import Error
 
-from django_agent_sessions.bridge import run_orm
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.records import AgentState, NewMessage, Usage
 from django_agent_sessions.store.session_reading import session_record
 
-pytestmark = pytest.mark.django_db(transaction=True)
+from .cutting import commit_lost, cut, cut_the_wire, user
 
-
-def user(text: str) -> dict:
-    return {"role": "user", "content": text}
-
-
-def cut_the_wire() -> None:
-    """Breaks the connection as a network does: neither side is told."""
-    if connection.vendor != "sqlite":
-        with socket.socket(fileno=os.dup(connection.connection.fileno())) as wire:
-            wire.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def cut(verb: str, *, done: bool) -> Iterator[None]:
-    """Cuts the connection at the first statement that begins with a verb.
-
-    Args:
-        verb: Such as ``INSERT``.
-        done: Whether the statement is done before; else it never reaches the server.
-    """
-    met: list[str] = []
-
-    def execute_and_cut(execute: Callable[..., Any], sql: str, params: Any, many: bool, context):
-        if met or not sql.removeprefix("WITH written AS (").startswith(verb):
-            return execute(sql, params, many, context)
-        met.append(sql)
-        if done:
-            execute(sql, params, many, context)
-            if context["cursor"].description:
-                # SQLite does the work as its rows are fetched.
-                context["cursor"].fetchall()
-        cut_the_wire()
-        if not done and connection.vendor != "sqlite":
-            return execute(sql, params, many, context)
-        raise InterfaceError("the answer did not arrive")
-
-    with connection.execute_wrapper(execute_and_cut):
-        yield
-    assert met
-
-
-@contextmanager
-def commit_lost(then: Callable[[], Any] = lambda: None) -> Iterator[None]:
-    """Cuts the connection after the first commit is done and before its answer is there.
-
-    Args:
-        then: What happens at that moment.
-    """
-    raw_commit = connection._commit  # type: ignore[attr-defined]
-
-    def commit_and_cut() -> None:
-        connection._commit = raw_commit  # type: ignore[attr-defined]
-        raw_commit()
-        cut_the_wire()
-        then()
-        raise InterfaceError("the answer did not arrive")
-
-    connection._commit = commit_and_cut  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        connection._commit = raw_commit  # type: ignore[attr-defined]
-
-
-@contextmanager
-def end_of_transaction_lost() -> Iterator[None]:
-    """Cuts the connection after the first commit, before the transaction's end is told."""
-    tell = connection._set_autocommit  # type: ignore[attr-defined]
-
-    def cut_and_tell(autocommit: bool) -> None:
-        if autocommit:
-            connection._set_autocommit = tell  # type: ignore[attr-defined]
-            cut_the_wire()
-        tell(autocommit)
-
-    connection._set_autocommit = cut_and_tell  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        connection._set_autocommit = tell  # type: ignore[attr-defined]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("reconnected")]
 
 
 @contextmanager
@@ -124,13 +42,6 @@ def outage(*, done: bool) -> Iterator[None]:
 
     with connection.execute_wrapper(execute_and_fail):
         yield
-
-
-@pytest.fixture(autouse=True)
-def reconnected(transactional_db):
-    """Lets no test inherit a broken connection."""
-    yield
-    connection.close()
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -359,179 +270,3 @@ def test_in_a_transaction_a_lost_connection_is_the_callers_to_see(store, agent):
     with pytest.raises(Error), transaction.atomic():
         write_and_lose()
     assert store.payloads(agent) == [user("before")]
-
-
-# --- the server's side -----------------------------------------------------------------------
-
-
-def end_by_the_server() -> None:
-    """Ends the connection as an administrator, a failover or a restart would."""
-    if connection.vendor == "sqlite":
-        connection.close()
-        return
-    postgresql = connection.vendor == "postgresql"
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()" if postgresql else "SELECT CONNECTION_ID()")
-        (number,) = cursor.fetchone()
-    administrator = connection.copy()
-    # Not through a pooler, which could give it the very process that it is to end.
-    settings = administrator.settings_dict
-    settings["PORT"] = os.environ.get("PGDIRECTPORT", settings["PORT"])
-    try:
-        with administrator.cursor() as cursor:
-            if postgresql:
-                cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [number])
-            else:
-                cursor.execute(f"KILL CONNECTION {number:d}")
-    finally:
-        administrator.close()
-
-
-def test_a_write_on_a_connection_that_the_server_ended_is_done_once(store, session, agent):
-    store.append(agent, user("a"))
-    for write in (
-        lambda: store.append(agent, user("b")),
-        lambda: store.append_many(agent, [user("c"), user("d")]),
-        lambda: store.update_message(agent, 0, user("A")),
-        lambda: store.redact_message(agent, 1, user("B")),
-        lambda: store.update_agent(agent, AgentState(state={"a": 1})),
-        lambda: store.rewind(agent, 3),
-    ):
-        end_by_the_server()
-        write()
-
-    assert store.payloads(agent) == [user("A"), user("B"), user("c"), user("d")]
-    assert store.open_agent(session).data.state == {"a": 1}
-
-
-def test_a_pop_on_a_connection_that_the_server_ended_is_not_in_doubt(store, agent):
-    store.append_many(agent, [user("a"), user("b")])
-    end_by_the_server()
-
-    assert store.pop(agent) == user("b")
-    assert store.payloads(agent) == [user("a")]
-
-
-# --- the client's side -----------------------------------------------------------------------
-
-
-@contextmanager
-def held_by_another_thread() -> Iterator[None]:
-    """Lets another thread wait for an answer on the same connection."""
-    raw = connection.connection
-    with ThreadPoolExecutor(1) as other:
-        waiting = other.submit(raw.query, "SELECT SLEEP(0.5)")
-        while not refuses(raw):
-            assert not waiting.done()
-        yield
-
-
-def refuses(raw: Any) -> bool:
-    """Tells whether another thread uses a connection of mysqlclient."""
-    try:
-        raw.affected_rows()
-    except raw.ProgrammingError:
-        return True
-    return False
-
-
-@contextmanager
-def answer_never_read() -> Iterator[None]:
-    """Leaves an answer unread, as whoever is interrupted does."""
-    connection.connection.query("SELECT 1")
-    yield
-
-
-@pytest.mark.skipif(connection.vendor != "mysql", reason="only mysqlclient guards its connections")
-@pytest.mark.parametrize("unusable", [held_by_another_thread, answer_never_read])
-def test_a_connection_that_its_driver_refuses_is_replaced(store, session, agent, unusable):
-    store.append(agent, user("a"))
-    popped = []
-    for deed in (
-        lambda: store.append(agent, user("b")),
-        lambda: store.append_many(agent, [user("c"), user("d")]),
-        lambda: store.payloads(agent),
-        lambda: store.update_message(agent, 0, user("A")),
-        lambda: store.redact_message(agent, 1, user("B")),
-        lambda: store.update_agent(agent, AgentState(state={"a": 1})),
-        lambda: popped.append(store.pop(agent)),
-        lambda: store.rewind(agent, 1),
-    ):
-        with unusable():
-            deed()
-
-    assert popped == [user("d")]
-    assert store.payloads(agent) == [user("A"), user("B")]
-    assert store.open_agent(session).data.state == {"a": 1}
-    # Three, and the two that the rewind left on a branch of their own.
-    assert store.usage("session-1") == Usage(3 + 2)
-
-
-@pytest.mark.skipif(connection.vendor != "mysql", reason="only mysqlclient guards its connections")
-@pytest.mark.parametrize("unusable", [held_by_another_thread, answer_never_read])
-def test_in_a_callers_transaction_it_is_the_callers_to_see(store, agent, unusable):
-    def write_on_a_refused_one() -> None:
-        store.append(agent, user("gone with the transaction"))
-        with unusable():
-            store.append(agent, user("gone too"))
-
-    with pytest.raises(ProgrammingError), transaction.atomic():
-        write_on_a_refused_one()
-    connection.close()
-    assert store.payloads(agent) == []
-
-
-WAYS = {
-    "by the store": lambda store, agent: store.append(agent, user("after")),
-    "in a transaction": lambda store, agent: store.append_many(
-        agent, [user(str(number)) for number in range(450)]
-    ),
-    "by the bridge": lambda store, agent: run_orm(store.append, agent, user("after")),
-    "reading": lambda store, agent: store.payloads(agent),
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_transaction_whose_end_was_lost_ends_with_its_error(store, agent, way):
-    # Only MariaDB and MySQL are told of it, and raise.
-    told = pytest.raises(Error) if connection.vendor == "mysql" else nullcontext()
-
-    with told, end_of_transaction_lost(), transaction.atomic():
-        store.append(agent, user("before"))
-    WAYS[way](store, agent)
-    WAYS[way](store, agent)
-
-    assert store.payloads(agent)[0] == user("before")
-    assert connection.get_autocommit()
-
-
-@pytest.mark.parametrize("closed", [False, True])
-def test_a_block_that_could_not_be_entered_is_not_stayed_in(store, agent, closed):
-    with suppress(Error), end_of_transaction_lost(), transaction.atomic():
-        store.append(agent, user("before"))
-    with suppress(Error), transaction.atomic():
-        store.append(agent, user("in the caller's own block"))
-    if closed:
-        connection.close()
-
-    store.append(agent, user("after"))
-
-    assert store.payloads(agent)[-1] == user("after")
-    assert connection.get_autocommit()
-
-
-@pytest.mark.skipif(
-    connection.vendor == "sqlite", reason="Python's SQLite commits with each savepoint there"
-)
-def test_what_a_caller_began_without_a_block_is_still_joined_after_an_error(store, agent):
-    transaction.set_autocommit(False)
-    try:
-        with suppress(Error), connection.cursor() as cursor:
-            cursor.execute("SELECT nothing FROM nowhere")
-        transaction.rollback()
-        store.append(agent, user("taken back"))
-        transaction.rollback()
-    finally:
-        transaction.set_autocommit(True)
-
-    assert store.payloads(agent) == []

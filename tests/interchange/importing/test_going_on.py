@@ -21,7 +21,7 @@ from django_agent_sessions.interchange.sources import (
 from django_agent_sessions.models import Session, SessionMessage, SessionMultiAgent
 from tests.interchange.sources import START, Made, said, talk, user
 from tests.processes import go, outputs, ready, start
-from tests.store.test_lost_connections import commit_lost
+from tests.store.cutting import commit_lost
 
 from .outcomes import StoppedError, contents, everything, numbers, reasons, stopping_at
 
