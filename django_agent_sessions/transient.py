@@ -1,4 +1,4 @@
-"""Which database errors pass by themselves, told apart by the vendors' own codes.
+"""What passes by itself: another writer, and database errors, told apart by the vendors' own codes.
 
 The codes are those of PostgreSQL's appendix "Error Codes" and of MariaDB's list of error codes;
 SQLite has only words.
@@ -28,6 +28,13 @@ _LOST_NUMBERS = frozenset(
 # leaves a connection on which nothing can be asked any more, until it is closed.
 _OUT_OF_STEP_NUMBER = 2014
 _IN_USE = "already in use from another thread"
+
+
+class TryAgainError(Exception):
+    """Another writer was in the way of a write, which is taken back and tried again.
+
+    It is raised within what the store's ``write`` runs, and goes no further.
+    """
 
 
 def is_duplicate(error: Error) -> bool:

@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.storing import in_parallel
-from django_agent_sessions.transient import is_conflict, is_uncertain
+from django_agent_sessions.transient import TryAgainError, is_conflict, is_uncertain
 
 from . import files
 from .rows import of_session, refer
@@ -90,6 +90,9 @@ class Uploads:
         self.prepare()
         try:
             yield
+        except TryAgainError:
+            # What was uploaded is for the next try.
+            raise
         except Error as error:
             if is_uncertain(error):
                 self._files = {}
@@ -128,13 +131,11 @@ class Uploads:
             self.discard()
             raise failures[0]
 
-    def store(self) -> bool:
+    def store(self) -> None:
         """Adds the rows; in the transaction, after the session's row was locked.
 
-        Returns:
-            False if a binary was there when :meth:`prepare` looked, and is gone: upload it.
-
         Raises:
+            TryAgainError: A binary was there when :meth:`prepare` looked, and is gone: upload it.
             PayloadError: A message refers to a binary that the session does not have.
         """
         stored = False
@@ -155,7 +156,7 @@ class Uploads:
                 )
             missing -= unknown
         if not missing <= self._files.keys():
-            return False
+            raise TryAgainError
         self._mend(there)
         Blob.objects.using(self._using).bulk_create(self._row(sha256) for sha256 in sorted(missing))
         # Somebody else was faster with the same binary; or an earlier try of our own was.
@@ -167,7 +168,6 @@ class Uploads:
         if superfluous:
             transaction.on_commit(lambda: _delete(superfluous), self._using, robust=True)
         stored = True
-        return True
 
     def _mend(self, there: Mapping[str, Blob]) -> None:
         """Lets rows whose file was lost name the one that was written instead."""

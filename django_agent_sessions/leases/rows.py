@@ -58,7 +58,7 @@ def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float)
         SessionNotFoundError: There is no such session.
     """
 
-    def statement(unsure: bool) -> tuple[Busy | None] | None:
+    def statement(unsure: bool) -> Busy | None:
         found = _row(using, session).values_list(
             "token", "holder", "acquired_at", "expires_at", DatabaseNow()
         )
@@ -68,16 +68,16 @@ def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float)
             new = RunLease(session_id=session, token=token, holder=holder, **_times(seconds))
             # Another's may be there by now: then `write` looks again.
             new.save(using=using, force_insert=True)
-            return (None,)
+            return None
         known, other, acquired, expires, now = row
         if known != token and expires > now:
-            return (Busy(other, now - acquired),)
+            return Busy(other, now - acquired)
         free = _row(using, session).filter(Q(token=token) | Q(expires_at__lte=DatabaseNow()))
         if free.update(token=token, holder=holder, **_times(seconds)):
-            return (None,)
-        return (Busy("", timedelta()),)
+            return None
+        return Busy("", timedelta())
 
-    return write(using, statement, what=f"leasing session {session}")[0]
+    return write(using, statement, what=f"leasing session {session}")
 
 
 def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:

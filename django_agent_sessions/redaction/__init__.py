@@ -36,7 +36,7 @@ from django_agent_sessions.store.base import write
 
 from .plan import Plan
 from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
-from .work import ChangedMeanwhileError, redact_all
+from .work import redact_all
 
 __all__ = [
     "Block",
@@ -103,19 +103,15 @@ def redact(
             raise SessionNotFoundError(f"there is no session {session}")
         return row
 
-    def look(unsure: bool) -> Redaction | None:
+    def look(unsure: bool) -> Redaction:
         # Agents go on meanwhile: what is found is no promise.
         rows = Session.objects.using(alias)
         keys = descendants_of(session, using=alias) if descendants else []
         forks = list(rows.filter(pk__in=keys).order_by("pk"))
-        with suppress(ChangedMeanwhileError):
-            return run(find(rows.filter(pk=session).first()), forks)
-        return None
+        return run(find(rows.filter(pk=session).first()), forks)
 
-    def work(row: Session) -> Redaction | None:
-        with suppress(ChangedMeanwhileError):
-            return run(row, _locked_forks(alias, session) if descendants else [])
-        return None
+    def work(row: Session) -> Redaction:
+        return run(row, _locked_forks(alias, session) if descendants else [])
 
     what = f"redacting in session {session}"
     if dry_run:

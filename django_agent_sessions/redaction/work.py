@@ -27,6 +27,7 @@ from django_agent_sessions.store.redacting import (
 )
 from django_agent_sessions.store.rows import Row
 from django_agent_sessions.store.vendors import check_statement_size, check_values_size
+from django_agent_sessions.transient import TryAgainError
 
 from .copies import Family, families_of, members_of
 from .excerpts import excerpts
@@ -38,10 +39,6 @@ from .snapshots import look_at_forms, look_at_snapshots
 from .states import look_at_states
 
 _CHUNK = 200
-
-
-class ChangedMeanwhileError(Exception):
-    """A writer without an epoch changed a message between its reading and its redaction."""
 
 
 def redact_all(
@@ -72,7 +69,7 @@ def redact_all(
         SessionNotFoundError: A scope's message is not in the session.
         RedactionScopeError: A scope names a place that is not there.
         LegalHoldError: One is held, and something is found there that keeps no original.
-        ChangedMeanwhileError: Look again.
+        TryAgainError: A writer without an epoch changed a message after it was read.
     """
     families = families_of(using, session.pk, plan)
     first = Work(using, session, plan, families, dry_run=dry_run)
@@ -335,7 +332,7 @@ class Work:
             details: What else the audit event tells.
 
         Raises:
-            ChangedMeanwhileError: A row is not as it was read.
+            TryAgainError: A row is not as it was read.
         """
         found = self._found
         if not found.changes:
@@ -360,7 +357,7 @@ class Work:
         for change in found.changes:
             if change.contents is not None:
                 if not write_object(self._using, change):
-                    raise ChangedMeanwhileError
+                    raise TryAgainError
                 continue
             columns = change.columns
             if change.message is None:
@@ -373,7 +370,7 @@ class Work:
             if isinstance(change.row, SessionMessage):
                 rows = rows.filter(revision=change.row.revision)
             if not rows.update(**columns):
-                raise ChangedMeanwhileError
+                raise TryAgainError
         changed = [change.row.pk for change in found.changes if change.message is not None]
         blobs.note_uses(self._using, self._session.pk, changed)
         self._epoch = move_epoch(self._using, self._session, now)

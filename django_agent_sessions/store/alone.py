@@ -7,8 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import transaction
-
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
@@ -37,7 +35,7 @@ def lock_session(using: str, session: UUID) -> Session | None:
 def alone(
     using: str,
     lock: Callable[[], Session],
-    work: Callable[[Session], R | None],
+    work: Callable[[Session], R],
     *,
     what: str,
     savepoint: bool = True,
@@ -53,7 +51,8 @@ def alone(
     Args:
         using: The alias of the database.
         lock: Locks the session's row; it raises what there is to say if there is none.
-        work: What is done, with the session as it is then. None takes it back, for another try.
+        work: What is done, with the session as it is then. ``TryAgainError`` takes it back, for
+            another try.
         what: What it is called in errors, with ids and no content.
         savepoint: As for :func:`~.base.write`.
         around: Makes what is entered around the transaction of each try.
@@ -70,7 +69,7 @@ def alone(
     mark = new_id()
     doubtful: tuple[UUID | None, R] | None = None
 
-    def attempt(unsure: bool) -> R | None:
+    def attempt(unsure: bool) -> R:
         nonlocal doubtful
         with around(), whole(using):
             session = lock()
@@ -84,9 +83,7 @@ def alone(
                     "what is there"
                 )
             result = work(session)
-            if result is None:
-                transaction.set_rollback(True, using)
-            elif changed(result):
+            if changed(result):
                 doubtful = (before, result)
                 rows = Session.objects.using(using).filter(pk=session.pk)
                 rows.update(last_write=mark)
@@ -103,12 +100,12 @@ def alone_in(
     what: str,
     savepoint: bool = True,
 ) -> R:
-    """Does something alone in a session, whatever it returns: None is an answer as any other.
+    """Does what :func:`alone` does, in a session of which the primary key is known.
 
     Args:
         using: The alias of the database.
         session: Primary key of the session.
-        work: As for :func:`alone`, but that it is never for another try.
+        work: As for :func:`alone`.
         what: As for :func:`alone`.
         savepoint: As for :func:`alone`.
 
@@ -125,4 +122,4 @@ def alone_in(
             raise SessionNotFoundError(f"{what}: its session was deleted")
         return found
 
-    return alone(using, lock, lambda found: (work(found),), what=what, savepoint=savepoint)[0]
+    return alone(using, lock, work, what=what, savepoint=savepoint)

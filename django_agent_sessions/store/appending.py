@@ -23,6 +23,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import ExactJSONField
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
+from django_agent_sessions.transient import TryAgainError
 
 from .base import whole, write
 from .reading import MessageReader
@@ -189,63 +190,42 @@ class MessageAppender(MessageReader, SessionsStore):
         counting = None
         if spent is not None:
             counting = statements.Counting(agent.session, spent, timezone.now())
+        counted = counting is None or statements.counts_along(using)
+        one_statement = len(parts) == 1 and not uploads and counted
         first_try = True
 
-        def append(unsure: bool) -> int | None:
+        def append(unsure: bool) -> int:
             nonlocal first_try
             if not first_try and (there := self._positions_of(rows)):
                 return there[rows[0].id]
             first_try = False
-            if uploads:
-                return self._append_with_binaries(agent, parts, uploads, expected, epoch, counting)
-            if len(parts) == 1 and (counting is None or statements.counts_along(using)):
+            with uploads.attempt():
+                try:
+                    return append_rows()
+                except TryAgainError:
+                    self._explain(agent, expected, epoch)
+                    raise
+
+        def append_rows() -> int:
+            if one_statement:
                 self._lock_before_append(agent)
-                first = statements.append(
-                    using,
-                    agent.id,
-                    values_of(rows, using),
-                    branch=agent.branch,
-                    expected=expected,
-                    epoch=epoch,
-                    counting=counting,
-                )
-            else:
-                # All of it is one commit.
-                with whole(using):
+                return self._append_part(agent, rows, expected, epoch, counting)
+            # All of it is one commit.
+            with whole(using):
+                if uploads:
+                    self._lock_session_first(agent.session)
+                    uploads.store()
+                else:
                     self._lock_before_append(agent)
-                    first = self._append_parts(agent, parts, expected, epoch, counting)
-                    if first is None:
-                        transaction.set_rollback(True, using)
-            if first is None:
-                self._explain(agent, expected, epoch)
+                first = self._append_parts(agent, parts, expected, epoch)
+                if counting is not None:
+                    statements.count(using, counting)
+                uploads.refer()
             return first
 
         # A single row that meets another is no error on any vendor that a savepoint would undo.
         several = len(rows) > 1 and connections[using].vendor == "postgresql"
         return write(using, append, what=_what(agent), savepoint=several)
-
-    def _append_with_binaries(
-        self,
-        agent: AgentRecord,
-        parts: Sequence[Sequence[Row]],
-        uploads: Uploads,
-        expected: int | None,
-        epoch: int | None,
-        counting: statements.Counting | None,
-    ) -> int | None:
-        with uploads.attempt():
-            with whole(self.using):
-                self._lock_session_first(agent.session)
-                if not uploads.store():
-                    return None
-                first = self._append_parts(agent, parts, expected, epoch, counting)
-                if first is None:
-                    transaction.set_rollback(True, self.using)
-                else:
-                    uploads.refer()
-            if first is None:
-                self._explain(agent, expected, epoch)
-        return first
 
     def _append_parts(
         self,
@@ -253,25 +233,33 @@ class MessageAppender(MessageReader, SessionsStore):
         parts: Sequence[Sequence[Row]],
         expected: int | None,
         epoch: int | None,
-        counting: statements.Counting | None,
-    ) -> int | None:
-        using = self.using
-        first = None
-        for part in parts:
-            position = statements.append(
-                using,
-                agent.id,
-                values_of(part, using),
-                branch=agent.branch,
-                expected=expected,
-                epoch=epoch,
-            )
-            if position is None:
-                return None
-            first = position if first is None else first
-            expected = position + len(part)
-        if counting is not None:
-            statements.count(using, counting)
+    ) -> int:
+        first = self._append_part(agent, parts[0], expected, epoch)
+        position = first + len(parts[0])
+        for part in parts[1:]:
+            self._append_part(agent, part, position, epoch)
+            position += len(part)
+        return first
+
+    def _append_part(
+        self,
+        agent: AgentRecord,
+        rows: Sequence[Row],
+        expected: int | None,
+        epoch: int | None,
+        counting: statements.Counting | None = None,
+    ) -> int:
+        first = statements.append(
+            self.using,
+            agent.id,
+            values_of(rows, self.using),
+            branch=agent.branch,
+            expected=expected,
+            epoch=epoch,
+            counting=counting,
+        )
+        if first is None:
+            raise TryAgainError
         return first
 
     def _lock_before_append(self, agent: AgentRecord) -> None:
@@ -306,7 +294,7 @@ class MessageAppender(MessageReader, SessionsStore):
         columns = replacing_columns(row)
         uploads = Uploads(self.using, agent.session, [row])
 
-        def update(unsure: bool) -> int | None:
+        def update(unsure: bool) -> int:
             with uploads.attempt():
                 return self._update_row(agent, found, columns, uploads)
 
@@ -318,18 +306,17 @@ class MessageAppender(MessageReader, SessionsStore):
         found: QuerySet[SessionMessage],
         columns: Mapping[str, Any],
         uploads: Uploads,
-    ) -> int | None:
+    ) -> int:
         """Updates one message, and says anew which binaries it uses.
 
         Returns:
-            How many rows there were; None if it has to be tried again.
+            How many rows there were.
         """
         if not uploads and not in_use():
             return found.update(**columns)
         with whole(self.using):
             self._lock_session_first(agent.session)
-            if not uploads.store():
-                return None
+            uploads.store()
             key = found.values_list("pk", flat=True).first()
             updated = found.update(**columns)
             if key is not None and updated:

@@ -22,7 +22,12 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
 from django_agent_sessions.owners import EVERYBODY, owner_key, refuse_nobody
-from django_agent_sessions.transient import is_conflict, is_duplicate, is_lost_connection
+from django_agent_sessions.transient import (
+    TryAgainError,
+    is_conflict,
+    is_duplicate,
+    is_lost_connection,
+)
 from django_agent_sessions.workers import abandon, settle
 
 from .patience import Patience
@@ -136,7 +141,7 @@ def is_joined(connection: BaseDatabaseWrapper) -> bool:
 
 def write(
     using: str,
-    statement: Callable[[bool], R | None],
+    statement: Callable[[bool], R],
     *,
     what: str,
     savepoint: bool = True,
@@ -150,8 +155,9 @@ def write(
     Args:
         using: The alias of the database.
         statement: The write. It is told whether an earlier try's outcome is unknown, because the
-            connection was lost, and must then look before it writes. It returns None when another
-            writer was in its way. What it does in :func:`whole` leaves no doubt but at the commit.
+            connection was lost, and must then look before it writes. It raises ``TryAgainError``
+            when another writer was in its way. What it does in :func:`whole` leaves no doubt but
+            at the commit.
         what: What is written, with ids and no content, for errors.
         savepoint: Whether, in a caller's transaction, the write needs a savepoint to fail alone.
 
@@ -170,15 +176,18 @@ def write(
     unsure = False
     while True:
         connected = connection.connection is not None
+        failure = None
         try:
             # Where closing a cursor fails too, Django lets the driver's own error through.
             with (
                 connection.wrap_database_errors,
                 transaction.atomic(using) if own_savepoint else nullcontext(),
             ):
-                result = statement(unsure)
+                return statement(unsure)
         except AgentSessionsError:
             raise
+        except TryAgainError:
+            pass
         except Error as error:
             failure = _translated(error, what)
             if failure is None and not is_duplicate(error):
@@ -191,10 +200,6 @@ def write(
                     unsure = unsure or not had_no_effect(error, otherwise=not sent)
                     abandon(connection)
                 continue
-        else:
-            if result is not None:
-                return result
-            failure = None
         # Raised outside of the block above: the database's own words (PostgreSQL prints the row)
         # must not even be the context of the error.
         if failure is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.models import ExpressionWrapper, F, TextField
 from django.db.models.functions import Coalesce
 
@@ -20,6 +20,7 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.references import BlobRef, references
+from django_agent_sessions.transient import TryAgainError
 
 _PART = statements.MOST_ROWS
 _PART_SIZE = 2 * 1024 * 1024
@@ -153,9 +154,12 @@ def _copy_binaries(
         holders = [_Copied(holder.id, {}, holder.hashes) for holder in holders]
     uploads = blobs.Uploads(using, target.session, holders, known=True)
     attempts.enter_context(uploads.attempt())
-    if not uploads.store():
-        transaction.set_rollback(True, using)
-        raise SessionConflictError(f"a binary of session {session} was taken away meanwhile")
+    try:
+        uploads.store()
+    except TryAgainError:
+        raise SessionConflictError(
+            f"a binary of session {session} was taken away meanwhile"
+        ) from None
     uploads.refer()
 
 

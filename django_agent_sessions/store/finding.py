@@ -98,13 +98,13 @@ class SnapshotFinder(SessionsStore):
         else:
             rows = rows.filter(multi_agent__multi_agent_id=multi_agent_id)
 
-        def delete(unsure: bool) -> tuple[bool]:
+        def delete(unsure: bool) -> bool:
             key = rows.values_list("pk", flat=True).first()
             if key is None:
-                return (unsure,)
-            return (bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0]),)
+                return unsure
+            return bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0])
 
-        return write(self.using, delete, what="deleting a snapshot")[0]
+        return write(self.using, delete, what="deleting a snapshot")
 
     def _lock_by_name(self, session_id: str) -> Session:
         rows = self._reachable().named(self.namespace, session_id)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Count, Max, Sum
 
 from django_agent_sessions import conf, notifying, statements
@@ -149,20 +149,18 @@ class ImportStore(SessionStore):
 
         uploads = Uploads(self.using, session.id, rows)
 
-        def append(unsure: bool) -> bool | None:
+        def append(unsure: bool) -> None:
             if unsure and self._all().filter(pk=session.id, origin=origin).exists():
-                return True
+                return
             with uploads.attempt(), whole(self.using):
                 # The session's row first, as a redaction does.
                 self._move(session, what, origin=origin)
-                if uploads and not uploads.store():
-                    transaction.set_rollback(True, self.using)
-                    return None
+                if uploads:
+                    uploads.store()
                 if rows:
                     statements.insert(self.using, [row.values(self.using, agent) for row in rows])
                 if uploads:
                     uploads.refer()
-            return True
 
         write(self.using, append, what=what, savepoint=False)
 
@@ -181,10 +179,9 @@ class ImportStore(SessionStore):
         """
         what = f"completing the import of session {session.session_id!r}"
 
-        def finish(unsure: bool) -> bool:
+        def finish(unsure: bool) -> None:
             counted = self._counted(session.id)
             self._move(session, what, origin=origin, **{**counted, **columns})
-            return True
 
         write(self.using, finish, what=what)
         notifying.written(self.using, session.id)
@@ -241,7 +238,7 @@ class ImportStore(SessionStore):
         """
         what = f"importing branches of agent {agent.agent_id!r}"
 
-        def write_rows(unsure: bool) -> bool:
+        def write_rows(unsure: bool) -> None:
             with whole(self.using):
                 self._locked(agent, what)
                 there = set(self._branch_rows(agent).values_list("number", flat=True))
@@ -253,7 +250,6 @@ class ImportStore(SessionStore):
                     )
                     self._branch_rows(agent).filter(pk=made.pk).update(created_at=created_at)
                 self._import_costs(agent, costs)
-            return True
 
         write(self.using, write_rows, what=what, savepoint=False)
 

@@ -21,7 +21,7 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, PlacedPayload, Usage
 
-from .alone import alone, lock_session
+from .alone import alone_in, lock_session
 from .appending import MessageAppender, replacing_columns
 from .base import whole, write
 from .rows import Row
@@ -63,12 +63,12 @@ class MessageStore(MessageAppender):
 
         uploads = Uploads(self.using, agent.session, [row])
 
-        def update(unsure: bool) -> int | None:
+        def update(unsure: bool) -> int:
             # What takes long comes before the locks.
             with uploads.attempt():
                 return update_row()
 
-        def update_row() -> int | None:
+        def update_row() -> int:
             self._lock_session_first(agent.session)
             with nullcontext() if epoch is None else whole(self.using):
                 # A redaction takes the session's row first, so it comes before this or after it.
@@ -166,13 +166,6 @@ class MessageStore(MessageAppender):
         """
         what = f"clearing agent {agent.agent_id!r}"
 
-        gone = SessionNotFoundError(f"{what}: its session was deleted")
-
-        def lock() -> Session:
-            if (session := lock_session(self.using, agent.session)) is None:
-                raise gone
-            return session
-
         def delete(session: Session) -> int:
             if epoch not in (None, session.redaction_epoch):
                 raise StaleSessionError(f"{what}: something was redacted; read it again")
@@ -186,7 +179,7 @@ class MessageStore(MessageAppender):
             return deleted
 
         try:
-            deleted = alone(self.using, lock, delete, what=what)
+            deleted = alone_in(self.using, agent.session, delete, what=what)
         except SessionNotFoundError:
             return 0
         if deleted:
@@ -207,7 +200,7 @@ class MessageStore(MessageAppender):
         mark = new_id()
         doubtful: tuple[UUID, PlacedPayload] | None = None
 
-        def pop(unsure: bool) -> tuple[PlacedPayload | None]:
+        def pop(unsure: bool) -> PlacedPayload | None:
             nonlocal doubtful
             with whole(using):
                 if (
@@ -215,20 +208,20 @@ class MessageStore(MessageAppender):
                     and doubtful is not None
                     and self._was_taken(agent, mark, doubtful[0], what)
                 ):
-                    return (doubtful[1],)
+                    return doubtful[1]
                 # First, because it waits for those who append just now, and lets them wait.
                 if not self._take_note(agent, mark, what):
-                    return (None,)
+                    return None
                 found = statements.pop(using, agent.id, branch=agent.branch)
                 if found is None:
                     transaction.set_rollback(True, using)
-                    return (None,)
+                    return None
                 # What cannot be restored whole is not taken.
                 taken = self._taken(agent, *found[1:])
                 doubtful = (found[0], taken)
-                return (taken,)
+                return taken
 
-        return write(using, pop, what=what, savepoint=False)[0]
+        return write(using, pop, what=what, savepoint=False)
 
     def _take_note(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
         """Counts one message less, and leaves a mark, in the session's row.

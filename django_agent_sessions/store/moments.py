@@ -172,7 +172,7 @@ class MomentStore(MessageReader):
         def lock() -> Session:
             return self._locked(agent, what)
 
-        return alone(self.using, lock, lambda session: (work(session),), what=what)[0]
+        return alone(self.using, lock, work, what=what)
 
     def _locked(self, agent: AgentRecord, what: str) -> Session:
         session = lock_session(self.using, agent.session)

@@ -54,7 +54,7 @@ class ObjectStore(StorePart):
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
-        def put(unsure: bool) -> bool:
+        def put(unsure: bool) -> None:
             with whole(self.using):
                 if session is not None:
                     self._lock_session_first(session.id)
@@ -84,7 +84,6 @@ class ObjectStore(StorePart):
                     StoredPart(stored_id=found, number=number, data=part).save(
                         using=self.using, force_insert=True
                     )
-            return True
 
         write(self.using, put, what="writing a stored object")
 
@@ -124,18 +123,18 @@ class ObjectStore(StorePart):
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
-        def delete(unsure: bool) -> tuple[bool]:
+        def delete(unsure: bool) -> bool:
             with whole(self.using):
                 if session is not None:
                     self._refuse_if_held(session.id)
                 found = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
                 if found is None:
-                    return (unsure,)
+                    return unsure
                 self._parts().filter(stored=found).delete()
                 self._stored().filter(pk=found).delete()
-            return (True,)
+            return True
 
-        return write(self.using, delete, what="deleting a stored object")[0]
+        return write(self.using, delete, what="deleting a stored object")
 
     @repeatable
     def object_keys(self, prefix: str = "") -> list[str]:
@@ -172,16 +171,16 @@ class ObjectStore(StorePart):
             LegalHoldError: It is under legal hold.
         """
 
-        def drop(unsure: bool) -> tuple[bool]:
+        def drop(unsure: bool) -> bool:
             with whole(self.using):
                 rows = Session.objects.using(self.using).filter(pk=session)
                 row = rows.select_for_update().first()
                 if row is None or self._is_in_use(session):
-                    return (False,)
+                    return False
                 row.delete()
-            return (True,)
+            return True
 
-        return write(self.using, drop, what=f"deleting session {session}")[0]
+        return write(self.using, drop, what=f"deleting session {session}")
 
     def _is_in_use(self, session: UUID) -> bool:
         using = self.using

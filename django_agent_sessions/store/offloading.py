@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Func, IntegerField, Q
 
 from django_agent_sessions import bridge, conf
@@ -16,6 +15,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, BlobError, Conf
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.references import BlobRef, references
+from django_agent_sessions.transient import TryAgainError
 
 from .alone import lock_session
 from .base import whole, write
@@ -123,7 +123,7 @@ def _large_messages(using: str) -> Iterator[UUID]:
         last = part[-1]
 
 
-def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef] | None:
+def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
     rows = SessionMessage.objects.using(using).filter(pk=key)
     row = rows.first()
     if row is None or (lighter := _lighter(row)) is None:
@@ -132,19 +132,18 @@ def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef] | None:
     if dry_run:
         return found
     uploads = Uploads(using, row.session_id, [lighter])
-    with uploads.attempt(), whole(using):
-        lock_session(using, row.session_id)
-        changed = uploads.store() and rows.filter(
-            revision=row.revision, redacted_at=row.redacted_at
-        ).update(**lighter.columns)
-        if not changed:
-            transaction.set_rollback(True, using)
-        else:
+    try:
+        with uploads.attempt(), whole(using):
+            lock_session(using, row.session_id)
+            uploads.store()
+            unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
+            if not unchanged.update(**lighter.columns):
+                raise TryAgainError
             note_uses(using, row.session_id, [key])
-    if not changed:
-        # Somebody changed it meanwhile, or took such a binary away: it is looked at again.
+    except TryAgainError:
+        # The message is read anew then, and what was taken out of this one is of no use.
         uploads.discard()
-        return None
+        raise
     return found
 
 

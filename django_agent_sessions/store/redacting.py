@@ -83,7 +83,7 @@ class RedactionStore(MessageReader):
             with uploads.attempt(), overwrite_leftovers(self.using):
                 yield
 
-        def redact(session: Session) -> int | None:
+        def redact(session: Session) -> int:
             found = self._messages(agent).filter(message_id=message_id)
             if key is not None:
                 found = found.filter(pk=key)
@@ -100,8 +100,7 @@ class RedactionStore(MessageReader):
                 details={"messages": len(spots)},
                 using=self.using,
             )
-            if not uploads.store():
-                return None
+            uploads.store()
             columns = redacted_columns(row, event, keep=keeps_original(session))
             rows = SessionMessage.objects.using(self.using)
             rows.filter(pk__in=spots).update(**columns)

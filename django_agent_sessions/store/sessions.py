@@ -267,11 +267,10 @@ class SessionsStore(SessionReader):
             spent: What the turn added.
         """
 
-        def update(unsure: bool) -> bool:
+        def update(unsure: bool) -> None:
             # After a lost connection the figures may have moved already; better twice the
             # activity than twice the tokens.
             self._move_counters(self._all().filter(pk=session), Usage() if unsure else spent)
-            return True
 
         write(self.using, update, what="counting a turn", savepoint=False)
 

@@ -28,6 +28,7 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.querysets import CONTENT_TEXT
 from django_agent_sessions.records import AgentRecord, AgentState, Usage
+from django_agent_sessions.transient import TryAgainError
 
 from .agents import AgentStore, agent_record
 from .alone import alone
@@ -163,7 +164,7 @@ class SnapshotStore(BranchStore, OrchestratorSnapshotStore, AgentStore):
         """
         what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
 
-        def save(session: Session) -> Head | None:
+        def save(session: Session) -> Head:
             try:
                 head = self._head(session, agent_id)
                 saving = plan(head)
@@ -172,9 +173,9 @@ class SnapshotStore(BranchStore, OrchestratorSnapshotStore, AgentStore):
                     return self._save(head, snapshot_id, saving)
             except StaleSessionError:
                 raise
-            except SessionConflictError:
+            except SessionConflictError as error:
                 # A manager that writes message by message takes no lock.
-                return None
+                raise TryAgainError from error
 
         lock = functools.partial(self._lock_by_name, session_id)
         return alone(self.using, lock, save, what=what, savepoint=False)

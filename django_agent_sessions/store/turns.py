@@ -121,12 +121,12 @@ class TurnStore(MessageStore):
         """
         what = f"storing the usage of agent {agent.agent_id!r}"
 
-        def store(unsure: bool) -> tuple[int | None]:
+        def store(unsure: bool) -> int | None:
             with whole(self.using):
                 lock_session(self.using, agent.session)
-                return (self._store_cost(agent, cost),)
+                return self._store_cost(agent, cost)
 
-        return write(self.using, store, what=what)[0]
+        return write(self.using, store, what=what)
 
     async def astore_turn_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
         """Does what :meth:`store_turn_cost` does."""
