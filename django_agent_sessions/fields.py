@@ -10,6 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from . import payloads
 from .ids import MAX_ID_LENGTH
+from .vendors import vendor_of
 
 if TYPE_CHECKING:
     # Only the type checker knows what a field holds.
@@ -38,10 +39,7 @@ class IdField(_CharField):
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
         """Adds the vendor's binary, unpadded collation."""
         parameters = super().db_parameters(connection)
-        vendor = connection.vendor
-        if vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
-            vendor = "mariadb"
-        collation = _EXACT_COLLATIONS.get(vendor)
+        collation = _EXACT_COLLATIONS.get(vendor_of(connection))
         return {**parameters, "collation": collation} if collation else parameters
 
 

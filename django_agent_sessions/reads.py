@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import dialects, prepared
+from . import handwritten, prepared
 from .models import SessionMessage
 
 _TEXT = "COALESCE({redact_message}, {message})"
@@ -83,7 +83,7 @@ def _contents(
         parameters.append(latest)
     found = prepared.fetch(connection, sql, parameters)
     if found is None:
-        with dialects.cursor(connection) as cursor:
+        with handwritten.cursor(connection) as cursor:
             cursor.execute(sql, parameters)
             found = cursor.fetchall()
     return found
@@ -101,5 +101,5 @@ def _contents_sql(connection: BaseDatabaseWrapper, columns: str, latest: bool) -
             "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
             + (" DESC LIMIT %s" if latest else "")
         )
-        _statements[shape] = dialects.quoted(connection, sql)
+        _statements[shape] = handwritten.quoted(connection, sql)
     return _statements[shape]

@@ -16,9 +16,10 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 
-from . import dialects, prepared
+from . import handwritten, prepared
 from .models import Session, SessionAgent, SessionMessage
 from .records import Usage
+from .vendors import vendor_of
 
 MOST_ROWS = 200
 """How many messages one statement appends; SQLite takes 500 parts of a UNION at the most."""
@@ -86,7 +87,7 @@ def append(
     """
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
-    vendor = dialects.vendor(connection)
+    vendor = vendor_of(connection)
     in_arrays = vendor == "postgresql" and len(rows) > 1
     many = _MANY if in_arrays else len(rows)
     shape = (vendor, many, expected is not None, epoch is not None, counting is not None)
@@ -113,7 +114,7 @@ def append(
         and (found := prepared.fetch(connection, sql, parameters)) is not None
     ):
         return min((position for (position,) in found), default=None)
-    with dialects.cursor(connection) as cursor:
+    with handwritten.cursor(connection) as cursor:
         cursor.execute(sql, parameters)
         if returning:
             return min((position for (position,) in cursor.fetchall()), default=None)
@@ -121,7 +122,7 @@ def append(
             return None
         # MySQL alone cannot answer with the row it wrote.
         cursor.execute(
-            dialects.quoted(
+            handwritten.quoted(
                 connection,
                 "SELECT {message_id} FROM {messages} WHERE {id} = %s",
             ),
@@ -163,7 +164,7 @@ def count(using: str, counting: Counting) -> None:
         counting: How.
     """
     connection = connections[using]
-    with dialects.cursor(connection) as cursor:
+    with handwritten.cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
@@ -182,7 +183,7 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """
     connection = connections[using]
     quote = connection.ops.quote_name
-    columns = ", ".join(quote(dialects.column(field)) for field in PLACED_FIELDS)
+    columns = ", ".join(quote(handwritten.column(field)) for field in PLACED_FIELDS)
     row = f"({', '.join(['%s'] * len(PLACED_FIELDS))})"
     sql = f"INSERT INTO {quote(_messages.db_table)} ({columns}) VALUES "
     with connection.cursor() as cursor:
@@ -251,7 +252,7 @@ def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
     quote = connection.ops.quote_name
     return RawSQL(  # noqa: S611 - names of our own columns
         f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
-        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(dialects.vendor(connection), '')}",
+        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(vendor_of(connection), '')}",
         [Session._meta.pk.get_db_prep_save(session, connection), epoch],
     )
 
@@ -285,7 +286,7 @@ def _append_sql(
         # mark than it had then, somebody took messages away while this waited.
         mark, same = f"SELECT s.{quote('last_write')} {session}", _SAME[vendor]
         unchanged = f" AND ({mark}{lock}) {same} ({mark})"
-    columns = [quote(dialects.column(field)) for field in ROW_FIELDS]
+    columns = [quote(handwritten.column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
@@ -387,7 +388,7 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = "COALESCE({redact_message}, {message})"
     taken = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
-    if dialects.vendor(connection) == "mariadb":
+    if vendor_of(connection) == "mariadb":
         # MariaDB cannot select from the table it deletes from, and needs not.
         sql = (
             f"DELETE FROM {{messages}} WHERE {where} "
@@ -398,4 +399,4 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
             f"DELETE FROM {{messages}} WHERE {{id}} = (SELECT {{id}} FROM {{messages}} "
             f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {taken}"
         )
-    return dialects.quoted(connection, sql)
+    return handwritten.quoted(connection, sql)

@@ -26,7 +26,7 @@ from django_agent_sessions.store.redacting import (
     redacted_columns,
 )
 from django_agent_sessions.store.rows import Row
-from django_agent_sessions.store.vendors import check_statement_size, check_values_size
+from django_agent_sessions.store.statement_sizes import check_statement_size, check_values_size
 from django_agent_sessions.transient import TryAgainError
 
 from .copies import Family, families_of, members_of

@@ -24,7 +24,7 @@ from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
 from .base import StorePart, insert, repeatable, write
 from .cleaning import clean
-from .vendors import check_values_size
+from .statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -29,7 +29,7 @@ from .base import whole, write
 from .reading import MessageReader
 from .rows import Row, chunks, rows_of, usage_of, values_of
 from .sessions import SessionsStore
-from .vendors import check_statement_size
+from .statement_sizes import check_statement_size
 
 logger = logging.getLogger("django_agent_sessions")
 

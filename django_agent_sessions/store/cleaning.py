@@ -12,7 +12,7 @@ from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.transcripts import displayable
 
-from .vendors import check_statement_size
+from .statement_sizes import check_statement_size
 
 _TITLE_LENGTH = 255
 

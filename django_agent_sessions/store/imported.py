@@ -20,7 +20,7 @@ from django_agent_sessions.transcripts import displayable
 
 from .cleaning import clean
 from .rows import Row, values_of
-from .vendors import check_statement_size
+from .statement_sizes import check_statement_size
 
 _MOST_TOKENS = 2**40
 _ROW_NAMES = tuple(field.name for field in statements.ROW_FIELDS)

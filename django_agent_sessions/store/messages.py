@@ -25,7 +25,7 @@ from .alone import alone_in, lock_session
 from .appending import MessageAppender, replacing_columns
 from .base import whole, write
 from .rows import Row
-from .vendors import check_statement_size
+from .statement_sizes import check_statement_size
 
 
 class MessageStore(MessageAppender):

@@ -20,7 +20,7 @@ from .cleaning import clean
 from .finding import SnapshotFinder
 from .moments import LATEST
 from .multi_agents import MultiAgentStore
-from .vendors import check_values_size
+from .statement_sizes import check_values_size
 
 
 class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):

@@ -29,7 +29,7 @@ from .alone import alone, lock_session
 from .overrides import Spot, drop_forms
 from .reading import MessageReader
 from .rows import Row
-from .vendors import check_statement_size
+from .statement_sizes import check_statement_size
 
 
 class RedactionStore(MessageReader):

@@ -38,7 +38,7 @@ from .cleaning import clean
 from .documents import document_of
 from .moments import LATEST, ranges
 from .orchestrations import OrchestratorSnapshotStore
-from .vendors import check_values_size
+from .statement_sizes import check_values_size
 
 _MOST_RANGES = 20
 _TRIES = 5

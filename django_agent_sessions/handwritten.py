@@ -1,4 +1,4 @@
-"""How databases differ for the statements that are written by hand, and what these share."""
+"""What the statements that are written by hand share: quoted names, and cursors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,6 @@ _SHAPES = 500
 """How many statements are kept as SQLite reads them: those of a batch differ by its size."""
 
 _messages = SessionMessage._meta
-
-
-def vendor(connection: BaseDatabaseWrapper) -> str:
-    """Names the database, and MariaDB apart from MySQL.
-
-    Args:
-        connection: To it.
-    """
-    # Only MySQL's backend has the attribute, which the type of all backends does not know.
-    if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
-        return "mariadb"
-    return connection.vendor
 
 
 def column(field: models.Field[Any, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What single vendors need around a write."""
+"""How large a statement may be."""
 
 from __future__ import annotations
 
