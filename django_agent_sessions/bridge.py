@@ -328,16 +328,14 @@ def _borrow(lender: Lender, function: Callable[[], R]) -> R:
     with _lock_of(connection):
         if not (lender.waits and in_transaction(connection)):
             raise _LenderGoneError
-        own = getattr(connections._connections, alias, None)  # type: ignore[attr-defined]
+        # This thread's; where it has none, Django makes one, which opens nothing by itself.
+        own = connections[alias]
         connection.inc_thread_sharing()
         connections[alias] = connection
         try:
             return function()
         finally:
-            if own is None:
-                del connections[alias]
-            else:
-                connections[alias] = own
+            connections[alias] = own
             connection.dec_thread_sharing()
 
 
