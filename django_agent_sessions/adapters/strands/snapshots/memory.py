@@ -69,16 +69,14 @@ class KnownOrchestrator:
 
 
 class Memory(Generic[V]):
-    """The last of what was read and written, up to a size.
+    """The last of what was read and written.
 
     Args:
         most: How many.
-        size: How many bytes of conversations.
     """
 
-    def __init__(self, most: int, size: int = 0) -> None:
+    def __init__(self, most: int) -> None:
         self._most = most
-        self._size = size
         self._found: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -97,15 +95,32 @@ class Memory(Generic[V]):
             self._found.move_to_end(key)
             while len(self._found) > self._most:
                 self._found.popitem(last=False)
-            size = 0
-            for other in reversed(self._found.values()):
-                text = getattr(other, "text", None)
-                if text is not None:
-                    size += len(text.data)
-                    if size > self._size:
-                        other.text = None  # type: ignore[attr-defined]
 
     def forget(self, key: Hashable) -> None:
         """Forgets one."""
         with self._lock:
             self._found.pop(key, None)
+
+
+class AgentMemory(Memory[Known]):
+    """The last agents, with their conversations up to a size.
+
+    Args:
+        most: How many agents.
+        size: How many bytes of conversations.
+    """
+
+    def __init__(self, most: int, size: int) -> None:
+        super().__init__(most)
+        self._size = size
+
+    def keep(self, key: Hashable, value: Known) -> None:
+        """Remembers, and forgets what was not used for the longest time: first conversations."""
+        super().keep(key, value)
+        size = 0
+        with self._lock:
+            for known in reversed(self._found.values()):
+                if known.text is not None:
+                    size += len(known.text.data)
+                    if size > self._size:
+                        known.text = None

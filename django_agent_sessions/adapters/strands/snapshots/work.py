@@ -14,7 +14,7 @@ from django_agent_sessions.store.snapshots import Loaded
 
 from . import documents, keys, loading, orchestrators
 from .keys import SnapshotKey
-from .memory import Known, KnownOrchestrator, Memory
+from .memory import AgentMemory, Known, KnownOrchestrator, Memory
 from .redacted import carried, catch_up, scrubbed
 from .saving import AgentSave
 
@@ -38,7 +38,7 @@ class StorageWork:
         self._owner = owner
         self._using = using
         self._store = KeyedStore(owner=owner, namespace=namespace, using=using)
-        self._agents: Memory[Known] = Memory(_MOST_AGENTS, _MOST_BYTES)
+        self._agents = AgentMemory(_MOST_AGENTS, _MOST_BYTES)
         self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
         # Redaction epochs, of what is kept verbatim.
         self._epochs: Memory[int] = Memory(_MOST_AGENTS)
