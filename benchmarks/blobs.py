@@ -131,7 +131,7 @@ def manager(name: str, endpoint: str) -> Any:
         from django_agent_sessions.adapters.strands import DjangoSessionManager
 
         return DjangoSessionManager("conversation")
-    import boto3  # type: ignore[import-untyped]
+    import boto3
     from strands.session.s3_session_manager import S3SessionManager
 
     # One for the process: to make it takes longer than to restore a short conversation.
@@ -198,7 +198,7 @@ def _work(given: argparse.Namespace) -> None:
     import strands  # noqa: F401 - imported by every program that has an agent
     from strands.session.s3_session_manager import S3SessionManager  # noqa: F401 - so are these
 
-    import django_agent_sessions.adapters.strands  # noqa: F401
+    import django_agent_sessions.adapters.strands  # noqa: F401 - and this
 
     if given.work == "upload":
         from django.core.management import call_command

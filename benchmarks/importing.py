@@ -126,7 +126,7 @@ def _imported(alias: str, file: str) -> dict[str, Any]:
 def _peak() -> int:
     """Asks Linux, because the usual figure has that of the process that started this one in it."""
     status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+    return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) * 1024
 
 
 if __name__ == "__main__":

@@ -55,6 +55,6 @@ def served() -> Iterator[str]:
 
 def session() -> Any:
     """A boto session, of which a process needs one: to make it takes long."""
-    import boto3  # type: ignore[import-untyped]
+    import boto3
 
     return boto3.Session(**_KEYS)

@@ -18,8 +18,13 @@ class AgentSessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connects the checks, what a new database connection needs, and what a deletion needs."""
-        # The checks register themselves.
-        from . import checks, holds, leftovers, lenders, workers  # noqa: F401
+        from . import (
+            checks,  # noqa: F401 - they register themselves
+            holds,
+            leftovers,
+            lenders,
+            workers,
+        )
         from .batches import set_aside
         from .blobs.rows import before_session_deletion
         from .models import Session

@@ -60,7 +60,7 @@ def refuse_constant(name: str) -> NoReturn:
 _decoder = json.JSONDecoder(parse_constant=refuse_constant)
 _parse = _decoder.decode
 # Decoding goes around white space that `dumps` does not write, and takes as long again for it.
-_scan = _decoder.scan_once  # type: ignore[attr-defined]
+_scan = _decoder.scan_once  # type: ignore[attr-defined] # its types leave it out
 
 
 def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:

@@ -115,6 +115,6 @@ def _cursor_classes() -> tuple[Any, Any]:
                     text = ClientCursor(self.connection).mogrify(query, params)
                     # Where Django looks for what it logs: it needs the text only, and psycopg's own
                     # type says more.
-                    self._query = SimpleNamespace(query=text.encode())  # type: ignore[assignment]
+                    self._query = SimpleNamespace(query=text.encode())  # type: ignore[assignment] # see above
 
     return PreparingCursor, LoggedCursor

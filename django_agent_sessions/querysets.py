@@ -82,12 +82,12 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
         refuse_held(self.order_by() if not self.query.is_sliced else self)
         # What Django refuses to delete, it refuses.
         plain = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
-        if plain and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined]
+        if plain and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined] # Django's own look at it
             return batches.delete(self)
         return super().delete()
 
-    delete.alters_data = True  # type: ignore[attr-defined]
-    delete.queryset_only = True  # type: ignore[attr-defined]
+    delete.alters_data = True  # type: ignore[attr-defined] # Django looks for it
+    delete.queryset_only = True  # type: ignore[attr-defined] # and for this
 
     def named(self, namespace: str, session_id: str) -> Self:
         """Finds the one session of this name in this namespace."""
@@ -166,8 +166,8 @@ class RowQuerySet(models.QuerySet[M]):
                 )
             return super().delete()
 
-    delete.alters_data = True  # type: ignore[attr-defined]
-    delete.queryset_only = True  # type: ignore[attr-defined]
+    delete.alters_data = True  # type: ignore[attr-defined] # Django looks for it
+    delete.queryset_only = True  # type: ignore[attr-defined] # and for this
 
 
 class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):

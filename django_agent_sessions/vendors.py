@@ -12,6 +12,6 @@ def vendor_of(connection: BaseDatabaseWrapper) -> str:
         connection: To it.
     """
     # Only MySQL's backend has the attribute, which the type of all backends does not know.
-    if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
+    if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined] # see above
         return "mariadb"
     return connection.vendor

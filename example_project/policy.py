@@ -52,7 +52,7 @@ def content_security_policy(
 
 
 content_security_policy.async_capable = True  # type: ignore[attr-defined] # Django looks for it
-content_security_policy.sync_capable = True  # type: ignore[attr-defined]
+content_security_policy.sync_capable = True  # type: ignore[attr-defined] # and for this
 
 
 def _forbid(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -2,7 +2,7 @@
 
 Import the fixture where it is used; its name is ``bucket``::
 
-    from tests.s3 import bucket_fixture  # noqa: F401
+    from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
 
 
     def test_something(bucket):
@@ -29,10 +29,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
+import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from storages.backends.s3 import S3Storage  # type: ignore[import-untyped]
+from storages.backends.s3 import S3Storage
 
 REGION = "us-east-1"
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}

@@ -11,9 +11,9 @@ import django
 
 django.setup()
 
-from django.core.management import execute_from_command_line  # noqa: E402 - needs the apps
-from django.db import connection  # noqa: E402 - as above
-from django.test import override_settings  # noqa: E402 - as above
+from django.core.management import execute_from_command_line
+from django.db import connection
+from django.test import override_settings
 
 
 def main(action: str, *hurry: str) -> None:

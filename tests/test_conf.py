@@ -47,4 +47,4 @@ def test_what_is_no_dict_is_refused_by_the_name_of_the_setting(settings, given):
 
 def test_settings_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        get_settings().WRITE_RETRIES = 1  # type: ignore[misc]
+        get_settings().WRITE_RETRIES = 1  # type: ignore[misc] # that is what is tried

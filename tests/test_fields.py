@@ -73,7 +73,7 @@ def test_a_corrupt_payload_shows_its_size_and_not_its_text():
 
     for shown in (repr(corrupt), str(corrupt), f"{corrupt}"):
         assert shown == "<CorruptPayload of 13 characters>"
-    assert pickle.loads(pickle.dumps(corrupt)) == copy.deepcopy(corrupt) == corrupt  # noqa: S301
+    assert pickle.loads(pickle.dumps(corrupt)) == copy.deepcopy(corrupt) == corrupt  # noqa: S301 - our own pickle
 
 
 @pytest.mark.parametrize("serialization", ["json", "xml", "jsonl", "python"])

@@ -8,9 +8,9 @@ import threading
 from typing import Any
 
 import pytest
-from botocore.awsrequest import AWSResponse  # type: ignore[import-untyped]
+from botocore.awsrequest import AWSResponse
 from django.core.files.base import ContentFile
-from storages.backends.s3 import S3Storage  # type: ignore[import-untyped]
+from storages.backends.s3 import S3Storage
 
 from django_agent_sessions.storing import (
     create_file,

@@ -13,7 +13,7 @@ import django
 
 django.setup()
 
-from django_agent_sessions import usage  # noqa: E402 - needs the apps
+from django_agent_sessions import usage
 
 
 def main(batch: int, until: datetime) -> None:

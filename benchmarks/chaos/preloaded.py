@@ -10,10 +10,10 @@ import django
 
 django.setup()
 
-from django.core.management import call_command  # noqa: E402 - needs the apps
-from django.db import connections  # noqa: E402
+from django.core.management import call_command
+from django.db import connections
 
-from . import finding, writers  # noqa: E402, F401 - is there when writers are forked
+from . import finding, writers  # noqa: F401 - is there when writers are forked
 
 
 def _migrate(files: Sequence[Path]) -> None:

@@ -54,7 +54,7 @@ class Server:
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until and self._process.poll() is None:
             try:
-                with urllib.request.urlopen(f"{self.address}/login/", timeout=5):  # noqa: S310
+                with urllib.request.urlopen(f"{self.address}/login/", timeout=5):  # noqa: S310 - our own server
                     return
             except (OSError, urllib.error.URLError):
                 time.sleep(0.2)

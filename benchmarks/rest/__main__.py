@@ -19,17 +19,17 @@ from typing import Any
 NAME = os.environ.setdefault("REST_DATABASE", f"agent_sessions_rest_{os.getpid()}")
 os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.rest.settings"
 
-import django  # noqa: E402 - the database's name first
-import psycopg  # noqa: E402 - the same
-from psycopg import sql  # noqa: E402 - the same
+import django
+import psycopg
+from psycopg import sql
 
 django.setup()
 
-from django.db import connection, reset_queries  # noqa: E402 - needs the apps
-from django.test import Client  # noqa: E402 - the same
-from django.test.utils import CaptureQueriesContext  # noqa: E402 - the same
+from django.db import connection, reset_queries
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from benchmarks.rest import loading  # noqa: E402 - the same
+from benchmarks.rest import loading
 
 LIMIT, PAGE = 100, 1000
 ROUNDS = 101

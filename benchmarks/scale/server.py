@@ -15,12 +15,12 @@ import django
 
 django.setup()
 
-from django.contrib.auth import get_user_model  # noqa: E402 - needs the apps
-from django.db import connection, reset_queries  # noqa: E402 - the same
-from django.test import Client  # noqa: E402 - the same
-from django.test.utils import CaptureQueriesContext  # noqa: E402 - the same
+from django.contrib.auth import get_user_model
+from django.db import connection, reset_queries
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from benchmarks.scale.loading import load  # noqa: E402 - the same
+from benchmarks.scale.loading import load
 
 
 def serve(client: Client) -> None:

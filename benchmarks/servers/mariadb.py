@@ -93,8 +93,8 @@ class MariaDBServer(Server):
             "datadir": str(self.data),
             "bind-address": self.host,
             "port": str(self.port),
-            # Below /tmp its path is short enough for a socket's name; nobody uses it.
-            "socket": f"/tmp/agent-sessions-{self.port}.sock",  # noqa: S108
+            # Below /tmp its path is short enough for a socket's name.
+            "socket": f"/tmp/agent-sessions-{self.port}.sock",  # noqa: S108 - nobody uses it
             "pid-file": str(self.directory / "pid"),
             "init-file": str(self.directory / "init.sql"),
             "max_connections": "200",

@@ -61,7 +61,7 @@ class Store(ABC):
     messages: Callable[[int], list[Message]] = staticmethod(openai_items)
     longest: ClassVar[int] = 10_000
     rewrites: ClassVar[bool] = False
-    remark: ClassVar[str] = ""
+    remark: str = ""
 
     def __init__(self, alias: str) -> None:
         self.alias = alias

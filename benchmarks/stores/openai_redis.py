@@ -31,7 +31,7 @@ class OpenAIRedis(Sessions):
         except RedisError as error:
             raise UnavailableError("no Redis server answers") from error
         if not persistence["aof_enabled"]:
-            self.remark = (  # type: ignore[misc]
+            self.remark = (
                 "The Redis server keeps no log (its default): what it acknowledged last is lost "
                 "with it."
             )

@@ -15,7 +15,9 @@ from .openai_session import Sessions
 
 
 class _SQLAlchemy(Sessions):
-    url: str
+    @property
+    def url(self) -> str:
+        raise NotImplementedError
 
     async def start(self) -> None:
         self.engine = create_async_engine(self.url)
@@ -42,7 +44,7 @@ class OnPostgreSQL(_SQLAlchemy):
     packages = ("openai-agents", "sqlalchemy", "asyncpg")
 
     @property
-    def url(self) -> str:  # type: ignore[override]
+    def url(self) -> str:
         return postgresql_url()
 
 
@@ -53,5 +55,5 @@ class OnSQLite(_SQLAlchemy):
     packages = ("openai-agents", "sqlalchemy", "aiosqlite")
 
     @property
-    def url(self) -> str:  # type: ignore[override]
+    def url(self) -> str:
         return f"sqlite+aiosqlite:///{self.path()}"

@@ -22,17 +22,17 @@ _thread = ThreadPoolExecutor(1)
 
 class _InThread(Store):
     async def conversation(self, name: str) -> Conversation:
-        return _Conversation(await super().conversation(f"thread-{name}"))  # type: ignore[safe-super]
+        return _Conversation(await super().conversation(f"thread-{name}"))  # type: ignore[safe-super] # the next class has it
 
     async def concurrent(self, name: str) -> Conversation:
         return await self.conversation(name)
 
     async def restore(self, name: str) -> Sized:
-        found: Sized = await _run(super().restore(f"thread-{name}"))  # type: ignore[safe-super]
+        found: Sized = await _run(super().restore(f"thread-{name}"))  # type: ignore[safe-super] # the next class has it
         return found
 
     async def delete(self, name: str) -> None:
-        await _run(super().delete(f"thread-{name}"))  # type: ignore[safe-super]
+        await _run(super().delete(f"thread-{name}"))  # type: ignore[safe-super] # the next class has it
 
     async def list_sessions(self, count: int) -> int:
         found: int = await _run(super().list_sessions(count))

@@ -247,7 +247,7 @@ class AuditEventAdmin(_ModelAdmin):
         if event.session is None:
             return "–"
         events = self._events(session=event.session)
-        if not event.session_exists:  # type: ignore[attr-defined]
+        if not event.session_exists:  # type: ignore[attr-defined] # the page's queryset annotates it
             return format_html(
                 '{} ({}) <div><a href="{}">{}</a></div>',
                 event.session,

@@ -199,7 +199,7 @@ class SessionChangeList(KeyChangeList):
         agents = _agents(rows, self.queryset.db)
         for session in rows:
             named, total, frameworks = agents.get(session.pk, ((), 0, ()))
-            session.listed = Listed(  # type: ignore[attr-defined]
+            session.listed = Listed(  # type: ignore[attr-defined] # for the template
                 readable=readable,
                 agents=named,
                 more_agents=total - len(named),

@@ -185,7 +185,7 @@ def _zipped(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes
 
     sink, export = _Sink(), _Export(request, MARKDOWN)
     # It cannot go back in what was sent: sizes stand behind the files.
-    with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
+    with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
         for session in sessions:
             # Two ids may become one safe name; the key makes it unique.
             name = f"{serving.file_name(session)}_{session.pk}.md"

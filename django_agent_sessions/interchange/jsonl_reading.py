@@ -132,7 +132,7 @@ class JsonLines:
         if self._path == STDIN:
             return nullcontext(sys.stdin.buffer)
         if self._path.endswith(".gz"):
-            return gzip.open(self._path, "rb")  # type: ignore[return-value]
+            return gzip.open(self._path, "rb")  # type: ignore[return-value] # it reads bytes
         return open(self._path, "rb")
 
 

@@ -54,7 +54,7 @@ class OpenAIDjangoSessionsSource:
             ConfigurationError: The database has no such tables.
         """
         sessions = self._quoted(self._checked(), self._sessions_table)
-        return int(self._rows(f"SELECT COUNT(*) FROM {sessions}")[0][0])  # noqa: S608
+        return int(self._rows(f"SELECT COUNT(*) FROM {sessions}")[0][0])
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
         """Walks through the sessions in the order in which they were made.
@@ -66,11 +66,11 @@ class OpenAIDjangoSessionsSource:
             ConfigurationError: The database has no such tables.
         """
         sessions = self._quoted(self._checked(), self._sessions_table)
-        keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]  # noqa: S608
+        keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]
         for start in range(0, len(keys), NAMES):
             part = keys[start : start + NAMES]
             for key, name, created_at, updated_at in self._rows(
-                f"SELECT id, session_id, created_at, updated_at FROM {sessions} "  # noqa: S608
+                f"SELECT id, session_id, created_at, updated_at FROM {sessions} "
                 f"WHERE id IN ({_placeholders(part)}) ORDER BY id",
                 part,
             ):
@@ -94,14 +94,14 @@ class OpenAIDjangoSessionsSource:
 
         def fetch(part: Sequence[int]) -> list[ItemRow]:
             rows = self._rows(
-                f"SELECT id, {data}, created_at FROM {messages} "  # noqa: S608
+                f"SELECT id, {data}, created_at FROM {messages} "
                 f"WHERE id IN ({_placeholders(part)})",
                 part,
             )
             return [ItemRow(*row) for row in rows]
 
         keys = self._rows(
-            f"SELECT id FROM {messages} WHERE session_id = %s ORDER BY created_at, id",  # noqa: S608
+            f"SELECT id FROM {messages} WHERE session_id = %s ORDER BY created_at, id",
             [session],
         )
         yield from each_message(

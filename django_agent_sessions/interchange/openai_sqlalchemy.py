@@ -94,7 +94,7 @@ class OpenAISQLAlchemySource:
 
     def _open(self) -> Tables:
         try:
-            import sqlalchemy as _sqlalchemy  # noqa: F401
+            import sqlalchemy as _sqlalchemy  # noqa: F401 - so that the error names the extra
         except ImportError as error:
             raise MissingDependencyError("SQLAlchemy", extra="sqlalchemy") from error
         from .sqlalchemy_tables import Tables, connect

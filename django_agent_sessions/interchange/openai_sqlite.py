@@ -52,21 +52,14 @@ class OpenAISQLiteSource:
         sessions, messages = _quoted(sessions_table), _quoted(messages_table)
         # A session whose own row is gone still has its items for the SDK.
         self._names = (
-            f"SELECT session_id FROM {sessions} WHERE session_id IS NOT NULL "  # noqa: S608
+            f"SELECT session_id FROM {sessions} WHERE session_id IS NOT NULL "
             f"UNION SELECT session_id FROM {messages} WHERE session_id IS NOT NULL"
         )
         self._times = (
-            f"SELECT session_id, created_at, updated_at FROM {sessions} "  # noqa: S608
-            "WHERE session_id IN ({})"
+            f"SELECT session_id, created_at, updated_at FROM {sessions} WHERE session_id IN ({{}})"
         )
-        self._keys = (
-            f"SELECT id FROM {messages} WHERE session_id = CAST(? AS TEXT) "  # noqa: S608
-            "ORDER BY id"
-        )
-        self._rows = (
-            f"SELECT id, message_data, created_at FROM {messages} "  # noqa: S608
-            "WHERE id IN ({})"
-        )
+        self._keys = f"SELECT id FROM {messages} WHERE session_id = CAST(? AS TEXT) ORDER BY id"
+        self._rows = f"SELECT id, message_data, created_at FROM {messages} WHERE id IN ({{}})"
 
     def count(self) -> int:
         """Counts the sessions.
@@ -78,7 +71,7 @@ class OpenAISQLiteSource:
             ConfigurationError: The file is not there, is not what the SDK writes, or is damaged.
         """
         with self._file.use() as connection, self._explained():
-            found: int = connection.execute(f"SELECT COUNT(*) FROM ({self._names})").fetchone()[0]  # noqa: S608
+            found: int = connection.execute(f"SELECT COUNT(*) FROM ({self._names})").fetchone()[0]
             return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
@@ -259,12 +252,12 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         messages = _quoted(messages_table)
         # A sequence number is larger than any before it in its session, on whatever branch.
         self._structure = (
-            f"SELECT m.id, s.branch_id FROM message_structure s "  # noqa: S608
+            f"SELECT m.id, s.branch_id FROM message_structure s "
             f"JOIN {messages} m ON m.id = s.message_id AND m.session_id = s.session_id "
             "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id"
         )
         self._stray = (
-            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {messages} "  # noqa: S608
+            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {messages} "
             "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
             "FROM message_structure WHERE session_id = CAST(? AS TEXT))"
         )

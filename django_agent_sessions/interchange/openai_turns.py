@@ -44,7 +44,7 @@ def turn_costs(
         figures are none.
     """
     found = connection.execute(
-        f"SELECT branch_id, user_turn_number, {', '.join(_NAMES + _DETAILS)} "  # noqa: S608
+        f"SELECT branch_id, user_turn_number, {', '.join(_NAMES + _DETAILS)} "
         "FROM turn_usage WHERE session_id = CAST(? AS TEXT) ORDER BY id",
         (name,),
     )

@@ -65,8 +65,7 @@ class Session(models.Model):
         # Two indexes below start with the owner.
         db_index=False,
     )
-    # The one id that may be missing.
-    external_id = IdField(  # type: ignore[misc]
+    external_id = IdField(  # type: ignore[misc] # the one id that may be missing
         _("external id"), null=True, blank=True
     )
     title = models.CharField(_("title"), max_length=255, blank=True, default="")

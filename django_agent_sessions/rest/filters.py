@@ -80,7 +80,7 @@ class IdFilter(DescribedFilter):
     takes = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 
 
-class SessionFilter(filters.FilterSet):  # type: ignore[misc]
+class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter has no types
     """The filters of a list of sessions; ``q`` and ``scope`` are the view's."""
 
     external_id = IdFilter(help_text="The id that the client chose.")

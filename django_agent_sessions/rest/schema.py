@@ -240,7 +240,7 @@ def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
     ]
 
 
-class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
     """Names the detectors that the project has."""
 
     target_class = "django_agent_sessions.rest.serializers.redaction.DetectorField"
@@ -250,7 +250,7 @@ class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[n
         return {"type": "string", "enum": [*detectors.names()]}
 
 
-class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
     """Says that requests with unknown fields are refused."""
 
     target_class = "django_agent_sessions.rest.serializers.fields.StrictSerializer"

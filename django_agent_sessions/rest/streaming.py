@@ -36,7 +36,7 @@ class StreamingAPI(SessionAPI):
         view._non_atomic_requests = set(connections)
         return view
 
-    async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override]
+    async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # the view is async, and its base is not
         """Prepares the request as REST framework does, then awaits the handler."""
         self.args, self.kwargs = args, kwargs
         self.request = request = self.initialize_request(request, *args, **kwargs)
@@ -139,7 +139,7 @@ def _in_this_thread(pieces: AsyncIterator[bytes]) -> Any:
         try:
             while True:
                 try:
-                    yield runner.run(pieces.__anext__())  # type: ignore[arg-type]
+                    yield runner.run(pieces.__anext__())  # type: ignore[arg-type] # an iterator need not give coroutines: ours does
                 except StopAsyncIteration:
                     return
         finally:

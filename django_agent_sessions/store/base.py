@@ -229,7 +229,7 @@ def whole(using: str) -> Iterator[None]:
             certain = False
     except Error as error:
         if outermost:
-            error.had_no_effect = certain  # type: ignore[attr-defined]
+            error.had_no_effect = certain  # type: ignore[attr-defined] # for had_no_effect()
         raise
 
 

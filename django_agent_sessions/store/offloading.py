@@ -84,11 +84,7 @@ def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
     refusals = 0
     for key in _large_messages(alias):
         try:
-            binaries = write(
-                alias,
-                lambda unsure, key=key: _offload(alias, key, dry_run=dry_run),  # type: ignore[misc]
-                what=f"moving binaries of message {key}",
-            )
+            binaries = _offload(alias, key, dry_run=dry_run)
         except ConfigurationError:
             raise
         except AgentSessionsError as error:
@@ -124,6 +120,13 @@ def _large_messages(using: str) -> Iterator[UUID]:
 
 
 def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
+    def move(unsure: bool) -> list[BlobRef]:
+        return _move(using, key, dry_run=dry_run)
+
+    return write(using, move, what=f"moving binaries of message {key}")
+
+
+def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
     rows = SessionMessage.objects.using(using).filter(pk=key)
     row = rows.first()
     if row is None or (lighter := _lighter(row)) is None:

@@ -16,8 +16,8 @@ from django.test import override_settings
 
 django.setup()
 
-from . import faulty  # noqa: E402 - needs the apps
-from .deeds import DEEDS, again  # noqa: E402
+from . import faulty
+from .deeds import DEEDS, again
 
 
 def run(deed: str, number: str, kind: str, session: str) -> None:

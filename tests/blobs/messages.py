@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+from django_agent_sessions.references import BlobRef
+
 PNG = b"\x89PNG\r\n\x1a\n"
 PATH = ("content", 1)
 """Where :func:`user` puts its first block."""
@@ -16,7 +18,7 @@ def picture(size: int = 200_000) -> bytes:
     return PNG + os.urandom(size - len(PNG))
 
 
-def image(data: bytes, form: str = "png") -> dict[str, Any]:
+def image(data: bytes | BlobRef, form: str = "png") -> dict[str, Any]:
     """A block of Strands."""
     return {"image": {"format": form, "source": {"bytes": data}}}
 

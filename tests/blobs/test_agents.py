@@ -143,12 +143,12 @@ async def test_an_openai_agent_with_images_that_it_gets_and_makes(place):
     agent = assistant([made], "Here it is.", "Thanks.")
     images = [input_image(picture(str(n))) for n in range(10)]
     file = {"type": "input_file", "filename": "a.pdf", "file_data": data_url(pdf(MEGABYTE))}
-    await Runner.run(agent, [{"role": "user", "content": [*images, file]}], session=session)  # type: ignore[list-item, misc]
+    await Runner.run(agent, [{"role": "user", "content": [*images, file]}], session=session)  # type: ignore[list-item, misc] # plain dicts
     items = await session.get_items()
 
     assert await bridge.arun_orm(database_bytes) - before < 20_000
     assert len(place.names()) == 12 + 12
-    assert [i for i in items if i.get("role") == "user"][1]["content"] == [*images, file]  # type: ignore[typeddict-item]
+    assert [i for i in items if i.get("role") == "user"][1]["content"] == [*images, file]  # type: ignore[typeddict-item] # any item has one
     assert await bridge.arun_orm(restored_elsewhere, "openai", place) == digest(items)
     # And the model gets them, from whoever goes on.
     other = assistant("Thanks.")

@@ -171,16 +171,16 @@ def test_a_reference_to_anothers_file_leads_nowhere(victim, attacker, talk, data
     theirs = Blob.objects.get()
     reference = BlobRef(theirs.sha256, theirs.size, theirs.media_type)
     with pytest.raises(PayloadError):
-        talk.say(user(image(reference)))  # type: ignore[arg-type]
+        talk.say(user(image(reference)))
     # Nor if it is in the database.
     said = talk.say(user({"text": "x"}))
     row = SessionMessage.objects.filter(session=talk.session.id)
-    row.update(message=user(image(reference)))  # type: ignore[arg-type]
+    row.update(message=user(image(reference)))
     answer = media(attacker, said)
     assert answer.status_code == 404
     assert answer.json()["code"] == "file_missing"
     # A guess of what another has sounds like one that nobody has.
-    row.update(message=user(image(replace(reference, sha256="0" * 64))))  # type: ignore[arg-type]
+    row.update(message=user(image(replace(reference, sha256="0" * 64))))
     unknown = media(attacker, said)
     assert unknown.content == answer.content
 

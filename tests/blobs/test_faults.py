@@ -156,19 +156,19 @@ def test_a_lost_answer_to_the_commit_loses_no_file(folder, deed):
     DEEDS[deed](found)
     after = expect_left(found, [state(found)], "without a fault")
     found = prepared(deed)
-    connection = connections["default"]
-    commit = connection._commit  # type: ignore[attr-defined]
+    connection: Any = connections["default"]
+    commit = connection._commit
 
     def commit_and_lose_the_answer() -> None:
-        connection._commit = commit  # type: ignore[attr-defined]
+        connection._commit = commit
         commit()
         raise InterfaceError("the connection broke")
 
-    connection._commit = commit_and_lose_the_answer  # type: ignore[attr-defined]
+    connection._commit = commit_and_lose_the_answer
     try:
         DEEDS[deed](found)
     finally:
-        connection._commit = commit  # type: ignore[attr-defined]
+        connection._commit = commit
     expect_cleaned(folder, [(found, expect_left(found, [after], deed))])
 
 

@@ -15,15 +15,15 @@ from django.test import override_settings
 
 django.setup()
 
-from django_agent_sessions.exceptions import (  # noqa: E402 - needs the apps
+from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.records import AgentRecord  # noqa: E402
-from django_agent_sessions.redaction import Find, WholeMessage, redact  # noqa: E402
-from django_agent_sessions.store import SessionStore  # noqa: E402
+from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.redaction import Find, WholeMessage, redact
+from django_agent_sessions.store import SessionStore
 
-from .deeds import message, picture  # noqa: E402
+from .deeds import message, picture
 
 PICTURES = [picture(str(number)) for number in range(4)]
 """All processes use the same ones, so that each is needed and not needed again and again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.settings import *  # noqa: F403
+from tests.settings import *  # noqa: F403 - it is these settings, and an app
 from tests.settings import INSTALLED_APPS as _APPS
 
 INSTALLED_APPS = ["unfold", *_APPS]

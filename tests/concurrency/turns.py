@@ -21,9 +21,9 @@ import django
 
 django.setup()
 
-from django.conf import settings  # noqa: E402 - needs the apps
+from django.conf import settings
 
-from django_agent_sessions.exceptions import SessionBusyError  # noqa: E402
+from django_agent_sessions.exceptions import SessionBusyError
 
 WAIT = 60
 Run = Callable[[str], Coroutine[Any, Any, int]]

@@ -11,8 +11,8 @@ import django
 
 django.setup()
 
-from django_agent_sessions.records import AgentRecord  # noqa: E402 - needs the apps
-from django_agent_sessions.store import SessionStore  # noqa: E402
+from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.store import SessionStore
 
 
 def append(store: SessionStore, agent: AgentRecord, text: str) -> None:

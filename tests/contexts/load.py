@@ -18,7 +18,7 @@ import django
 
 django.setup()
 
-from tests.contexts.chats import sdk_named  # noqa: E402 - needs the apps
+from tests.contexts.chats import sdk_named
 
 
 def main(name: str, calls: int, threads: int) -> None:

@@ -36,7 +36,7 @@ def atomic_requests(request, monkeypatch) -> bool:
 def get_over_http(address: str) -> Get:
     def get(url: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(f"{address}/{url}", timeout=30) as response:  # noqa: S310
+            with urllib.request.urlopen(f"{address}/{url}", timeout=30) as response:  # noqa: S310 - our own server
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

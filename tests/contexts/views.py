@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -43,14 +46,11 @@ def _answer(request: HttpRequest, answer: str) -> HttpResponse:
     return HttpResponse(answer)
 
 
-VIEWS = {
+VIEWS: dict[str, Callable[..., Any]] = {
     "sync": sync_view,
     "bridging": bridging_view,
     "async": async_view,
     "building": building_view,
 }
 
-urlpatterns = [
-    path(f"{name}/<sdk>/<session_id>/<text>", view)  # type: ignore[arg-type]
-    for name, view in VIEWS.items()
-]
+urlpatterns = [path(f"{name}/<sdk>/<session_id>/<text>", view) for name, view in VIEWS.items()]

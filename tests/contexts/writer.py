@@ -15,7 +15,7 @@ import django
 
 django.setup()
 
-from tests.contexts.chats import Call, sdk_named  # noqa: E402 - needs the apps
+from tests.contexts.chats import Call, sdk_named
 
 
 def lookup(key: str) -> str:

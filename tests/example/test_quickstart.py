@@ -122,7 +122,7 @@ def traced():
 
     provider = agents.tracing.get_trace_provider()
     # The SDK says to nobody what is there, and it has to be there again for the other tests.
-    before = provider._multi_processor._processors  # type: ignore[attr-defined]
+    before = provider._multi_processor._processors  # type: ignore[attr-defined] # see above
     agents.set_trace_processors([Recorder()])
     agents.set_tracing_disabled(False)
     yield seen
@@ -248,6 +248,7 @@ def strings(value: Any) -> Iterator[str]:
 
 def test_the_example_has_the_options_for_sqlite_that_the_page_recommends() -> None:
     settings = next(block for block in BLOCKS if "DATABASES" in block)
-    exec(settings, recommended := {"BASE_DIR": ROOT})  # noqa: S102 - our own page
-    options = recommended["DATABASES"]["default"]["OPTIONS"]  # type: ignore[index]
+    recommended: dict[str, Any] = {"BASE_DIR": ROOT}
+    exec(settings, recommended)  # noqa: S102 - our own page
+    options = recommended["DATABASES"]["default"]["OPTIONS"]
     assert options == example.DATABASES["default"]["OPTIONS"]

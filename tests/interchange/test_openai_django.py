@@ -37,7 +37,7 @@ pytestmark = [
 registry = Apps()
 
 
-class AgentSession(models.Model):  # noqa: DJ008
+class AgentSession(models.Model):  # noqa: DJ008 - the other app's model
     session_id = models.CharField(max_length=255, unique=True, db_index=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -49,7 +49,7 @@ class AgentSession(models.Model):  # noqa: DJ008
         apps = registry
 
 
-class AgentMessage(models.Model):  # noqa: DJ008
+class AgentMessage(models.Model):  # noqa: DJ008 - the other app's model
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="messages")
     data = models.JSONField()
     created_at = models.DateTimeField(auto_now_add=True)

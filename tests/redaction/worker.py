@@ -17,13 +17,13 @@ import django
 
 django.setup()
 
-from django.db import connections  # noqa: E402 - needs the apps
+from django.db import connections
 
-from django_agent_sessions.exceptions import StaleSessionError  # noqa: E402
-from django_agent_sessions.records import AgentState  # noqa: E402
-from django_agent_sessions.store import SessionStore  # noqa: E402
+from django_agent_sessions.exceptions import StaleSessionError
+from django_agent_sessions.records import AgentState
+from django_agent_sessions.store import SessionStore
 
-from .planting import SECRET  # noqa: E402
+from .planting import SECRET
 
 MOST = 20_000
 MESSAGE = {"role": "user", "content": SECRET}

@@ -15,7 +15,7 @@ def main() -> None:
     # The description of its login, which drf-spectacular finds once it is imported.
     from django_agent_sessions.rest.events import SessionEventsView
 
-    from . import fuzzed_tokens  # noqa: F401
+    from . import fuzzed_tokens  # noqa: F401 - as the comment above says
 
     # A stream that goes on is no answer that could be looked at.
     SessionEventsView.max_seconds = 0

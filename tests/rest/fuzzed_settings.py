@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.settings import *  # noqa: F403
+from tests.settings import *  # noqa: F403 - it is these settings, and a login
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["tests.rest.fuzzed_tokens.TokenAuthentication"]

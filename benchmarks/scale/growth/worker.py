@@ -13,8 +13,8 @@ import django
 
 django.setup()
 
-from benchmarks.scale.growth import deleting, loading  # noqa: E402 - needs the apps
-from benchmarks.scale.growth.work import Bench  # noqa: E402 - the same
+from benchmarks.scale.growth import deleting, loading
+from benchmarks.scale.growth.work import Bench
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import django
 
 django.setup()
 
-from django_agent_sessions.store import SessionStore  # noqa: E402 - needs the apps
+from django_agent_sessions.store import SessionStore
 
 PAUSE = 0.01
 SESSIONS = 20

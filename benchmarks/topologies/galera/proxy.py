@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from benchmarks.servers import free_port
@@ -52,8 +52,8 @@ class Proxy:
         for node in self._nodes:
             self._hang_up(node)
 
-    def _run(self, function: object, *arguments: object) -> None:
-        threading.Thread(target=function, args=arguments, daemon=True).start()  # type: ignore[arg-type]
+    def _run(self, function: Callable[..., None], *arguments: object) -> None:
+        threading.Thread(target=function, args=arguments, daemon=True).start()
 
     def _watch(self, node: GaleraNode) -> None:
         while not self._over.is_set():

@@ -10,12 +10,12 @@ import django
 
 django.setup()
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession  # noqa: E402
-from django_agent_sessions.models import Session  # noqa: E402
-from django_agent_sessions.store import SessionStore  # noqa: E402
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.models import Session
+from django_agent_sessions.store import SessionStore
 
-from .journal import labelled  # noqa: E402
-from .writer import talk  # noqa: E402
+from .journal import labelled
+from .writer import talk
 
 
 def go_on(session: Session, name: str) -> None:

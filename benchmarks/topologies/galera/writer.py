@@ -21,15 +21,15 @@ import django
 
 django.setup()
 
-import strands  # noqa: E402 - needs the apps
+import strands
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession  # noqa: E402
-from django_agent_sessions.adapters.strands import DjangoSessionManager  # noqa: E402
-from django_agent_sessions.store import SessionStore  # noqa: E402
-from example_project.chat.offline import rules  # noqa: E402
-from example_project.chat.offline.strands_model import OfflineStrandsModel  # noqa: E402
+from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.strands import DjangoSessionManager
+from django_agent_sessions.store import SessionStore
+from example_project.chat.offline import rules
+from example_project.chat.offline.strands_model import OfflineStrandsModel
 
-from .journal import Journal, labelled, labels_in  # noqa: E402
+from .journal import Journal, labelled, labels_in
 
 COMMON = "common"
 """The conversation that all writers of the store append to."""

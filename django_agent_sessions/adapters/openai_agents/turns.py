@@ -135,7 +135,7 @@ def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
         if turn not in searched:
             calls[turn, "tool_search"] += times
     ordered = sorted(calls.items(), key=lambda call: (call[0][0], call[0][1] or ""))
-    return [(name, times, turn) for (turn, name), times in ordered]  # type: ignore[misc]
+    return [(name, times, turn) for (turn, name), times in ordered]  # type: ignore[misc] # the SDK's type; a damaged call has no name
 
 
 def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:

@@ -418,7 +418,7 @@ def seeds(agent: LocalAgent) -> list[NewMessage]:
 def _forget(message: Message, redacted: Message) -> None:
     """Redacts a message in memory: in place, because the agent holds this very dict."""
     if message is not redacted:
-        message.clear()  # type: ignore[attr-defined]
+        message.clear()  # type: ignore[attr-defined] # a typed dict is a dict
         message.update(redacted)
 
 

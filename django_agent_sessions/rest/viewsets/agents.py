@@ -38,7 +38,7 @@ class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
     state_serializer_class: ClassVar[type[Any]]
 
     def _rows(self, session: Session) -> Any:
-        rows = type(self).queryset.using(self.using)  # type: ignore[union-attr]
+        rows = type(self).queryset.using(self.using)  # type: ignore[union-attr] # each kind has one
         return rows.filter(session=session).order_by("pk")
 
     def _listed(self, request: Any, session: str) -> Response:

@@ -15,11 +15,11 @@ import django
 
 django.setup()
 
-from agents import Usage  # noqa: E402 - needs the apps
+from agents import Usage
 
-from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession  # noqa: E402
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession
 
-from .team import user  # noqa: E402
+from .team import user
 
 
 def result(tokens: int) -> Any:

@@ -15,12 +15,12 @@ import django
 
 django.setup()
 
-from agents import Agent, Runner, function_tool  # noqa: E402 - needs the apps
+from agents import Agent, Runner, function_tool
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession  # noqa: E402
+from django_agent_sessions.adapters.openai_agents import DjangoSession
 
-from .scripted import ScriptedModel, call  # noqa: E402
-from .team import assistant, requests, user  # noqa: E402
+from .scripted import ScriptedModel, call
+from .team import assistant, requests, user
 
 SECRET = "plantedsecret 0815"
 
@@ -60,7 +60,7 @@ async def compaction(session: DjangoSession) -> list[Any]:
     items = await session.get_items()
     await wait()
     await session.clear_session()
-    await session.add_items([user(f"Summary of: {item['content']}") for item in items])  # type: ignore[typeddict-item]
+    await session.add_items([user(f"Summary of: {item['content']}") for item in items])  # type: ignore[typeddict-item] # a user's item has it
     return []
 
 

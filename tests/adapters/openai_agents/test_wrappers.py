@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -247,9 +246,10 @@ class TestCompacted:
 
     async def test_it_hands_no_context_on_so_an_owner_from_it_is_refused(self, server, ada):
         """The compaction session takes no ``wrapper``, so that the SDK gives it none."""
-        owner: Callable[[RunContextWrapper[Any] | None], Any] = lambda wrapper: (  # noqa: E731
-            None if wrapper is None else wrapper.context
-        )
+
+        def owner(wrapper: RunContextWrapper[Any] | None) -> Any:
+            return None if wrapper is None else wrapper.context
+
         with pytest.raises(ConfigurationError, match="without a run's context"):
             await say(server.session(DjangoSession("s", owner=owner)), "a", context=ada)
         assert not await arun_orm(Session.objects.exists)

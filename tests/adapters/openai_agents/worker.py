@@ -15,12 +15,12 @@ import django
 
 django.setup()
 
-from agents import RunConfig, Runner, RunState  # noqa: E402 - needs the apps
+from agents import RunConfig, Runner, RunState
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession  # noqa: E402
+from django_agent_sessions.adapters.openai_agents import DjangoSession
 
-from .scripted import call  # noqa: E402
-from .team import assistant, requests, texts, user  # noqa: E402
+from .scripted import call
+from .team import assistant, requests, texts, user
 
 QUIET = RunConfig(tracing_disabled=True)
 
@@ -32,7 +32,7 @@ async def append(session: DjangoSession, text: str) -> None:
 async def pop(session: DjangoSession, text: str) -> None:
     item = await session.pop_item()
     assert item is not None
-    print(item["content"])  # type: ignore[typeddict-item]
+    print(item["content"])  # type: ignore[typeddict-item] # a user's item has it
 
 
 async def converse(session: DjangoSession, text: str) -> None:

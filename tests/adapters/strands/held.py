@@ -14,13 +14,13 @@ import django
 
 django.setup()
 
-from strands import Agent  # noqa: E402 - needs the apps
-from strands.agent.conversation_manager import SummarizingConversationManager  # noqa: E402
-from strands.hooks import BeforeNodeCallEvent  # noqa: E402
+from strands import Agent
+from strands.agent.conversation_manager import SummarizingConversationManager
+from strands.hooks import BeforeNodeCallEvent
 
-from .agents import build, requests  # noqa: E402
-from .process import graph  # noqa: E402
-from .scripted import Overflow, call  # noqa: E402
+from .agents import build, requests
+from .process import graph
+from .scripted import Overflow, call
 
 SECRET = "plantedsecret 0815"
 

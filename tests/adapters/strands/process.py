@@ -16,16 +16,16 @@ import django
 
 django.setup()
 
-from strands import Agent  # noqa: E402 - needs the apps
-from strands.hooks import AfterNodeCallEvent, BeforeNodeCallEvent, HookOrder  # noqa: E402
-from strands.multiagent import GraphBuilder, Swarm  # noqa: E402
-from strands.types.interrupt import InterruptResponseContent  # noqa: E402
+from strands import Agent
+from strands.hooks import AfterNodeCallEvent, BeforeNodeCallEvent, HookOrder
+from strands.multiagent import GraphBuilder, Swarm
+from strands.types.interrupt import InterruptResponseContent
 
-from django_agent_sessions.adapters.strands import DjangoSessionManager  # noqa: E402
+from django_agent_sessions.adapters.strands import DjangoSessionManager
 
-from .agents import build, requests, stored, texts  # noqa: E402
-from .scripted import ScriptedModel, call  # noqa: E402
-from .tools import approve  # noqa: E402
+from .agents import build, requests, stored, texts
+from .scripted import ScriptedModel, call
+from .tools import approve
 
 NODES = ("research", "write", "review")
 

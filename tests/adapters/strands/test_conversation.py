@@ -185,7 +185,7 @@ def test_what_cannot_be_right_is_refused_at_once():
     with pytest.raises(InvalidIdError):
         DjangoSessionManager("s", namespace="\x00")
     with pytest.raises(ConfigurationError, match="on_conflict"):
-        DjangoSessionManager("s", on_conflict="ignore")  # type: ignore[arg-type]
+        DjangoSessionManager("s", on_conflict="ignore")  # type: ignore[arg-type] # that is refused
 
 
 class TestSeveralAgents:
@@ -271,7 +271,7 @@ def test_messages_of_another_tool_get_ids_of_their_own(monkeypatch, drawn):
     ]
     messages[500]["tracking_id"] = "its own"
 
-    track(messages)  # type: ignore[arg-type]
+    track(messages)  # type: ignore[arg-type] # plain dicts
 
     ids = [message["tracking_id"] for message in messages]
     assert ids.pop(500) == "its own"

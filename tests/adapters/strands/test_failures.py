@@ -143,7 +143,7 @@ class TestPayloads:
         assert stored() == agent.messages
 
     def test_one_bad_message_among_those_an_agent_is_built_with(self):
-        bad: Message = {"role": "user", "content": [{"toolResult": float("nan")}]}  # type: ignore[typeddict-item]
+        bad: Message = {"role": "user", "content": [{"toolResult": float("nan")}]}  # type: ignore[typeddict-item] # that is what is bad
         good: Message = {"role": "user", "content": [{"text": "good"}]}
         manager = asyncio.run(DjangoSessionManager.load("s"))
         agent = build("Hello.", session_manager=manager, messages=[bad, good])
@@ -159,7 +159,7 @@ class TestPayloads:
         with transaction.atomic():
             with pytest.raises(PayloadError):
                 manager_of(agent).append_message(
-                    {"role": "user", "content": [{"json": {1, 2}}]},  # type: ignore[typeddict-unknown-key]
+                    {"role": "user", "content": [{"json": {1, 2}}]},  # type: ignore[typeddict-unknown-key] # that is refused
                     agent,
                 )
             agent("Hi")

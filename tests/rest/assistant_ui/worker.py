@@ -12,9 +12,9 @@ import django
 
 django.setup()
 
-from django_agent_sessions.models import Session  # noqa: E402 - needs the apps
-from django_agent_sessions.rest.assistant_ui.keeping import Keeper  # noqa: E402
-from django_agent_sessions.store import SessionStore  # noqa: E402
+from django_agent_sessions.models import Session
+from django_agent_sessions.rest.assistant_ui.keeping import Keeper
+from django_agent_sessions.store import SessionStore
 
 
 def main(session: str, count: int, named: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.settings import *  # noqa: F403
+from tests.settings import *  # noqa: F403 - it is these settings, and a server's
 from tests.settings import DATABASES, MIDDLEWARE
 
 ROOT_URLCONF = "tests.rest.events.urls"

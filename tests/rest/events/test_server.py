@@ -267,7 +267,10 @@ def held_by(pid: int) -> int:
 def test_two_hundred_idle_streams_hold_no_connection(server, site, talk):
     with ExitStack() as stack:
         url = f"/idle/{talk.id}/"
-        open_one = lambda _: stack.enter_context(site.stream(talk, url=url))  # noqa: E731
+
+        def open_one(_):
+            return stack.enter_context(site.stream(talk, url=url))
+
         with ThreadPoolExecutor(8) as pool:
             site.client._transport._pool._max_connections = STREAMS + 10
             streams = list(pool.map(open_one, range(STREAMS)))

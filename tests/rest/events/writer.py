@@ -10,7 +10,7 @@ import django
 
 django.setup()
 
-from django_agent_sessions.store import SessionStore  # noqa: E402 - needs the apps
+from django_agent_sessions.store import SessionStore
 
 
 def main(name: str, agent_id: str, count: int, pause: float) -> None:

@@ -15,15 +15,15 @@ import django
 
 django.setup()
 
-from strands.hooks import BeforeNodeCallEvent  # noqa: E402 - needs the apps
-from strands.multiagent import GraphBuilder, Swarm  # noqa: E402
-from strands.session import SnapshotSessionManager  # noqa: E402
+from strands.hooks import BeforeNodeCallEvent
+from strands.multiagent import GraphBuilder, Swarm
+from strands.session import SnapshotSessionManager
 
-from django_agent_sessions.adapters.strands import DjangoStorage  # noqa: E402
-from tests.adapters.strands.process import NODES, kill, node, outcome  # noqa: E402
-from tests.adapters.strands.scripted import call  # noqa: E402
+from django_agent_sessions.adapters.strands import DjangoStorage
+from tests.adapters.strands.process import NODES, kill, node, outcome
+from tests.adapters.strands.scripted import call
 
-from .making import LATEST, build, immutable, message, saved  # noqa: E402
+from .making import LATEST, build, immutable, message, saved
 
 
 def orchestrator(kind: str, session_id: str) -> Any:
