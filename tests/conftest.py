@@ -71,3 +71,22 @@ def ada(db):
 @pytest.fixture
 def bob(db):
     return get_user_model().objects.create_user("bob")
+
+
+@pytest.fixture
+def root(client, db):
+    """A browser in which a superuser is signed in."""
+    client.force_login(get_user_model().objects.create_superuser("root"))
+    return client
+
+
+@pytest.fixture
+def upstream_sqlite(monkeypatch):
+    """SQLite as it is built upstream: it leaves what was deleted in its pages and its log."""
+    if connection.vendor == "sqlite":
+        connection.close()
+        options = dict(connection.settings_dict["OPTIONS"])
+        options["init_command"] += "PRAGMA secure_delete=OFF; PRAGMA wal_autocheckpoint=0;"
+        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+    yield
+    connection.close()

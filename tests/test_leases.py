@@ -25,30 +25,14 @@ from django_agent_sessions.leases.hold import Hold
 from django_agent_sessions.leases.rows import DatabaseNow
 from django_agent_sessions.models import RunLease
 
+from .threads import elsewhere
+
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
 def session(store):
     return store.open("leased").id
-
-
-def elsewhere(function):
-    """Calls a function in a thread, which is in no run, and returns its outcome or its error."""
-    found = []
-
-    def call():
-        try:
-            found.append(function())
-        except Exception as error:
-            found.append(error)
-        finally:
-            connections.close_all()
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join(20)
-    return found[0]
 
 
 def is_free(session) -> bool:

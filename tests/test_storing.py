@@ -25,22 +25,12 @@ from django_agent_sessions.storing import (
     write_file,
 )
 
+from .changing import Changing
 from .s3 import bucket_fixture  # noqa: F401 - a fixture
 
 
-def _changed(content: Any) -> ContentFile:
-    return ContentFile(bytes(byte ^ 13 for byte in content.read()))
-
-
-class Rot13(FileSystemStorage):
-    """A storage that changes what it keeps, as one that encrypts does."""
-
-    def _open(self, name: str, mode: str = "rb") -> Any:
-        with super()._open(name, mode) as file:  # type: ignore[misc] # not in the stubs
-            return _changed(file)
-
-    def _save(self, name: str, content: Any) -> Any:
-        return super()._save(name, _changed(content))  # type: ignore[misc] # not in the stubs
+class ChangingOnDisk(Changing, FileSystemStorage):
+    """Files that are not what is kept in them."""
 
 
 class Lazy(InMemoryStorage):
@@ -60,7 +50,7 @@ def storage(request, tmp_path) -> Any:
         "disk": lambda: FileSystemStorage(tmp_path),
         "memory": InMemoryStorage,
         "lazy": Lazy,
-        "changing": lambda: Rot13(tmp_path),
+        "changing": lambda: ChangingOnDisk(tmp_path),
     }
     return kinds[request.param]()
 

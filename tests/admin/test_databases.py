@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connections
 from django.test import override_settings
@@ -66,12 +65,6 @@ def alias(request) -> Iterator[str]:
     else:
         with override_settings(DATABASE_ROUTERS=[ReadsElsewhere()]):
             yield "default"
-
-
-@pytest.fixture
-def root(client):
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    return client
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth import get_user_model
 from django.test import override_settings
 from django.urls import path, reverse
 
@@ -23,12 +22,6 @@ KEY = "0" * 32
 site = admin.AdminSite(name="auditors")
 site.register(AuditEvent, AuditEventAdmin)
 urlpatterns = [path("auditors/", site.urls)]
-
-
-@pytest.fixture
-def root(client):
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    return client
 
 
 @pytest.mark.parametrize(

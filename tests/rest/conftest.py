@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -51,6 +53,14 @@ class Talk:
     def messages(self) -> list[str]:
         rows = SessionMessage.objects.filter(session=self.session.id).order_by("message_id")
         return [f"/api/messages/{key}/" for key in rows.values_list("pk", flat=True)]
+
+
+def listed(api: Any, talk: Talk, **query: Any) -> dict[str, Any]:
+    """A page of the messages of a session."""
+    answer = api.get(f"{talk.url}messages/", query)
+    assert answer.status_code == 200, answer.content
+    page: dict[str, Any] = answer.json()
+    return page
 
 
 @pytest.fixture

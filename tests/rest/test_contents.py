@@ -20,9 +20,8 @@ from tests.admin.people import grant
 from tests.strategies import json_values
 from tests.test_fields import set_raw
 
-from .conftest import Talk, client_of, said
+from .conftest import Talk, client_of, listed, said
 from .planted import PIXEL, body_of
-from .test_messages import listed
 
 pytestmark = pytest.mark.django_db
 

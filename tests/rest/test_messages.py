@@ -11,16 +11,9 @@ from hypothesis import strategies as st
 
 from django_agent_sessions.models import SessionMessage
 
-from .conftest import Talk, said
+from .conftest import Talk, listed, said
 
 pytestmark = pytest.mark.django_db
-
-
-def listed(api: Any, talk: Talk, **query: Any) -> dict[str, Any]:
-    answer = api.get(f"{talk.url}messages/", query)
-    assert answer.status_code == 200, answer.content
-    page: dict[str, Any] = answer.json()
-    return page
 
 
 def texts(page: dict[str, Any]) -> list[str]:

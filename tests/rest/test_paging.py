@@ -15,7 +15,7 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.rest.viewsets import ConversationViewSet, SessionViewSet
 from django_agent_sessions.windows import Scope
 
-from .conftest import Talk, said
+from .conftest import Talk, listed, said
 
 pytestmark = pytest.mark.django_db
 
@@ -24,13 +24,6 @@ SESSIONS = "/api/sessions/"
 
 def texts(page: dict[str, Any]) -> list[str]:
     return [row["parts"][0]["text"] for row in page["results"]]
-
-
-def listed(api: Any, talk: Talk, **query: Any) -> dict[str, Any]:
-    answer = api.get(f"{talk.url}messages/", query)
-    assert answer.status_code == 200, answer.content
-    page: dict[str, Any] = answer.json()
-    return page
 
 
 @pytest.fixture

@@ -89,18 +89,6 @@ def test_redacting_what_is_not_there_changes_nothing(store, agent):
     assert store.payloads(agent) == [user("a")]
 
 
-@pytest.fixture
-def upstream_sqlite(monkeypatch):
-    """SQLite as it is built upstream: it leaves what was deleted in its pages and its log."""
-    if connection.vendor == "sqlite":
-        connection.close()
-        options = dict(connection.settings_dict["OPTIONS"])
-        options["init_command"] += "PRAGMA secure_delete=OFF; PRAGMA wal_autocheckpoint=0;"
-        monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
-    yield
-    connection.close()
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("size", [1, 1000, 100_000], ids=["in a row", "in a page", "in many pages"])
 def test_after_a_redaction_no_byte_of_the_original_is_in_a_file(upstream_sqlite, size):

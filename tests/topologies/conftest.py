@@ -6,7 +6,6 @@ import os
 
 import pytest
 from django.urls import reverse
-from rest_framework.test import APIClient
 
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
@@ -45,12 +44,6 @@ class Talk:
     @property
     def row(self) -> Session:
         return Session.objects.using("default").get(pk=self.session.id)
-
-
-def client_of(user) -> APIClient:
-    client = APIClient()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import OperationalError, connection, connections, transaction
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
@@ -15,8 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django_agent_sessions.middleware import reading_own_writes
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.redaction import Find, redact
+from tests.rest.conftest import client_of
 
-from .conftest import CHANGELIST, LIST, SECRET, Talk, client_of
+from .conftest import CHANGELIST, LIST, SECRET, Talk
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", "replica"]),
@@ -62,12 +62,6 @@ def replica(alias, replicated, talk) -> Still:
 @pytest.fixture
 def api(ada):
     return client_of(ada)
-
-
-@pytest.fixture
-def root(client):
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    return client
 
 
 def ids(answer: Any) -> list[str]:

@@ -30,7 +30,7 @@ def in_another_process(*arguments: str, given: str = "") -> dict[str, Any]:
     return found
 
 
-def work_together(work: str, count: int, processes: int) -> list[list[str]]:
+def work_together(work: str, count: int, processes: int, worker: str = WORKER) -> list[list[str]]:
     """Lets several processes do the same at the same time, in the conversation ``s``.
 
     Returns:
@@ -38,7 +38,7 @@ def work_together(work: str, count: int, processes: int) -> list[list[str]]:
     """
     # This process keeps no lock and no connection.
     connections.close_all()
-    started = [start(WORKER, work, "s", count, number) for number in range(processes)]
+    started = [start(worker, work, "s", count, number) for number in range(processes)]
     ready(started)
     go(started)
     return outputs(started)

@@ -8,12 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession
 from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUsage
-from tests.processes import go, outputs, ready, start
 
+from .others import work_together
 from .team import texts, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -24,15 +23,6 @@ WORKER = "tests.adapters.openai_agents.branch_worker"
 @pytest.fixture(autouse=True)
 def _two_turns(db):
     asyncio.run(AdvancedDjangoSession("s").add_items([user("first"), user("second")]))
-
-
-def work_together(work: str, count: int, processes: int) -> list[list[str]]:
-    # This process keeps no lock and no connection.
-    connections.close_all()
-    started = [start(WORKER, work, "s", count, number) for number in range(processes)]
-    ready(started)
-    go(started)
-    return outputs(started)
 
 
 def on_branches() -> dict[str, list[Any]]:
@@ -48,7 +38,7 @@ def on_branches() -> dict[str, list[Any]]:
 
 
 def test_branches_that_are_made_at_once_have_names_of_their_own_and_lose_nothing():
-    told = work_together("branch", 6, 2)
+    told = work_together("branch", 6, 2, WORKER)
 
     made = {name: text for lines in told for name, text in map(json.loads, lines)}
     found = on_branches()
@@ -65,7 +55,7 @@ def test_branches_that_are_made_at_once_have_names_of_their_own_and_lose_nothing
 
 
 def test_a_name_that_several_want_is_given_once():
-    told = work_together("race", 5, 3)
+    told = work_together("race", 5, 3, WORKER)
 
     assert Counter(name for lines in told for name in lines) == {str(n): 1 for n in range(5)}
     found = on_branches()
@@ -77,7 +67,7 @@ def test_a_name_that_several_want_is_given_once():
 
 
 def test_nobody_reads_or_writes_on_a_branch_that_came_after_another_one():
-    work_together("churn", 4, 3)
+    work_together("churn", 4, 3, WORKER)
 
     found = on_branches()
     added = [f"{process}-{number}" for process in range(3) for number in range(4)]

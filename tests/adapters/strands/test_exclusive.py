@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from typing import Any
 
 import pytest
-from django.db import connections, transaction
+from django.db import transaction
 from strands import Agent, tool
 from strands.bidi import BidiAgent
 from strands.hooks import AfterInvocationEvent, BeforeInvocationEvent
@@ -18,6 +17,7 @@ from django_agent_sessions import leases
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import ConfigurationError, PayloadError, SessionBusyError
 from django_agent_sessions.models import RunLease
+from tests.threads import elsewhere
 
 from .agents import build, manager_of, requests, stored, texts, yes_to
 from .scripted import ScriptedModel, call
@@ -30,24 +30,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def exclusive(*steps, wait=0.2, **options) -> Agent:
     manager = DjangoSessionManager("s", exclusive=True, wait=wait)
     return build(*steps, session_manager=manager, **options)
-
-
-def elsewhere(function):
-    """Calls a function in a thread, which is in no run."""
-    found = []
-
-    def call_it():
-        try:
-            found.append(function())
-        except Exception as error:
-            found.append(error)
-        finally:
-            connections.close_all()
-
-    thread = threading.Thread(target=call_it)
-    thread.start()
-    thread.join(20)
-    return found[0]
 
 
 def is_free(store) -> bool:

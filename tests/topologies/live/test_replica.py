@@ -6,14 +6,14 @@ import time
 
 import pytest
 from agents import Agent, Runner
-from django.contrib.auth import get_user_model
 from django.db import OperationalError, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.redaction import Find, redact
 from tests.adapters.openai_agents.scripted import ScriptedModel
-from tests.topologies.conftest import CHANGELIST, LIST, SECRET, Talk, client_of
+from tests.rest.conftest import client_of
+from tests.topologies.conftest import CHANGELIST, LIST, SECRET, Talk
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "replica"])
 
@@ -58,12 +58,6 @@ def there(django_db_setup, django_db_blocker):
 @pytest.fixture
 def api(ada):
     return client_of(ada)
-
-
-@pytest.fixture
-def root(client):
-    client.force_login(get_user_model().objects.create_superuser("root"))
-    return client
 
 
 def ids(answer) -> list[str]:

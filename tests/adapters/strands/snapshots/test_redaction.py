@@ -13,24 +13,18 @@ from strands.types.exceptions import StorageError
 from django_agent_sessions.adapters.strands import DjangoStorage
 from django_agent_sessions.models import (
     Session,
-    SessionAgent,
     SessionMessage,
-    SessionMultiAgent,
     Snapshot,
     StoredObject,
 )
 from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.testing import columns_holding
 
 from .making import LATEST, build, manager_of, message, run, saved
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECRET = "plantedsecret 0815"
-
-
-def everything() -> str:
-    models = (Session, SessionAgent, SessionMessage, SessionMultiAgent, Snapshot, StoredObject)
-    return json.dumps([list(m.objects.values()) for m in models], default=repr)
 
 
 def redact_it() -> None:
@@ -51,7 +45,7 @@ def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
 
     redact_it()
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
     storage = DjangoStorage()
     for count, name in enumerate(ids, 1):
         again = windowed(storage=storage)
@@ -78,7 +72,7 @@ def test_an_agent_that_still_knows_it_does_not_bring_it_back(tracked):
     run(storage.write(LATEST, saved(first, a, b, repeats, state={**state, "n": 2})))
     run(storage.write(LATEST, saved(first, a, b, repeats, message("c"), state={**state, "n": 3})))
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
     again = run(DjangoStorage().read(LATEST))
     assert again is not None
     document = json.loads(again)
@@ -98,7 +92,7 @@ def test_a_summary_that_repeats_it_does_not_bring_it_back():
     redact_it()
     run(storage.write(LATEST, saved(summary, a, message("b"))))
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
 
 
 def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that():
@@ -111,7 +105,7 @@ def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that
     build("b", storage=storage)("Hello")
     stale("What was it?")
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
 
 
 def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
@@ -121,7 +115,7 @@ def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
     with pytest.raises(StorageError, match="restore the agent again"):
         run(DjangoStorage().write(LATEST, saved(message(SECRET), message("b"))))
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
 
 
 def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
@@ -134,7 +128,7 @@ def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
     run(storage.write(LATEST, saved(messages[0], shorter, messages[2])))
 
     assert Snapshot.objects.get().messages == [[0, 3]]
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
 
 
 def test_what_is_stashed_or_kept_verbatim_does_not_bring_it_back():
@@ -187,7 +181,7 @@ def test_an_orchestrator_that_still_knows_it_does_not_bring_it_back():
     redact_it()
     run(storage.write(key, graph(task=f"find {SECRET}", status="completed")))
 
-    assert SECRET not in everything()
+    assert columns_holding(SECRET) == []
     state = json.loads(run(DjangoStorage().read(key)) or b"")["data"]["state"]
     assert state["status"] == "completed"
     with pytest.raises(StorageError, match="restore it again"):
