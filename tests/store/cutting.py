@@ -58,17 +58,18 @@ def commit_lost(then: Callable[[], Any] = lambda: None) -> Iterator[None]:
     Args:
         then: What happens at that moment.
     """
-    raw_commit = connection._commit  # type: ignore[attr-defined]
+    mine: Any = connection
+    raw_commit = mine._commit
 
     def commit_and_cut() -> None:
-        connection._commit = raw_commit  # type: ignore[attr-defined]
+        mine._commit = raw_commit
         raw_commit()
         cut_the_wire()
         then()
         raise InterfaceError("the answer did not arrive")
 
-    connection._commit = commit_and_cut  # type: ignore[attr-defined]
+    mine._commit = commit_and_cut
     try:
         yield
     finally:
-        connection._commit = raw_commit  # type: ignore[attr-defined]
+        mine._commit = raw_commit

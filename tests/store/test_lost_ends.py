@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -23,19 +24,20 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @contextmanager
 def end_of_transaction_lost() -> Iterator[None]:
     """Cuts the connection after the first commit, before the transaction's end is told."""
-    tell = connection._set_autocommit  # type: ignore[attr-defined]
+    mine: Any = connection
+    tell = mine._set_autocommit
 
     def cut_and_tell(autocommit: bool) -> None:
         if autocommit:
-            connection._set_autocommit = tell  # type: ignore[attr-defined]
+            mine._set_autocommit = tell
             cut_the_wire()
         tell(autocommit)
 
-    connection._set_autocommit = cut_and_tell  # type: ignore[attr-defined]
+    mine._set_autocommit = cut_and_tell
     try:
         yield
     finally:
-        connection._set_autocommit = tell  # type: ignore[attr-defined]
+        mine._set_autocommit = tell
 
 
 WAYS = {
