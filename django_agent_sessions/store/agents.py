@@ -307,3 +307,23 @@ def agent_record(row: SessionAgent) -> AgentRecord:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def agent_without_state(row: SessionAgent) -> AgentRecord:
+    """Makes the record of an agent of which only the rest is needed.
+
+    Args:
+        row: Its row, whose state is not read.
+
+    Returns:
+        The agent, with an empty state.
+    """
+    return AgentRecord(
+        id=row.pk,
+        session=row.session_id,
+        agent_id=row.agent_id,
+        dialect=row.dialect,
+        data=AgentState(),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -21,8 +21,9 @@ from django_agent_sessions.models import (
     Snapshot,
 )
 from django_agent_sessions.querysets import MessageQuerySet
-from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
+from django_agent_sessions.records import AgentState, SessionRecord
 
+from .agents import agent_without_state
 from .alone import lock_session
 from .base import repeatable, whole, write
 from .branches import BranchStore
@@ -205,10 +206,7 @@ class ForkStore(BranchStore):
             updated_at=now,
         )
         target.save(using=self.using, force_insert=True)
-        record = AgentRecord(
-            target.pk, made.pk, target.agent_id, target.dialect, AgentState(), now, now
-        )
-        return copy(self.using, kept, record)
+        return copy(self.using, kept, agent_without_state(target))
 
     def _state_at(
         self, agent: SessionAgent, branch: int, length: int, *, whole: bool

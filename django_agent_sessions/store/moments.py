@@ -19,6 +19,7 @@ from .alone import alone, lock_session
 from .base import repeatable
 from .documents import agent_state, document_of, settled
 from .reading import MessageReader
+from .snapshot_records import spans_of
 
 R = TypeVar("R")
 
@@ -241,11 +242,7 @@ def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
     Returns:
         The window; None if it is the whole conversation.
     """
-    spans = [
-        item if isinstance(item, list) else [item["position"], item["position"] + 1]
-        for item in messages
-        if isinstance(item, list) or "position" in item
-    ]
+    spans = spans_of(messages)
     positions = [position for first, stop in spans for position in range(first, stop)]
     if positions == list(range(length)):
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from strands.types.session import encode_bytes_values
 
-from django_agent_sessions.store.snapshots import Loaded
+from django_agent_sessions.store.snapshot_records import Loaded
 
 from . import documents, references
 from .alignment import Text

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django_agent_sessions.adapters.strands.scrubbing import Corrections
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store.snapshots import LastRow
+from django_agent_sessions.store.snapshot_records import LastRow
 
 from .alignment import Text
 

@@ -11,7 +11,7 @@ from django_agent_sessions import masking
 from django_agent_sessions.adapters.strands.scrubbing import Corrections
 from django_agent_sessions.records import AgentState, SessionRecord
 from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.store.snapshots import Loaded
+from django_agent_sessions.store.snapshot_records import Loaded
 
 from . import documents
 from .memory import Known

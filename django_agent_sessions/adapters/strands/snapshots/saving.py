@@ -15,7 +15,7 @@ from django_agent_sessions.records import AgentState
 from django_agent_sessions.store.documents import agent_state
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.moments import LATEST, window
-from django_agent_sessions.store.snapshots import Head, Saving
+from django_agent_sessions.store.snapshot_records import Head, Saving
 
 from . import documents, references
 from .alignment import Aligner, Changed, New, Piece, Shared, Text

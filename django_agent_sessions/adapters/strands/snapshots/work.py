@@ -10,7 +10,7 @@ from django_agent_sessions.exceptions import PayloadError, StaleSessionError
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.moments import LATEST
-from django_agent_sessions.store.snapshots import Loaded
+from django_agent_sessions.store.snapshot_records import Loaded
 
 from . import documents, keys, loading, orchestrators
 from .keys import SnapshotKey
