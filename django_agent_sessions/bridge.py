@@ -34,6 +34,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
 from . import conf
+from .broken_connections import refresh, settle
 from .exceptions import ConfigurationError
 from .lenders import (
     Lender,
@@ -44,7 +45,8 @@ from .lenders import (
     register_waiting_call,
     running_loop,
 )
-from .workers import Work, WorkerPool, refresh, settle
+from .work import Work
+from .workers import WorkerPool
 
 __all__ = [
     "arun_orm",

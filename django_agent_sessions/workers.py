@@ -8,23 +8,21 @@ connections and ends, so that an idle process holds no connection at all.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import contextlib
-import functools
 import os
-import select
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator
-from contextvars import Context
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from django.core import mail
-from django.db import Error, connections
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from .work import Work
 
 R = TypeVar("R")
 
@@ -203,143 +201,6 @@ class WorkerPool:
         return desk.work
 
 
-class Work(Generic[R]):
-    """A function that another thread calls, and its outcome: to be awaited, or waited for.
-
-    It is a future-like object as asyncio knows them (``asyncio.isfuture``). ``wrap_future`` would
-    take the loop one more turn, and pass a cancellation on: here a task that is cancelled gets to
-    know of it when the outcome is there.
-
-    Args:
-        function: Called once, without arguments.
-    """
-
-    __slots__ = (
-        "_asyncio_future_blocking",
-        "_bell",
-        "_done",
-        "_error",
-        "_function",
-        "_lock",
-        "_result",
-        "_wake",
-        "queued",
-    )
-
-    def __init__(self, function: Callable[[], R]) -> None:
-        self.queued = False
-        """Whether it had to wait for a thread, and may need :meth:`WorkerPool.nudge`."""
-        self._function: Callable[[], R] | None = function
-        self._result: R | None = None
-        self._error: BaseException | None = None
-        self._done = False
-        self._lock = threading.Lock()
-        self._bell: threading.Lock | None = None
-        self._wake: Callable[[], object] | None = None
-        self._asyncio_future_blocking = False
-
-    def run(self, tidy: Callable[[], None] | None = None) -> None:
-        """Calls the function, and tells who waits.
-
-        Args:
-            tidy: Called in between.
-        """
-        function, self._function = self._function, None
-        if function is None:
-            raise RuntimeError("work is done once")
-        try:
-            self._result = function()
-        except BaseException as error:
-            self._error = error
-        try:
-            if tidy is not None:
-                tidy()
-        finally:
-            self._tell()
-            # The error refers to this frame, and this to the error.
-            del self, function
-
-    def _tell(self) -> None:
-        with self._lock:
-            self._done = True
-            wake, bell = self._wake, self._bell
-        if wake is not None:
-            # A loop that was closed meanwhile has nobody left to tell.
-            with contextlib.suppress(RuntimeError):
-                wake()
-        if bell is not None:
-            bell.release()
-
-    def done(self) -> bool:
-        """Tells whether there is an outcome."""
-        return self._done
-
-    def result(self) -> R:
-        """Gives the outcome that there is.
-
-        Returns:
-            What the function returned.
-
-        Raises:
-            BaseException: What the function raised.
-        """
-        try:
-            if self._error is not None:
-                raise self._error
-            return self._result  # type: ignore[return-value]  # it is done
-        finally:
-            del self
-
-    def wait(self, timeout: float = -1) -> bool:
-        """Waits for the outcome; for one thread.
-
-        Args:
-            timeout: Seconds; below 0 it is for ever.
-
-        Returns:
-            Whether it is there.
-        """
-        with self._lock:
-            if self._done:
-                return True
-            if self._bell is None:
-                self._bell = threading.Lock()
-                self._bell.acquire()
-        self._bell.acquire(timeout=timeout)
-        return self._done
-
-    def __await__(self) -> Generator[Any, None, R]:
-        if not self._done:
-            self._asyncio_future_blocking = True
-            yield self
-        return self.result()
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Names the loop of whoever awaits it."""
-        return asyncio.get_running_loop()
-
-    def add_done_callback(
-        self, callback: Callable[[Any], object], *, context: Context | None = None
-    ) -> None:
-        """Lets the running loop call a function when there is an outcome; for one task.
-
-        Args:
-            callback: Called with this.
-            context: In which it is called.
-        """
-        loop = asyncio.get_running_loop()
-        wake = functools.partial(loop.call_soon_threadsafe, callback, self, context=context)
-        with self._lock:
-            if not self._done:
-                self._wake = wake
-                return
-        wake()
-
-    def cancel(self, msg: object = None) -> bool:
-        """Says to a task that is being cancelled: not before the outcome is there."""
-        return False
-
-
 class _Desk:
     """Where an idle thread is given its next work; without any, it may go."""
 
@@ -380,61 +241,3 @@ def tidy_connections() -> None:
                 connection.close()
             else:
                 connection.errors_occurred = False
-
-
-def refresh(connection: BaseDatabaseWrapper) -> None:
-    """Closes a connection that the server has ended, so that the next use opens a new one.
-
-    Asking the server costs a round trip, so the socket is asked first: on one that the server
-    closed there is something to read.
-
-    Args:
-        connection: A connection outside a transaction.
-    """
-    raw = connection.connection
-    if raw is None or connection.vendor == "sqlite":
-        return
-    if hasattr(raw, "fileno"):
-        try:
-            readable, _, _ = select.select([raw], [], [], 0)
-        except Exception:
-            # Each driver has its own error for a connection that is closed.
-            readable = [raw]
-        if not readable:
-            return
-    if not connection.is_usable():
-        abandon(connection)
-
-
-def settle(connection: BaseDatabaseWrapper) -> None:
-    """Forgets a transaction that ended with its connection, where Django goes on believing in it.
-
-    MariaDB and MySQL are told of a transaction's end in a statement of its own. If the connection
-    is lost in it, Django leaves the block and keeps the connection as it was: every later use of
-    it would take part in a transaction that nobody can end. The error was raised by then.
-
-    Args:
-        connection: A connection that this thread uses.
-    """
-    if connection.in_atomic_block and not connection.atomic_blocks:
-        # Django enters a block before its savepoint, and stays there if that fails.
-        connection.in_atomic_block = connection.closed_in_transaction = False
-    raw = connection.connection
-    left = not (raw is None or connection.in_atomic_block or connection.autocommit)
-    if not left or not connection.errors_occurred:
-        return
-    if getattr(raw, "closed", False) or (
-        connection.vendor == "mysql" and not connection.is_usable()
-    ):
-        abandon(connection)
-
-
-def abandon(connection: BaseDatabaseWrapper) -> None:
-    """Closes a connection that is broken, so that the next use opens a new one.
-
-    Args:
-        connection: A connection outside a transaction.
-    """
-    # Django forgets it, also where the driver fails to close what is broken, or used elsewhere.
-    with contextlib.suppress(Error):
-        connection.close()

@@ -16,10 +16,12 @@ import pytest
 from django.db import connection
 
 from django_agent_sessions import bridge, workers
+from django_agent_sessions.broken_connections import refresh
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.workers import Work, WorkerPool
+from django_agent_sessions.work import Work
+from django_agent_sessions.workers import WorkerPool
 from tests.processes import ROOT
 
 
@@ -323,7 +325,7 @@ def test_a_connection_that_the_server_ended_is_replaced():
             cursor.execute(kill, [number])
         other.close()
         time.sleep(0.1)
-    workers.refresh(connection)
+    refresh(connection)
 
     assert Session.objects.count() == 0
     assert (connection.connection is before) == (connection.vendor == "sqlite")

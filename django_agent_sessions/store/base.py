@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import bridge
 from django_agent_sessions.blobs import MessageGoneError
+from django_agent_sessions.broken_connections import abandon, settle
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     PayloadError,
@@ -28,7 +29,6 @@ from django_agent_sessions.transient import (
     is_duplicate,
     is_lost_connection,
 )
-from django_agent_sessions.workers import abandon, settle
 
 from .patience import Patience
 
