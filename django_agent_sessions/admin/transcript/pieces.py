@@ -1,6 +1,6 @@
 """What the page of a session is made of: turns of a speaker, their messages, and what is in them.
 
-These are what the templates see. :mod:`django_agent_sessions.admin.turns` makes them.
+These are what the templates see; ``turns`` and ``contents`` make them.
 """
 
 from __future__ import annotations

@@ -8,21 +8,12 @@ from uuid import UUID
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.payloads import without_hashes
-from django_agent_sessions.references import BlobRef
-from django_agent_sessions.transcripts import Part, PartKind, displayable
-from django_agent_sessions.transcripts.blocks import Block, binary, blocks
-from django_agent_sessions.transcripts.images import CLAIMED, image_type
+from django_agent_sessions.transcripts import PartKind
 from django_agent_sessions.windows import Row, Window
 
-from .links import citations, remote
+from .contents import Contents
 from .pieces import GROUPED, Entry, Piece, Turn, Voice, tool_names
-from .trees import tree
-from .wording import MASK, SHOWN, Wording
-
-_TALL = 5000
-_RESULT_SHOWN = 6000
-_RESULT_TALL = 1500
+from .wording import MASK, Wording
 
 
 def _no_note(row: Row) -> str:
@@ -79,8 +70,7 @@ class Reading:
 
     def payload(self, row: Row, payload: Any) -> list[Piece]:
         """Reads one payload, such as an original, without its redaction's chips."""
-        voice = self._voices.get(row.agent_id)
-        return self._pieces(row, voice.dialect if voice else "", payload, None)
+        return Contents(row, self._dialect(row), payload, self._wording).pieces()
 
     def _entry(self, row: Row) -> Entry:
         entry = Entry(row, note=self._note(row))
@@ -91,125 +81,17 @@ class Reading:
             html = self._wording.html(row.head, entry.note or None) if row.head else ""
             entry.pieces = [Piece("large", row.id, html=html, size=row.size)]
             return entry
-        voice = self._voices.get(row.agent_id)
-        dialect = voice.dialect if voice else ""
+        dialect = self._dialect(row)
         if entry.note and _wholly_masked(dialect, row.payload):
             entry.pieces = [Piece("gone", row.id, html=entry.note)]
             return entry
-        entry.pieces = self._pieces(row, dialect, row.payload, entry.note or None)
+        note = entry.note or None
+        entry.pieces = Contents(row, dialect, row.payload, self._wording, note).pieces()
         return entry
 
-    def _pieces(self, row: Row, dialect: str, payload: Any, note: str | None) -> list[Piece]:
-        if isinstance(payload, CorruptPayload):
-            text = displayable(without_hashes(payload.text))
-            cut = len(text) if len(text) > SHOWN else 0
-            return [Piece("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
-        found = [
-            self._piece(row, dialect, payload, block, part, note)
-            for block in blocks(dialect, payload)
-            for part in block.parts
-        ]
-        return found or [Piece("empty", row.id)]
-
-    def _piece(
-        self, row: Row, dialect: str, payload: Any, block: Block, part: Part, note: str | None
-    ) -> Piece:
-        piece = Piece("data", row.id, block.path, name=displayable(part.name), status=part.status)
-        piece.call_id = displayable(part.call_id)
-        match part.kind:
-            case PartKind.TEXT:
-                piece.kind = "text"
-                self._say(piece, part.text, SHOWN, note)
-                piece.tall = len(part.text) > _TALL
-                piece.citations = citations(part.data)
-            case PartKind.REASONING:
-                piece.kind = "reasoning"
-                piece.size = part.size
-                self._say(piece, part.text, SHOWN, note)
-            case PartKind.TOOL_CALL:
-                piece.kind = "call"
-                piece.tree = tree(part.data, note=note) if part.data is not None else ""
-            case PartKind.TOOL_RESULT:
-                piece.kind = "result"
-                self._answer(piece, row, dialect, payload, block, part, note)
-            case PartKind.IMAGE | PartKind.DOCUMENT:
-                self._media(piece, dialect, payload, part, note)
-            case PartKind.UNKNOWN:
-                piece.tree = tree(part.data, note=note)
-        return piece
-
-    def _say(self, piece: Piece, text: str, most: int, note: str | None) -> None:
-        piece.cut = len(text) if len(text) > most else 0
-        piece.html = self._wording.html(text[:most], note) if text else ""
-
-    def _answer(
-        self,
-        piece: Piece,
-        row: Row,
-        dialect: str,
-        payload: Any,
-        block: Block,
-        part: Part,
-        note: str | None,
-    ) -> None:
-        if block.inner:
-            piece.contents = [
-                self._inner(row, dialect, payload, inner, content, note)
-                for inner in block.inner
-                for content in inner.parts
-            ]
-            beside = [content.data for content in part.parts]
-            if part.data is not None and part.data not in beside and not _lists(part, beside):
-                piece.tree = tree(part.data, note=note)
-        elif part.data is not None:
-            piece.tree = tree(part.data, note=note)
-        else:
-            for content in part.parts:
-                outer = Block(block.path, (content,))
-                piece.contents.append(self._inner(row, dialect, payload, outer, content, note))
-
-    def _inner(
-        self, row: Row, dialect: str, payload: Any, block: Block, part: Part, note: str | None
-    ) -> Piece:
-        piece = Piece("data", row.id, block.path, name=displayable(part.name))
-        if part.kind is PartKind.TEXT:
-            piece.kind = "output"
-            piece.cut = len(part.text) if len(part.text) > _RESULT_SHOWN else 0
-            piece.tall = len(part.text) > _RESULT_TALL
-            piece.html = Wording(plain=True).html(part.text[:_RESULT_SHOWN], note)
-        elif part.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
-            self._media(piece, dialect, payload, part, note)
-        else:
-            piece.tree = tree(part.data, note=note)
-        return piece
-
-    def _media(
-        self, piece: Piece, dialect: str, payload: Any, part: Part, note: str | None
-    ) -> None:
-        piece.kind = "file"
-        piece.media_type, piece.size = displayable(part.media_type), part.size
-        if part.kind is PartKind.IMAGE and part.size is not None and part.media_type in CLAIMED:
-            data = binary(dialect, payload, piece.path)
-            if data is not None and _is_image(data[0]):
-                piece.kind = "image"
-        if part.url:
-            piece.url, piece.host = remote(part.url)
-        if part.text:
-            self._say(piece, part.text, SHOWN, note)
-        if part.data:
-            piece.tree = tree(part.data, note=note)
-
-
-def _lists(part: Part, beside: Sequence[Any]) -> bool:
-    """Tells whether the data of a result is only the list of its JSON contents."""
-    return isinstance(part.data, list) and all(value in beside for value in part.data)
-
-
-def _is_image(data: bytes | BlobRef) -> bool:
-    """Tells whether a page may show it, by its first bytes; of a reference they are known."""
-    if isinstance(data, BlobRef):
-        return data.media_type in CLAIMED and data.media_type != ""
-    return bool(image_type(data[:16]))
+    def _dialect(self, row: Row) -> str:
+        voice = self._voices.get(row.agent_id)
+        return voice.dialect if voice else ""
 
 
 def _wholly_masked(dialect: str, payload: Any) -> bool:

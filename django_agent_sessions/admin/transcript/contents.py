@@ -1,0 +1,142 @@
+"""What one message says, as the pieces of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.payloads import without_hashes
+from django_agent_sessions.references import BlobRef
+from django_agent_sessions.transcripts import Part, PartKind, displayable
+from django_agent_sessions.transcripts.blocks import Block, binary, blocks
+from django_agent_sessions.transcripts.images import CLAIMED, image_type
+from django_agent_sessions.windows import Row
+
+from .links import citations, remote
+from .pieces import Piece
+from .trees import tree
+from .wording import SHOWN, Wording
+
+_TALL = 5000
+_RESULT_SHOWN = 6000
+_RESULT_TALL = 1500
+
+
+class Contents:
+    """Makes the pieces of one message.
+
+    Args:
+        row: The message.
+        dialect: Its format.
+        payload: What it says, or said before it was redacted.
+        wording: How its texts are written.
+        note: What its redaction's chips say; None draws none.
+    """
+
+    def __init__(
+        self, row: Row, dialect: str, payload: Any, wording: Wording, note: str | None = None
+    ) -> None:
+        self._row = row
+        self._dialect = dialect
+        self._payload = payload
+        self._wording = wording
+        self._note = note
+
+    def pieces(self) -> list[Piece]:
+        """Makes the pieces, in order."""
+        row, payload = self._row, self._payload
+        if isinstance(payload, CorruptPayload):
+            text = displayable(without_hashes(payload.text))
+            cut = len(text) if len(text) > SHOWN else 0
+            return [Piece("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
+        found = [
+            self._piece(block, part)
+            for block in blocks(self._dialect, payload)
+            for part in block.parts
+        ]
+        return found or [Piece("empty", row.id)]
+
+    def _piece(self, block: Block, part: Part) -> Piece:
+        name = displayable(part.name)
+        piece = Piece("data", self._row.id, block.path, name=name, status=part.status)
+        piece.call_id = displayable(part.call_id)
+        match part.kind:
+            case PartKind.TEXT:
+                piece.kind = "text"
+                self._say(piece, part.text)
+                piece.tall = len(part.text) > _TALL
+                piece.citations = citations(part.data)
+            case PartKind.REASONING:
+                piece.kind = "reasoning"
+                piece.size = part.size
+                self._say(piece, part.text)
+            case PartKind.TOOL_CALL:
+                piece.kind = "call"
+                piece.tree = tree(part.data, note=self._note) if part.data is not None else ""
+            case PartKind.TOOL_RESULT:
+                piece.kind = "result"
+                self._answer(piece, block, part)
+            case PartKind.IMAGE | PartKind.DOCUMENT:
+                self._media(piece, part)
+            case PartKind.UNKNOWN:
+                piece.tree = tree(part.data, note=self._note)
+        return piece
+
+    def _say(self, piece: Piece, text: str) -> None:
+        piece.cut = len(text) if len(text) > SHOWN else 0
+        piece.html = self._wording.html(text[:SHOWN], self._note) if text else ""
+
+    def _answer(self, piece: Piece, block: Block, part: Part) -> None:
+        if block.inner:
+            piece.contents = [
+                self._inner(inner, content) for inner in block.inner for content in inner.parts
+            ]
+            beside = [content.data for content in part.parts]
+            if part.data is not None and part.data not in beside and not _lists(part, beside):
+                piece.tree = tree(part.data, note=self._note)
+        elif part.data is not None:
+            piece.tree = tree(part.data, note=self._note)
+        else:
+            piece.contents += [
+                self._inner(Block(block.path, (content,)), content) for content in part.parts
+            ]
+
+    def _inner(self, block: Block, part: Part) -> Piece:
+        piece = Piece("data", self._row.id, block.path, name=displayable(part.name))
+        if part.kind is PartKind.TEXT:
+            piece.kind = "output"
+            piece.cut = len(part.text) if len(part.text) > _RESULT_SHOWN else 0
+            piece.tall = len(part.text) > _RESULT_TALL
+            piece.html = Wording(plain=True).html(part.text[:_RESULT_SHOWN], self._note)
+        elif part.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
+            self._media(piece, part)
+        else:
+            piece.tree = tree(part.data, note=self._note)
+        return piece
+
+    def _media(self, piece: Piece, part: Part) -> None:
+        piece.kind = "file"
+        piece.media_type, piece.size = displayable(part.media_type), part.size
+        if part.kind is PartKind.IMAGE and part.size is not None and part.media_type in CLAIMED:
+            data = binary(self._dialect, self._payload, piece.path)
+            if data is not None and _is_image(data[0]):
+                piece.kind = "image"
+        if part.url:
+            piece.url, piece.host = remote(part.url)
+        if part.text:
+            self._say(piece, part.text)
+        if part.data:
+            piece.tree = tree(part.data, note=self._note)
+
+
+def _lists(part: Part, beside: Sequence[Any]) -> bool:
+    """Tells whether the data of a result is only the list of its JSON contents."""
+    return isinstance(part.data, list) and all(value in beside for value in part.data)
+
+
+def _is_image(data: bytes | BlobRef) -> bool:
+    """Tells whether a page may show it, by its first bytes; of a reference they are known."""
+    if isinstance(data, BlobRef):
+        return data.media_type in CLAIMED and data.media_type != ""
+    return bool(image_type(data[:16]))
