@@ -8,9 +8,10 @@ from pathlib import Path, PurePosixPath
 from django.db import DEFAULT_DB_ALIAS
 
 from .jsonl_reading import MAX_LINE_BYTES, STDIN, JsonLines
+from .openai_advanced import OpenAIAdvancedSQLiteSource
 from .openai_django import OpenAIDjangoSessionsSource
 from .openai_sqlalchemy import OpenAISQLAlchemySource
-from .openai_sqlite import OpenAIAdvancedSQLiteSource, OpenAISQLiteSource
+from .openai_sqlite import OpenAISQLiteSource
 from .places import find_place
 from .sources import Source
 from .strands_files import StrandsFiles

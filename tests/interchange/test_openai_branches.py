@@ -14,7 +14,7 @@ from agents.extensions.memory import AdvancedSQLiteSession
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession
 from django_agent_sessions.interchange.importing import import_sessions
-from django_agent_sessions.interchange.openai_sqlite import OpenAIAdvancedSQLiteSource
+from django_agent_sessions.interchange.openai_advanced import OpenAIAdvancedSQLiteSource
 from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUsage
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,8 +20,8 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.interchange import import_sessions
+from django_agent_sessions.interchange.openai_advanced import OpenAIAdvancedSQLiteSource
 from django_agent_sessions.interchange.openai_sqlite import (
-    OpenAIAdvancedSQLiteSource,
     OpenAISQLiteSource,
 )
 from django_agent_sessions.interchange.sources import Skipped, SourceMessage

@@ -10,7 +10,7 @@ import pytest
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.interchange import JsonLines, export_sessions, import_sessions
-from django_agent_sessions.interchange.openai_sqlite import OpenAIAdvancedSQLiteSource
+from django_agent_sessions.interchange.openai_advanced import OpenAIAdvancedSQLiteSource
 from django_agent_sessions.models import Session, SessionMessage
 from tests.interchange.sources import START, Made, said, talk
 from tests.interchange.test_openai_sqlite import branched
