@@ -13,12 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import (
-    BigIntegerField,
     BooleanField,
     Case,
     F,
-    Func,
-    IntegerField,
     Q,
     QuerySet,
     Subquery,
@@ -27,11 +24,12 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Coalesce, Substr
-from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan
 from django.utils import timezone
 
 from django_agent_sessions import bridge, conf
 from django_agent_sessions.fields import ExactJSONField
+from django_agent_sessions.functions import OctetLength, same_as_redacted
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
 from django_agent_sessions.querysets import CONTENT_TEXT
 
@@ -52,35 +50,6 @@ HEAD = 2000
 
 
 _BEHIND_ALL = 2**31 - 1
-
-
-class OctetLength(Func):
-    """Bytes of a text. PostgreSQL tells them without fetching a long text from where it is kept."""
-
-    function = "OCTET_LENGTH"
-    output_field = BigIntegerField()
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Counts bytes, where ``length`` of a text counts characters."""
-        return self.as_sql(
-            compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context
-        )
-
-
-class Bytes(Func):
-    """A text as its bytes: MariaDB's and MySQL's usual collations take ``A`` for ``a``."""
-
-    template = "%(expressions)s"
-
-    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Compares as binary."""
-        template = "CAST(%(expressions)s AS BINARY)"
-        return self.as_sql(compiler, connection, template=template, **context)
-
-
-def same_as_redacted() -> Exact:
-    """Tells of a message with a redacted version whether that is all there is of it."""
-    return Exact(Bytes(F("message")), Bytes(F("redact_message")))
 
 
 @dataclass(slots=True)
@@ -314,22 +283,3 @@ def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bo
     rows[:] = [row for row in rows if row.id in by_key]
     for row in rows:
         row.payload, row.head = by_key[row.id]
-
-
-def counts(needle: str) -> Func:
-    """Counts a short ASCII text in payloads, in the database; nothing is read from large ones."""
-    # One letter less for each time it is there.
-    shorter = Func(
-        CONTENT_TEXT,
-        Value(needle),
-        Value(needle[:-1]),
-        function="REPLACE",
-        output_field=TextField(),
-    )
-    return Func(
-        OctetLength(CONTENT_TEXT),
-        OctetLength(shorter),
-        template="(%(expressions)s)",
-        arg_joiner=" - ",
-        output_field=IntegerField(),
-    )

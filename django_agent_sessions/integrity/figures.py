@@ -10,6 +10,7 @@ from django.db.models import Count, F, Max, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncMonth
 from django.utils import timezone
 
+from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.leases.rows import DatabaseNow
 from django_agent_sessions.models import (
     RunLease,
@@ -18,7 +19,6 @@ from django_agent_sessions.models import (
     UsageCursor,
     UsageRollup,
 )
-from django_agent_sessions.windows import OctetLength
 
 from .batch import Batch, Tally
 from .findings import Finding, Kind

@@ -13,7 +13,7 @@ from django.db.models import BigIntegerField, F, QuerySet, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
-from django_agent_sessions.windows import OctetLength
+from django_agent_sessions.functions import OctetLength
 
 PART = 500
 """Rows of one statement that reads keys."""

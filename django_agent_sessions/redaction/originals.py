@@ -15,12 +15,12 @@ from django.utils import timezone
 
 from django_agent_sessions import audit, bridge, conf
 from django_agent_sessions.blobs import note_uses
+from django_agent_sessions.functions import same_as_redacted
 from django_agent_sessions.leftovers import overwrite_leftovers
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store.alone import lock_session
 from django_agent_sessions.store.base import whole, write
 from django_agent_sessions.store.overrides import Spot, drop_forms
-from django_agent_sessions.windows import same_as_redacted
 
 _SESSIONS = 200
 _MESSAGES = 200

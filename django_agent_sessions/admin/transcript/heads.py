@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
 from django_agent_sessions.fields import ExactJSONField
+from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     AuditEvent,
@@ -24,7 +25,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.windows import OctetLength, Row
+from django_agent_sessions.windows import Row
 
 from .pieces import Voice
 from .trees import tree

@@ -23,6 +23,7 @@ from django_agent_sessions import audit, blobs, payloads, serving
 from django_agent_sessions.admin.permissions import Allowed, require
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
 from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
@@ -35,7 +36,7 @@ from django_agent_sessions.redaction.originals import original_kept_until
 from django_agent_sessions.references import BlobRef, Path
 from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.transcripts.blocks import binary, part_at, path_of
-from django_agent_sessions.windows import ONE_PAYLOAD, OctetLength, Row
+from django_agent_sessions.windows import ONE_PAYLOAD, Row
 
 from . import heads
 from .pieces import Piece, Voice

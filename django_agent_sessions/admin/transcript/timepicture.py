@@ -21,8 +21,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.admin.moments import local
+from django_agent_sessions.functions import OctetLength, counts
 from django_agent_sessions.querysets import CONTENT_TEXT
-from django_agent_sessions.windows import OctetLength, Scope, counts
+from django_agent_sessions.windows import Scope
 
 from .pieces import Voice
 

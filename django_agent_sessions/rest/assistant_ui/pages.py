@@ -11,12 +11,13 @@ from django.db.models.functions import Substr
 
 from django_agent_sessions import blobs, masking
 from django_agent_sessions.fields import CorruptPayload, ExactJSONField
+from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
 from django_agent_sessions.references import BlobRef, references, resolved
 from django_agent_sessions.rest.serializers.fields import moment, shown
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import HEAD, OctetLength, content
+from django_agent_sessions.windows import HEAD, content
 
 from .finding import OPENING, by_id, messages_of, of_format, opening
 
