@@ -110,8 +110,7 @@ class Uploads:
             BlobError: A file could not be written; those that were are deleted again.
         """
         wanted = self._data.keys() - self._files.keys()
-        alias = conf.get_settings().BLOB_STORAGE
-        if not wanted or alias is None:
+        if not wanted or (alias := conf.get_settings().BLOB_STORAGE) is None:
             return
         there = of_session(self._using, self._session, wanted)
         # What was lost is at hand again.

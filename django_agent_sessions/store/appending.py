@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -199,7 +200,7 @@ class MessageAppender(MessageReader, SessionsStore):
             if not first_try and (there := self._positions_of(rows)):
                 return there[rows[0].id]
             first_try = False
-            with uploads.attempt():
+            with uploads.attempt() if uploads else nullcontext():
                 try:
                     return append_rows()
                 except TryAgainError:
