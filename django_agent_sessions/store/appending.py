@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 from uuid import UUID
 
@@ -201,11 +201,10 @@ class MessageAppender(MessageReader, SessionsStore):
                 return there[rows[0].id]
             first_try = False
             with uploads.attempt() if uploads else nullcontext():
-                try:
+                with suppress(TryAgainError):
                     return append_rows()
-                except TryAgainError:
-                    self._explain(agent, expected, epoch)
-                    raise
+                self._explain(agent, expected, epoch)
+                raise TryAgainError
 
         def append_rows() -> int:
             if one_statement:
