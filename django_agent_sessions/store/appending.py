@@ -29,13 +29,13 @@ from django_agent_sessions.transient import TryAgainError
 from .base import whole, write
 from .reading import MessageReader
 from .rows import Row, chunks, rows_of, usage_of, values_of
-from .sessions import SessionsStore
+from .sessions import SessionWriter
 from .statement_sizes import check_statement_size
 
 logger = logging.getLogger("django_agent_sessions")
 
 
-class MessageAppender(MessageReader, SessionsStore):
+class MessageAppender(MessageReader, SessionWriter):
     """The part of the store that appends messages."""
 
     def append(

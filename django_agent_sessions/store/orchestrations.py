@@ -17,9 +17,9 @@ from django_agent_sessions.records import Usage
 from .alone import alone
 from .base import repeatable
 from .cleaning import clean
-from .finding import SnapshotFinder
 from .moments import LATEST
 from .multi_agents import MultiAgentStore
+from .snapshot_finding import SnapshotFinder
 from .statement_sizes import check_values_size
 
 

@@ -22,7 +22,7 @@ from .cleaning import cleaned_metadata, cleaned_title
 from .session_reading import SessionReader, session_not_found, session_record
 
 
-class SessionsStore(SessionReader):
+class SessionWriter(SessionReader):
     """The part of the store that makes, changes and deletes sessions."""
 
     def open(

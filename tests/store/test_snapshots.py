@@ -10,8 +10,8 @@ from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store.finding import SnapshotPlace
 from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.snapshot_finding import SnapshotPlace
 from django_agent_sessions.store.snapshot_records import Head, Saving
 
 pytestmark = pytest.mark.django_db

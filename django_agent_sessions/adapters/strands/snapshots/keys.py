@@ -20,7 +20,7 @@ from strands.storage.storage import _normalize_key, _normalize_prefix
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.ids import validate_id, validate_namespace
-from django_agent_sessions.store.finding import SnapshotName, SnapshotPlace
+from django_agent_sessions.store.snapshot_finding import SnapshotName, SnapshotPlace
 
 AGENT = "agent"
 MULTI_AGENT = "multiAgent"

@@ -13,7 +13,7 @@ from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, Snapshot
 
 from .base import repeatable, write
-from .sessions import SessionsStore
+from .sessions import SessionWriter
 
 _BEHIND_ALL = "\U0010ffff"
 
@@ -47,7 +47,7 @@ class SnapshotPlace:
     agent_id: str | None = None
 
 
-class SnapshotFinder(SessionsStore):
+class SnapshotFinder(SessionWriter):
     """The part of the store that finds snapshots."""
 
     @repeatable
