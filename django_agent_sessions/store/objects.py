@@ -20,6 +20,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.querysets import begins_with
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.transcripts import STRANDS
 
@@ -28,7 +29,6 @@ from .base import StorePart, repeatable, whole, write
 PART_SIZE = 1024 * 1024
 """The most bytes of one row: every database takes a statement with so many."""
 _LONGEST_KEY = 700
-_BEHIND_ALL = "\U0010ffff"
 
 
 class ObjectStore(StorePart):
@@ -153,7 +153,7 @@ class ObjectStore(StorePart):
         else:
             rows = rows.filter(owner=owner)
         if prefix:
-            rows = rows.filter(key__gte=prefix, key__lte=prefix + _BEHIND_ALL)
+            rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))
 
     def drop_if_empty(self, session: UUID) -> bool:

@@ -11,11 +11,10 @@ from django.db.models import Q, QuerySet
 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.querysets import begins_with
 
 from .base import repeatable, write
 from .sessions import SessionWriter
-
-_BEHIND_ALL = "\U0010ffff"
 
 
 class SnapshotName(NamedTuple):
@@ -129,16 +128,10 @@ def _at(place: SnapshotPlace) -> Q:
     if place.below:
         if not place.namespace:
             return Q(session__isnull=False)
-        return Q(
-            session__namespace__gte=place.namespace,
-            session__namespace__lte=place.namespace + _BEHIND_ALL,
-        )
+        return begins_with("session__namespace", place.namespace)
     found = Q(session__namespace=place.namespace)
     if place.session_id is not None:
         found &= Q(session__session_id=place.session_id)
     elif place.session_prefix:
-        found &= Q(
-            session__session_id__gte=place.session_prefix,
-            session__session_id__lte=place.session_prefix + _BEHIND_ALL,
-        )
+        found &= begins_with("session__session_id", place.session_prefix)
     return found & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else found
