@@ -17,8 +17,12 @@ def places_in_bytes(data: bytes, finders: Sequence[Finder]) -> list[Found]:
     Returns:
         The places, by the numbers of their bytes, in order, none overlapping another.
     """
-    found = places(data.decode("latin-1"), finders)
     named = [finder for finder in finders if isinstance(finder, Literal)]
+    # What is no text is set in no letters.
+    spelled: list[Finder] = [
+        finder.spelled if isinstance(finder, Literal) else finder for finder in finders
+    ]
+    found = places(data.decode("latin-1"), spelled)
     if named:
         found = sorted([*found, *_elsewhere(data, named)])
     merged: list[Found] = []
@@ -40,7 +44,7 @@ def _elsewhere(data: bytes, named: Sequence[Literal]) -> Iterator[Found]:
 
 
 def _read(
-    data: bytes, encoding: str, errors: str, offset: int, finders: Sequence[Finder]
+    data: bytes, encoding: str, errors: str, offset: int, finders: Sequence[Literal]
 ) -> Iterator[Found]:
     if encoding != "utf-8":
         data = data[offset : len(data) - (len(data) - offset) % 2]
@@ -50,7 +54,7 @@ def _read(
         # An unpaired half at the very end.
         text = data[:-2].decode(encoding, errors)
     at, done = offset, 0
-    for place in places(text, finders):
+    for place in places(text, [finder.spelled for finder in finders]):
         start = at + len(text[done : place.start].encode(encoding, errors))
         at = start + len(text[place.start : place.end].encode(encoding, errors))
         done = place.end

@@ -7,6 +7,7 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +16,9 @@ DEEPEST = 200
 
 _DATA_URL = re.compile(r"data:[^,]{0,300};base64,", re.IGNORECASE)
 _JSON_START = ("{", "[", '"')
+_CODED = "[A-Za-z0-9+/_-]"
+_URL_SAFE = str.maketrans("-_", "+/")
+_SHORTEST = 8
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
@@ -83,6 +87,48 @@ def from_base64(text: str) -> bytes | None:
     try:
         return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
     except (binascii.Error, ValueError):
+        return None
+
+
+def may_be_coded(text: str, shortest: int) -> bool:
+    """Tells whether there may be base64 in a text.
+
+    Args:
+        text: The text.
+        shortest: How many letters of it there are at least.
+
+    Returns:
+        Whether there may be.
+    """
+    return re.search(f"{_CODED}{{{max(shortest, _SHORTEST)}}}", text) is not None
+
+
+def coded_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
+    """Finds texts that stand in a text as base64: credentials, tokens, files.
+
+    Args:
+        text: The text.
+        shortest: How many letters of base64 there are at least.
+
+    Yields:
+        Where each starts and ends, and what it says.
+    """
+    shortest = max(shortest, _SHORTEST)
+    if len(text) < shortest:
+        return
+    for match in re.finditer(f"{_CODED}{{{shortest},}}=?=?", text):
+        said = _coded_text(match[0])
+        if said is not None:
+            yield *match.span(), said
+
+
+def _coded_text(letters: str) -> str | None:
+    letters = letters.rstrip("=").translate(_URL_SAFE)
+    # One letter alone is no byte.
+    letters = letters[: len(letters) - (len(letters) % 4 == 1)]
+    try:
+        return base64.b64decode(letters + "=" * (-len(letters) % 4)).decode()
+    except ValueError:
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -13,9 +12,12 @@ from typing import NamedTuple, Protocol
 from django_agent_sessions.detectors import Detector, detect
 
 from . import masks
-from .spellings import MAYBE_SPELLED, forms, plain, spelled
+from .encoded import coded_texts, may_be_coded
+from .folding import MARK, Folded, fold
+from .spellings import GAP, MAYBE_SPELLED, forms, plain, spelled
 
 _GROUPED = 8
+_GAPS = re.compile(r"[\s\-.()/+_]+")
 _LONG = 2000
 
 
@@ -39,13 +41,14 @@ class Finder(Protocol):
         ...
 
 
-class Literal:
-    r"""A string, however it is spelled: in any case, with any white space, escaped, decomposed.
+class Spelled:
+    r"""A string in any case, with any white space, escaped, decomposed.
 
     Tool arguments are JSON inside of JSON, and pages and addresses have escapes of their own, so
     each character may also stand as ``\u0041``, ``%41`` or an entity.
 
-    A number of eight digits or more is found with other spaces and dashes between them, too.
+    A number of eight digits or more, with letters or without, is found with other spaces and signs
+    between them, too.
 
     A text of more than 2,000 characters is only found as it is, or escaped once or twice: a
     pattern for it would take minutes to make.
@@ -57,9 +60,7 @@ class Literal:
     exact = True
 
     def __init__(self, text: str) -> None:
-        if not text.strip():
-            raise ValueError("nothing to look for")
-        self._text = text.strip()
+        self._text = text
 
     def find(self, text: str) -> Iterator[Found]:
         """Finds the string."""
@@ -69,7 +70,7 @@ class Literal:
         if len(self._text) > _LONG:
             yield from self._find_long(text)
             return
-        if len(text) < self._shortest:
+        if len(text) < self.shortest:
             # No spelling is shorter than the string, and to make the pattern takes long.
             return
         # The larger pattern takes many times as long, and few texts hold an escape.
@@ -80,18 +81,11 @@ class Literal:
     @cached_property
     def _grouped(self) -> re.Pattern[str] | None:
         """Of a number, its digits in any groups or none: of a card, an account, a telephone."""
-        digits = re.sub(r"[\s-]", "", self._text)
-        if not (digits.isascii() and digits.isdigit() and _GROUPED <= len(digits) <= _LONG):
-            return None
-        return re.compile(r"(?<!\d)" + r"[\s-]{0,2}".join(digits) + r"(?!\d)")
+        return _grouped(self._text)
 
     @cached_property
-    def ascii(self) -> bool:
-        """Whether all its bytes are the same in UTF-8 and in the older encodings."""
-        return self._text.isascii()
-
-    @cached_property
-    def _shortest(self) -> int:
+    def shortest(self) -> int:
+        """The characters of its shortest form."""
         return min(len("".join(form.split())) for form in forms(self._text))
 
     @cached_property
@@ -117,6 +111,79 @@ class Literal:
     def _long_forms(self) -> set[str]:
         once = {json.dumps(self._text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)}
         return {self._text, *once, *(json.dumps(form)[1:-1] for form in once)}
+
+
+class Literal:
+    """A string, however it is spelled, in whatever letters it is set, and in base64.
+
+    Args:
+        text: The string; not blank.
+    """
+
+    exact = True
+
+    def __init__(self, text: str) -> None:
+        if not text.strip():
+            raise ValueError("nothing to look for")
+        self._text = text.strip()
+        self.spelled = Spelled(self._text)
+        """Finds it as bytes read as letters would have it."""
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Finds the string."""
+        yield from self._find_read(text)
+        for start, end, said in coded_texts(text, self._shortest_code):
+            if any(self._find_read(said)):
+                # A part of it is no place of its own.
+                yield Found(start, end, "")
+
+    @cached_property
+    def ascii(self) -> bool:
+        """Whether all its bytes are the same in UTF-8 and in the older encodings."""
+        return self._text.isascii()
+
+    def _find_read(self, text: str) -> Iterator[Found]:
+        yield from self.spelled.find(text)
+        if len(self._text) <= _LONG and not (self.ascii and text.isascii()):
+            yield from self._find_folded(text)
+
+    def _find_folded(self, text: str) -> Iterator[Found]:
+        whole = fold(text)
+        if len(whole) < self._shortest_folded:
+            return
+        patterns = [pattern for pattern in self._folded if pattern.search(whole)]
+        if not patterns:
+            # Nearly always; to know the places takes long.
+            return
+        folded = Folded(text)
+        for pattern in patterns:
+            for match in pattern.finditer(folded.text):
+                yield Found(*folded.original(*match.span()), "")
+
+    @cached_property
+    def _folded(self) -> list[re.Pattern[str]]:
+        words = fold(self._text).split()
+        found = [re.compile(r"\s+".join(map(re.escape, words)) + f"(?!{MARK})")] if words else []
+        grouped = _grouped(fold(self._text))
+        return found if grouped is None else [*found, grouped]
+
+    @cached_property
+    def _shortest_folded(self) -> int:
+        return len("".join(fold(self._text).split()))
+
+    @cached_property
+    def _shortest_code(self) -> int:
+        # Of three bytes base64 makes four letters.
+        return self.spelled.shortest * 4 // 3
+
+
+def _grouped(text: str) -> re.Pattern[str] | None:
+    letters = _GAPS.sub("", text)
+    if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONG):
+        return None
+    if sum(map(str.isdigit, letters)) < _GROUPED:
+        return None
+    return re.compile(r"(?<!\d)" + GAP.join(letters) + r"(?!\d)", re.IGNORECASE)
 
 
 class Pattern:
@@ -169,11 +236,13 @@ def may_hold(text: str, secret: str) -> bool:
     Returns:
         Whether it is worth looking.
     """
-    return bool(MAYBE_SPELLED.search(text)) or _squeezed(secret) in _squeezed(text)
+    if MAYBE_SPELLED.search(text) or may_be_coded(text, len(secret) // 2):
+        return True
+    return _squeezed(secret) in _squeezed(text)
 
 
 def _squeezed(text: str) -> str:
-    return "".join(unicodedata.normalize("NFD", text.casefold()).casefold().split())
+    return _GAPS.sub("", fold(text))
 
 
 def places(text: str, finders: Iterable[Finder]) -> list[Found]:

@@ -21,7 +21,7 @@ from django_agent_sessions.references import Path
 
 from .binary import places_in_bytes
 from .encoded import after_data_url, container, from_base64, within_escape
-from .finders import Detecting, Finder, Found, places
+from .finders import Detecting, Finder, Found, Literal, places
 from .ids import PREFIXED, is_new, new_id
 from .masks import mask
 from .replacing import replace_at, replaced, sound, without_copies
@@ -182,8 +182,7 @@ class _Masker:
         if key == "content_digest" and isinstance(item, str) and _DIGEST.match(item):
             return item
         if key in _SEALED and isinstance(item, str):
-            # Nothing can be read in it, and what is found there is chance.
-            return item
+            return self._sealed(item, path)
         if key in IDS and isinstance(item, str):
             return self._id(item, path, key in PREFIXED)
         if key in COUNTS and isinstance(item, dict):
@@ -315,13 +314,24 @@ class _Masker:
             self._kept.append(path)
         return item
 
+    def _sealed(self, text: str, path: Path) -> str:
+        """Masks what somebody wrote in the place of a signature, in which nothing can be read."""
+        # In one, few letters stand by chance.
+        found = places(text, [finder for finder in self._exact if isinstance(finder, Literal)])
+        return self._cut(text, [p for p in found if p.end - p.start >= _NO_CHANCE], path)
+
     def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
         """Masks what is no figure."""
-        changed = {
-            key: item if isinstance(item, int | float) else self.value(item, (*path, key), False)
-            for key, item in value.items()
-        }
-        return value if all(changed[key] is item for key, item in value.items()) else changed
+        changed: dict[str, Any] = {}
+        names = _Names(value)
+        for key, item in value.items():
+            masked = self._key(key, path, False)
+            figure = isinstance(item, int | float)
+            changed[key if masked == key else names.new(masked)] = (
+                item if figure else self.value(item, (*path, key), False)
+            )
+        same = all(key in changed and changed[key] is item for key, item in value.items())
+        return value if same else changed
 
     def _id(self, text: str, path: Path, prefixed: bool) -> str:
         found = () if is_new(text) else places(text, self._exact)

@@ -31,6 +31,25 @@ def test_a_number_in_the_arguments_of_a_tool_is_found_by_its_groups():
 
 
 @pytest.mark.parametrize(
+    ("said", "sought"),
+    [
+        ("(555) 867-5309", "555.867.5309"),
+        ("5558675309", "(555) 867-5309"),
+        ("+1 555 867 5309", "+1-555-867-5309"),
+        ("tel=%2B1+555%2D867%205309", "+15558675309"),
+        ("de89370400440532013000", "DE89 3704 0044 0532 0130 00"),
+        ("DE89-3704-0044-0532-0130-00", "DE89370400440532013000"),
+        ("550e8400e29b41d4a716446655440000", "550e8400-e29b-41d4-a716-446655440000"),
+    ],
+)
+def test_signs_and_letters_of_a_number_hide_nothing(said, sought):
+    now = str(mask_tree(f"It is {said}, yes.", [Literal(sought)], free=True)[0])
+
+    assert "[REDACTED]" in now
+    assert not any(map(str.isdigit, now.replace("%2B", "")))
+
+
+@pytest.mark.parametrize(
     "said", ["14111 1111 1111 1111", "4111 1111 1111 11112", "4111 1111 1111 111"]
 )
 def test_a_part_of_another_number_is_not_it(said):

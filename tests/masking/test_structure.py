@@ -110,6 +110,22 @@ def test_encrypted_text_is_never_cut_and_goes_only_with_what_can_be_read():
     assert masked(said, "bob")["encrypted_content"] is None
 
 
+@pytest.mark.parametrize("key", ["signature", "encrypted_content"])
+def test_what_is_no_signature_is_content(key):
+    state = {"__name__": "LetterManager", key: "Yours, planted secret"}
+
+    assert masked(state, "planted secret")[key] == "Yours, [REDACTED]"
+
+
+@pytest.mark.parametrize("key", ["usage", "metrics", "accumulated_usage", "logprobs"])
+def test_what_figures_are_called_is_content(key):
+    counted = {key: {"planted secret": 7, "inputTokens": 3, "planted  secret": 8}}
+
+    now = masked(counted, "planted secret")
+
+    assert now == {key: {"[REDACTED]": 7, "inputTokens": 3, "[REDACTED] (2)": 8}}
+
+
 @pytest.mark.parametrize(
     "texts", [("planted", "secret"), ("planted ", "secret"), ("planted\n", " secret")]
 )

@@ -278,13 +278,21 @@ HOSTILE = {
     "binary": b"\xff" + b"plantedsecret" * 100_000,
     "list": ["planted", "secret"] * 30_000,
     "base64": {"data": "b" * 1_000_000},
+    "unseen": "planted" + "\u200b" * 1_000_000,
+    "nearly, hyphenated": "plan\u00adtedsecre " * 60_000,
+    "often, hyphenated": "plan\u00adtedsecret " * 60_000,
+    "base64 of a text": base64.b64encode(b"plantedsecre " * 60_000).decode(),
+    "words in base64": (base64.b64encode(b"plantedsecre " * 3).decode() + " ") * 20_000,
+    "escapes of escapes": "planted%2525252" * 60_000 + "&amp;" * 100_000,
+    "groups": "4111 1111 1111 111\u2011 " * 50_000,
 }
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_payload_takes_no_time_that_grows_with_its_square(name):
-    finders = [Literal("planted secret"), Literal('"plantedsecret/'), Literal("plantedsecret")]
+    texts = ("planted secret", '"plantedsecret/', "plantedsecret", "4111 1111 1111 1111")
+    finders = [Literal(text) for text in texts]
     masked, _ = mask_tree({"input": HOSTILE[name]}, finders)
 
     assert mask_tree(masked, finders) == (masked, [])

@@ -124,6 +124,8 @@ def test_a_dry_run_lists_what_the_redaction_has_and_writes_nothing(store):
         ("Zoë's planted secret", "ZOË'S  PLANTED\nSECRET"),
         ('say "planted/secret\\"', 'say "planted/secret\\"'),
         ("plantedsecret\nof two lines", "plantedsecret of two lines"),
+        ("O’Neill’s planted\u2011secret", "O'Neill's planted-secret"),
+        ("plan\u00adted secret of Zoë", "planted secret of Zoë"),
     ],
 )
 def test_every_spelling_is_found(store, planted, wanted):
