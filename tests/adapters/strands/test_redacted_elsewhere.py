@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -70,6 +71,31 @@ def test_what_changed_meanwhile_stays():
         "count": 2,
         "new": ["again [REDACTED]", 3],
     }
+    assert build().state.get() == agent.state.get()
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [base64.b64encode(b"me:O'Neill-4711").decode(), "O’Neill\u20114711", "o%2527neill-4711"],
+)
+def test_no_other_spelling_of_it_is_brought_back(spelled):
+    agent = build(f"I note {spelled}.", "Fine.")
+    agent.state.set("note", f"it is {spelled}")
+    agent(f"It is O'Neill-4711, so {spelled}")
+
+    redact(SessionStore().get("s").id, Find("O'Neill-4711"), reason="A request")
+    agent.state.set("count", 2)
+    agent.state.set("new", f"again {spelled}")
+    agent("Go on")
+
+    assert "neill" not in str(agent.messages).lower()
+    assert spelled not in str(agent.messages)
+    assert agent.state.get() == {
+        "note": "it is [REDACTED]",
+        "count": 2,
+        "new": "again [REDACTED]",
+    }
+    assert columns_holding(spelled) == columns_holding("Neill") == []
     assert build().state.get() == agent.state.get()
 
 
