@@ -172,6 +172,28 @@ def test_stored_objects_of_any_form(store, session, data):
     assert (data == found) == (not data)
 
 
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ({"rows": [{"code": 47114711, "x": 1}]}, {"rows": [{"code": "[REDACTED]", "x": 1}]}),
+        ({"usage": {"meter": 47114711, "kwh": 3}}, {"usage": {"meter": "[REDACTED]", "kwh": 3}}),
+        ({"model": "No 47114711"}, {"model": "No [REDACTED]"}),
+        ({"status": "of-47114711"}, {"status": "of-[REDACTED]"}),
+        ({"signature": "by 47114711"}, {"signature": "by [REDACTED]"}),
+        ({"results": {"n47114711": 1}}, {"results": {"n[REDACTED]": 1}}),
+    ],
+)
+def test_a_tools_result_that_was_put_away_is_content_whatever_its_keys_are_called(
+    store, session, said, left
+):
+    store.write_object("k", json.dumps(said).encode(), session=session)
+
+    done = redact(session.id, Find("47114711"), reason="r")
+
+    assert json.loads(store.read_object("k", session=session)) == left
+    assert done.kept == []
+
+
 def test_names_of_branches_snapshots_and_keys_are_told_and_stay(store):
     session, agent = plant(store, "x")
     store.create_branch(agent, name=SECRET)
