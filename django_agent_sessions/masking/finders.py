@@ -10,15 +10,18 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from django_agent_sessions.detectors import Detector, detect
+from django_agent_sessions.detectors.escapes import Unescaped
 
 from . import masks
 from .encoded import coded_texts, may_be_coded
 from .folding import MARK, Folded, fold
-from .spellings import GAP, MAYBE_SPELLED, forms, plain, spelled
+from .spellings import GAP, MAYBE_SPELLED, forms, plain, spelled, unescaped
 
 _GROUPED = 8
 _GAPS = re.compile(r"[\s\-.()/+_]+")
+_LONGEST_NUMBER = 64
 _LONG = 2000
+_SHORT = 800
 
 
 class Found(NamedTuple):
@@ -50,8 +53,9 @@ class Spelled:
     A number of eight digits or more, with letters or without, is found with other spaces and signs
     between them, too.
 
-    A text of more than 2,000 characters is only found as it is, or escaped once or twice: a
-    pattern for it would take minutes to make.
+    Of a longer text only the escapes with backslashes are read, because a pattern with all of them
+    would take long to make; one of more than 2,000 characters is only found as it is, or escaped
+    once or twice.
 
     Args:
         text: The string; not blank.
@@ -74,9 +78,14 @@ class Spelled:
             # No spelling is shorter than the string, and to make the pattern takes long.
             return
         # The larger pattern takes many times as long, and few texts hold an escape.
-        pattern = self._spelled if MAYBE_SPELLED.search(text) else self._plain
+        escaped = MAYBE_SPELLED.search(text)
+        pattern = self._spelled if escaped and self._is_short else self._plain
         for match in pattern.finditer(text):
             yield Found(*match.span(), "")
+        if escaped and not self._is_short:
+            read = Unescaped(text)
+            for match in self._unescaped.finditer(read.text):
+                yield Found(*read.original(*match.span()), "")
 
     @cached_property
     def _grouped(self) -> re.Pattern[str] | None:
@@ -84,9 +93,17 @@ class Spelled:
         return _grouped(self._text)
 
     @cached_property
+    def _forms(self) -> set[str]:
+        return forms(self._text)
+
+    @cached_property
     def shortest(self) -> int:
         """The characters of its shortest form."""
-        return min(len("".join(form.split())) for form in forms(self._text))
+        return min(len("".join(form.split())) for form in self._forms)
+
+    @cached_property
+    def _is_short(self) -> bool:
+        return sum(map(len, self._forms)) <= _SHORT
 
     @cached_property
     def _plain(self) -> re.Pattern[str]:
@@ -96,8 +113,12 @@ class Spelled:
     def _spelled(self) -> re.Pattern[str]:
         return self._compiled(spelled)
 
+    @cached_property
+    def _unescaped(self) -> re.Pattern[str]:
+        return self._compiled(lambda form: unescaped(Unescaped(form).text))
+
     def _compiled(self, spell: Callable[[str], str]) -> re.Pattern[str]:
-        ordered = sorted(forms(self._text), key=len, reverse=True)
+        ordered = sorted(self._forms, key=len, reverse=True)
         return re.compile("|".join(dict.fromkeys(map(spell, ordered))), re.IGNORECASE)
 
     def _find_long(self, text: str) -> Iterator[Found]:
@@ -179,7 +200,7 @@ class Literal:
 
 def _grouped(text: str) -> re.Pattern[str] | None:
     letters = _GAPS.sub("", text)
-    if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONG):
+    if not (letters.isascii() and letters.isalnum() and len(letters) <= _LONGEST_NUMBER):
         return None
     if sum(map(str.isdigit, letters)) < _GROUPED:
         return None

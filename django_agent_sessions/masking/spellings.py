@@ -64,6 +64,18 @@ def plain(text: str) -> str:
     return r"\s+".join(re.escape(word) for word in text.split())
 
 
+def unescaped(text: str) -> str:
+    """Makes a pattern for a text whose escapes are undone, all but those of backslashes.
+
+    Args:
+        text: One form of it, its own escapes undone as well.
+
+    Returns:
+        The pattern, to be used in any case.
+    """
+    return re.sub(r"(?:\\\\)+", lambda row: f"(?:{row[0]}){{1,16}}+", plain(text))
+
+
 def spelled(text: str) -> str:
     """Makes a pattern for a text with escapes of any kind.
 

@@ -138,7 +138,7 @@ def test_backslashes_are_found_however_often_they_are_escaped(secret, times):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "secret", ["\\" * 8 + "x", r"\\server\share", "\\ \\ x", "\\/" * 6, '"' * 6]
+    "secret", ["\\" * 8 + "x", r"\\server\share", "\\ \\ x", "\\/" * 6, '"' * 6, "\\" + "x" * 900]
 )
 @pytest.mark.parametrize("text", ["\\" * 60, "\\" * 200_000, "\\u005c" * 30_000, "%5c\\" * 30_000])
 def test_a_row_of_backslashes_does_not_hold_the_search(secret, text):
@@ -150,3 +150,26 @@ def test_what_is_longer_than_a_text_costs_nothing():
     secrets: Any = [Literal(f'"a{number}%' + "x" * 1900) for number in range(2000)]
 
     assert mask_tree({"text": "terms & privacy"}, secrets)[1] == []
+
+
+PAGE = " ".join(f'{number}: "Zoë’s" <ñandú> \\ {"Äpfel" * 3};' for number in range(50))
+
+
+def test_a_page_that_somebody_selected_is_found_as_a_tool_was_given_it():
+    said = f"before {PAGE} after".replace("; ", ";\n\n  ")
+    call = "I call it with " + json.dumps({"page": json.dumps([said])}) + " & wait"
+
+    assert len(PAGE) < 2000
+    for text in (said, call):
+        now = masked(text, PAGE)
+        assert "ñand" not in now
+        assert "00f1and" not in now
+        assert now.endswith((" after", " & wait"))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "secret", ["éßñÅ" * 500, "'" * 2000, "İ" * 2000, "12345678" * 250, "ab " * 666]
+)
+def test_no_text_takes_long_to_look_for(secret):
+    assert masked(f"{secret} \\ % & é", secret).split() == ["[REDACTED]", "\\", "%", "&", "é"]
