@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django_agent_sessions.references import Path
@@ -66,6 +66,25 @@ def replace_at(value: Any, path: Path, new: Any) -> Any:
         copied: dict[Any, Any] = {**value, path[0]: changed}
         return without_copies(value, copied)
     return [changed if at == path[0] else item for at, item in enumerate(value)]
+
+
+def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
+    """Replaces several texts in a payload at once.
+
+    Args:
+        value: The payload; on the way to the texts there are dicts only. It is not changed.
+        texts: What to put where.
+
+    Returns:
+        The payload, as :func:`replace_at` gives it.
+    """
+    if () in texts:
+        return texts[()]
+    below: dict[Any, dict[Path, str]] = {}
+    for path, text in texts.items():
+        below.setdefault(path[0], {})[path[1:]] = text
+    changed = {key: replace_texts(value[key], inner) for key, inner in below.items()}
+    return without_copies(value, {**value, **changed})
 
 
 def replaced(text: str, found: Iterable[Found]) -> str:

@@ -24,7 +24,7 @@ from .encoded import after_data_url, container, from_base64, within_escape
 from .finders import Detecting, Finder, Found, Literal, places
 from .ids import PREFIXED, is_new, new_id
 from .masks import mask
-from .replacing import replace_at, replaced, sound, without_copies
+from .replacing import replace_texts, replaced, sound, without_copies
 from .vocabulary import (
     COUNTS,
     ENUMS,
@@ -207,52 +207,53 @@ class _Masker:
         for at, item in enumerate(items):
             for inner in _text_paths(item, free):
                 rows.setdefault(inner, []).append(at)
-        found_any = False
+        changed: dict[int, dict[Path, str]] = {}
         for inner, members in rows.items():
-            # What one row changed may not be there any more for the next.
-            still = [at for at in members if _reaches(items[at], inner)]
-            if len(still) > 1:
-                found_any |= self._across_row(items, path, inner, still, "", self._finders)
-            still = [at for at in still if _reaches(items[at], inner)]
-            if len(still) > 1 and self._exact:
+            if len(members) < 2:
+                continue
+            texts = [str(_at(items[at], inner)) for at in members]
+            now = self._across_row(texts, path, members, inner, "", self._finders)
+            if self._exact:
                 # Blocks are read as lines, too.
-                found_any |= self._across_row(items, path, inner, still, "\n", self._exact)
-        return found_any
+                now = self._across_row(now, path, members, inner, "\n", self._exact)
+            for at, before, after in zip(members, texts, now, strict=True):
+                if after is not before:
+                    changed.setdefault(at, {})[inner] = after
+        # All of a block at once: of one that has very many texts, each change would copy them all.
+        for at, texts_of in changed.items():
+            items[at] = replace_texts(items[at], texts_of)
+        return bool(changed)
 
     def _across_row(
         self,
-        items: list[Any],
+        texts: list[str],
         path: Path,
-        inner: Path,
         members: list[int],
+        inner: Path,
         between: str,
         finders: Sequence[Finder],
-    ) -> bool:
-        texts = [str(_at(items[at], inner)) for at in members]
+    ) -> list[str]:
         joined = between.join(texts)
         starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
         parts: dict[int, list[Found]] = {}
-        for place in places(joined, finders):
-            first = row = bisect_right(starts, place.start) - 1
-            if starts[row + 1] >= place.end:
+        for found in places(joined, finders):
+            first = row = bisect_right(starts, found.start) - 1
+            if starts[row + 1] >= found.end:
                 continue
             own: dict[int, Found] = {}
-            while row < len(texts) and starts[row] < place.end:
-                start = max(place.start - starts[row], 0)
-                end = min(place.end - starts[row], len(texts[row]))
+            while row < len(texts) and starts[row] < found.end:
+                start = max(found.start - starts[row], 0)
+                end = min(found.end - starts[row], len(texts[row]))
                 if start < end:
-                    own[row] = Found(start, end, place.kind)
+                    own[row] = Found(start, end, found.kind)
                 row += 1
             if len(own) < 2:
                 # All else of it is what was put between.
                 continue
-            self._hit((*path, members[first], *inner), joined, place)
+            self._hit((*path, members[first], *inner), joined, found)
             for row, part in own.items():
                 parts.setdefault(row, []).append(part)
-        for row, found in parts.items():
-            at = members[row]
-            items[at] = replace_at(items[at], inner, replaced(texts[row], found))
-        return bool(parts)
+        return [replaced(text, parts[at]) if at in parts else text for at, text in enumerate(texts)]
 
     def _string(self, text: str, path: Path) -> str:
         if start := after_data_url(text):
@@ -445,10 +446,3 @@ def _at(value: Any, path: Path) -> Any:
     for key in path:
         value = value[key]
     return value
-
-
-def _reaches(value: Any, path: Path) -> bool:
-    try:
-        return isinstance(_at(value, path), str)
-    except (LookupError, TypeError):
-        return False

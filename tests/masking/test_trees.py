@@ -277,6 +277,7 @@ HOSTILE = {
     "found often": "plantedsecret " * 100_000,
     "binary": b"\xff" + b"plantedsecret" * 100_000,
     "list": ["planted", "secret"] * 30_000,
+    "blocks": [{f"a{n}": half for n in range(20_000)} for half in ("planted", "secret")],
     "base64": {"data": "b" * 1_000_000},
     "unseen": "planted" + "\u200b" * 1_000_000,
     "nearly, hyphenated": "plan\u00adtedsecre " * 60_000,
