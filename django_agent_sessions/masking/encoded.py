@@ -90,19 +90,6 @@ def from_base64(text: str) -> bytes | None:
         return None
 
 
-def may_be_coded(text: str, shortest: int) -> bool:
-    """Tells whether there may be base64 in a text.
-
-    Args:
-        text: The text.
-        shortest: How many letters of it there are at least.
-
-    Returns:
-        Whether there may be.
-    """
-    return re.search(f"{_CODED}{{{max(shortest, _SHORTEST)}}}", text) is not None
-
-
 def coded_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
     """Finds texts that stand in a text as base64: credentials, tokens, files.
 

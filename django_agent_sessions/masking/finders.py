@@ -7,13 +7,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from django_agent_sessions.detectors import Detector, detect
 from django_agent_sessions.detectors.escapes import Unescaped
 
 from . import masks
-from .encoded import coded_texts, may_be_coded
+from .encoded import coded_texts
 from .folding import MARK, Folded, fold
 from .spellings import GAP, MAYBE_SPELLED, forms, plain, spelled, unescaped
 
@@ -148,7 +149,7 @@ class Literal:
             raise ValueError("nothing to look for")
         self._text = text.strip()
         self.spelled = Spelled(self._text)
-        """Finds it as bytes read as letters would have it."""
+        """Finds it in bytes, in which nothing is set in letters, whatever they are read as."""
 
     def find(self, text: str) -> Iterator[Found]:
         """Finds the string."""
@@ -257,9 +258,12 @@ def may_hold(text: str, secret: str) -> bool:
     Returns:
         Whether it is worth looking.
     """
-    if MAYBE_SPELLED.search(text) or may_be_coded(text, len(secret) // 2):
-        return True
-    return _squeezed(secret) in _squeezed(text)
+    wanted = _squeezed(secret)
+    # What is composed has fewer letters than what is not.
+    inside = (said for _, _, said in coded_texts(text, len(secret) // 2))
+    return any(
+        MAYBE_SPELLED.search(said) or wanted in _squeezed(said) for said in chain([text], inside)
+    )
 
 
 def _squeezed(text: str) -> str:

@@ -11,7 +11,7 @@ import unicodedata
 from array import array
 
 _HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-_APOSTROPHES = "\u2018\u2019\u201a\u201b\u2032\u02b9\u02bc\u00b4`"
+_APOSTROPHES = "\u2018\u2019\u201a\u201b\u2032\u02b9\u02bc\u00b4"
 _QUOTES = "\u201c\u201d\u201e\u201f\u2033\u02ba\u00ab\u00bb"
 _SIGNS = {"-": _HYPHENS, "'": _APOSTROPHES, '"': _QUOTES}
 # Soft hyphens, joiners, marks of direction, variants of one picture, a byte order mark.
@@ -49,7 +49,7 @@ def fold(text: str) -> str:
     Returns:
         What is equal for texts that people read alike.
     """
-    if text.isascii() and "`" not in text:
+    if text.isascii():
         return text.lower()
     text = _UNSEEN_RUN.sub("", text)
     text = _SIGN.sub(lambda found: _PLAIN_SIGN[found[0]], text)

@@ -65,7 +65,7 @@ WIDE = {ord(" "): " "} | {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
         ("Jean–Luc", "Jean-Luc"),
         ("O’Brien", "O'Brien"),
         ("O'Brien", "O’Brien"),
-        ("O`Brien", "O'Brien"),
+        ("O\u00b4Brien", "O'Brien"),
         ("the “Falcon” plan", 'the "falcon" plan'),
         ("hun\u00adter2", "hunter2"),
         ("hun\u200bter2", "hunter2"),

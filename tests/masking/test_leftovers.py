@@ -124,3 +124,11 @@ def test_very_many_masks_side_by_side_are_told_apart_in_time():
     secrets = removed("ab c " * 20_000, "[REDACTED] " * 20_000)
 
     assert "ab c" in secrets
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["O’Neill\u20114711", "bzpPJ05laWxsLTQ3MTE=", "o%2527neill-4711"],
+)
+def test_what_is_spelled_in_another_way_is_taken_away_from_a_text(said):
+    assert scrub(f"It is {said}.", {"O'Neill-4711", "something else"}) == "It is [REDACTED]."
