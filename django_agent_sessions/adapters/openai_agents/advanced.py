@@ -51,13 +51,15 @@ class AdvancedDjangoSession(BranchedSession):
             wrapper: The context of the run, which the Runner gives.
 
         Returns:
-            The items, the oldest first; none if there is no such branch.
+            The items, the oldest first; none if there is no such branch. A run that reads all is
+            not given the results of tools whose calls are gone.
         """
         latest = resolve_session_limit(limit, self.session_settings)
         if latest == 0:
             return []
         latest = None if latest is None or latest < 0 else latest
-        return await self._on(branch_id, partial(self._read_from, latest), wrapper) or []
+        found = await self._on(branch_id, partial(self._read_from, latest), wrapper) or []
+        return self._given(found, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None

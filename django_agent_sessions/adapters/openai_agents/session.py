@@ -31,6 +31,7 @@ from django_agent_sessions.store.agents import DEFAULT_AGENT
 from .exclusive import TakesTurns, Turns
 from .memory import Memory
 from .rewording import item_at, redacted
+from .strays import without_strays
 
 R = TypeVar("R")
 
@@ -124,7 +125,8 @@ class DjangoSession(TakesTurns):
 
         Returns:
             The items, the oldest first, redacted where they were redacted; none if there is no
-            such session. A corrupt item is left out and reported in the log.
+            such session. A corrupt item is left out and reported in the log. A run that reads all
+            is not given the results of tools whose calls are gone.
 
         Raises:
             SessionNotFoundError: The session is somebody else's.
@@ -132,7 +134,8 @@ class DjangoSession(TakesTurns):
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
-        return await self._run(partial(self._read, latest), wrapper) or []
+        found = await self._run(partial(self._read, latest), wrapper) or []
+        return self._given(found, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -216,6 +219,12 @@ class DjangoSession(TakesTurns):
             PayloadError: The replacement does not fit the item, is not JSON or over a limit.
         """
         await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
+
+    def _given(
+        self, found: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
+    ) -> list[TResponseInputItem]:
+        # With a limit the Runner does it by itself, or compares what it reads with what it wrote.
+        return without_strays(found) if wrapper is not None and latest is None else found
 
     async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
         """Does all of an operation in one trip to the database's thread."""

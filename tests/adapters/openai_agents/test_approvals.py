@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agents import RunContextWrapper, Runner, RunState, TResponseInputItem
 
-from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
+from django_agent_sessions.store import SessionStore
 
 from .others import in_another_process
 from .scripted import call
@@ -95,3 +97,70 @@ def test_another_process_settles_a_write_whose_outcome_is_unknown(written):
 
     assert other["answered"] == "Finished."
     assert "output paid 7" in expect_whole()
+
+
+def go_back() -> None:
+    store = SessionStore()
+    agent = store.read_agent(store.get("s"), "default")
+    assert agent is not None
+    store.rewind(agent, 0)
+
+
+def clear() -> None:
+    asyncio.run(DjangoSession("s").clear_session())
+
+
+def delete() -> None:
+    assert SessionStore().delete("s")
+
+
+async def approve(agent: Any, waiting: str, session: DjangoSession) -> None:
+    state = await RunState.from_string(agent, waiting)
+    for interruption in state.get_interruptions():
+        state.approve(interruption)
+    await Runner.run(agent, state, session=session)
+
+
+@pytest.mark.parametrize("session_class", [DjangoSession, AdvancedDjangoSession])
+@pytest.mark.parametrize("meanwhile", [go_back, clear, delete])
+def test_a_conversation_goes_on_from_which_the_calls_were_gone_when_they_were_answered(
+    meanwhile: Callable[[], None], session_class: type[DjangoSession]
+):
+    """The API refuses all of a conversation in which a result answers no call."""
+    waiting = interrupted()
+    meanwhile()
+    asyncio.run(approve(assistant("Finished."), waiting, session_class("s")))
+    again = assistant("You are welcome.")
+    asyncio.run(Runner.run(again, "Thanks", session=session_class("s")))
+
+    # Nothing was taken away: who reads outside of a run gets all of it.
+    there: Any = asyncio.run(session_class("s").get_items())
+    assert "function_call" not in [item.get("type") for item in there]
+    assert "output paid 7" in texts(there)
+    valid = [said for said in texts(there) if not said.startswith("output")]
+    assert [*texts(requests(again)[0]), "You are welcome."] == valid
+
+
+def test_a_run_on_a_branch_that_goes_on_on_the_main_one_breaks_neither():
+    on_branch = AdvancedDjangoSession("s")
+    asyncio.run(Runner.run(assistant("Hi."), "Hello", session=on_branch))
+    asyncio.run(on_branch.create_branch_from_turn(1, "other"))
+    result = asyncio.run(Runner.run(assistant(call("pay", amount=7)), "Pay 7", session=on_branch))
+    waiting = result.to_state().to_string()
+
+    asyncio.run(approve(assistant("Finished."), waiting, AdvancedDjangoSession("s")))
+
+    for session in (on_branch, AdvancedDjangoSession("s")):
+        agent = assistant("Good.")
+        asyncio.run(Runner.run(agent, "Thanks", session=session))
+        assert not [said for said in texts(requests(agent)[0]) if said.startswith("output")]
+
+
+def test_results_of_calls_that_only_the_provider_knows_are_given_to_a_run():
+    result: Any = {"type": "function_call_output", "call_id": "c", "output": "3"}
+    asyncio.run(DjangoSession("s").add_items([{"type": "item_reference", "id": "fc"}, result]))
+
+    agent = assistant()
+    asyncio.run(Runner.run(agent, "Thanks", session=DjangoSession("s")))
+
+    assert result in requests(agent)[0]

@@ -1,0 +1,41 @@
+"""Results of tools whose calls are not in the conversation any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_CALL = "_call"
+_RESULT = "_call_output"
+
+
+def without_strays(items: Sequence[Any]) -> list[Any]:
+    """Leaves out results that answer no call: a model's provider would refuse the conversation.
+
+    A run that waits for a person has stored its calls, and stores their results when it goes on:
+    perhaps after somebody went back in time, or emptied or deleted the session.
+
+    Args:
+        items: A conversation from its beginning.
+
+    Returns:
+        What a model may be given of it.
+    """
+    calls: set[tuple[str, str]] = set()
+    kept: list[Any] = []
+    for item in items:
+        kind, call_id = _named(item)
+        if kind == "item_reference":
+            # It may stand for any call, which only the provider knows.
+            return list(items)
+        if kind.endswith(_CALL):
+            calls.add((kind, call_id))
+        if not kind.endswith(_RESULT) or (kind.removesuffix("_output"), call_id) in calls:
+            kept.append(item)
+    return kept
+
+
+def _named(item: Any) -> tuple[str, str]:
+    if not isinstance(item, dict):
+        return "", ""
+    return str(item.get("type")), str(item.get("call_id"))
