@@ -14,6 +14,8 @@ from agents import Runner
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
+from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.testing import columns_holding
 
 from .scripted import call
 from .team import assistant, requests, stored, texts
@@ -76,13 +78,44 @@ def test_a_chat_in_a_transaction(page, thread_loop):
     assert len(stored()) == 4
 
 
-def test_an_approval(page):
-    agent = assistant(call("pay", amount=3), "Paid.")
-    waiting = asyncio.run(Runner.run(agent, "Pay 3", session=DjangoSession("s")))
-    state = waiting.to_state().to_string()
+def test_an_approval(page, ada):
+    agent = assistant(call("pay", amount=3), [call("pay", amount=4)], "Paid.")
+    asyncio.run(page.ask(ada, agent, "s", "Pay 3"))
+    assert texts(stored()) == ["Pay 3", "call pay"]
 
-    assert asyncio.run(page.approve(agent, "s", state)) == "Paid."
-    assert texts(stored())[2:] == ["output paid 3", "Paid."]
+    asyncio.run(page.approve(ada, agent, "s"))
+    assert asyncio.run(page.approve(ada, agent, "s")) == "Paid."
+    assert texts(stored())[2:] == ["output paid 3", "call pay", "output paid 4", "Paid."]
+
+
+def test_an_approval_that_is_clicked_twice(page, ada):
+    agent = assistant(call("pay", amount=3), "Paid.", delay=0.05)
+    asyncio.run(page.ask(ada, agent, "s", "Pay 3"))
+
+    async def click_twice() -> list[Any]:
+        return await asyncio.gather(*(page.approve(ada, agent, "s") for _ in range(2)))
+
+    assert sorted(asyncio.run(click_twice()), key=str) == [None, "Paid."]
+    assert texts(stored()).count("output paid 3") == 1
+
+
+def test_an_approval_of_a_call_that_is_gone(page, ada):
+    agent = assistant(call("pay", amount=3), "Paid.")
+    asyncio.run(page.ask(ada, agent, "s", "Pay 3"))
+    asyncio.run(DjangoSession("s").clear_session())
+
+    assert asyncio.run(page.approve(ada, agent, "s")) is None
+    assert stored() == []
+
+
+def test_an_approval_after_a_redaction(page, ada):
+    agent = assistant(call("pay", amount=3), "Paid.")
+    asyncio.run(page.ask(ada, agent, "s", "I am plantedsecret, pay 3"))
+    redact(Session.objects.get().pk, Find("plantedsecret"), reason="A request")
+    assert columns_holding("plantedsecret") == []
+
+    assert asyncio.run(page.approve(ada, agent, "s")) == "Paid."
+    assert texts(requests(agent)[-1])[0] == "I am [REDACTED], pay 3"
 
 
 def test_a_redaction(page):
