@@ -352,8 +352,8 @@ def _about_pool(alias: str, pool: Any) -> list[CheckMessage]:
         CheckWarning(
             f"The pool of {alias!r} has {size} connections, and agents may take {ours} of them: as "
             "many requests at once can hold all, each waiting for its agent, which waits for one",
-            hint="Set OPTIONS = {'pool': {'max_size': …}} to the threads of a process and "
-            f"MAX_CONNECTIONS ({ours}) together.",
+            hint="Set OPTIONS = {'pool': {'max_size': …}} to the requests that a process serves at "
+            f"once and MAX_CONNECTIONS ({ours}) together.",
             id="agent_sessions.W009",
         )
     ]
