@@ -71,7 +71,7 @@ export function Chat({ id, initialMessages }) {
           ))}
         </section>
       ))}
-      {error && <p role="alert">{error.message}</p>}
+      {error && <p role="alert">{explained(error)}</p>}
       <form onSubmit={submit}>
         <input value={text} onChange={event => setText(event.target.value)} />
         <button disabled={busy}>Send</button>
@@ -81,6 +81,15 @@ export function Chat({ id, initialMessages }) {
       </form>
     </main>
   );
+}
+
+// A refusal is a problem (RFC 9457), which the AI SDK hands on as a text.
+function explained(error) {
+  try {
+    return JSON.parse(error.message).detail;
+  } catch {
+    return error.message;
+  }
 }
 
 function Part({ part }) {

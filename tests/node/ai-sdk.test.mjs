@@ -205,6 +205,15 @@ test('an agent that fails is told of, without what it said', async () => {
   await page.close();
 });
 
+test('a refusal says in words what to do', async () => {
+  const page = await open('refused');
+  // JavaScript cuts a text within an emoji.
+  await page.send('Well done 🎉'.slice(0, -1));
+  const alert = await until('the refusal', () => page.place.querySelector('[role=alert]'));
+  assert.match(alert.textContent, /^message: It holds half of a character/);
+  await page.close();
+});
+
 for (const api of ['/api/support', '/api/research']) {
   for (const text of ['Hello there', 'weather Paris', 'both Rome Oslo', 'think of it']) {
     test(`${api} streams "${text}" as the transcript has it, part by part`, async () => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,9 @@ FORMATS: Mapping[str, str] = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
 """What may be attached by default: media types, and how frameworks name them."""
+
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Half of a surrogate pair: JavaScript makes it where a text is cut by its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,9 @@ def read(body: Any, limits: Limits) -> Incoming:
     for part in _parts(message):
         _read_part(part, texts, files, limits)
     text = "\n".join(texts)
+    if _HALF.search(text):
+        # Most models' clients cannot send it, in this turn and in all that come after it.
+        raise _wrong("It holds half of a character: do not cut a text within an emoji.")
     if len(text) > limits.characters:
         raise _wrong(f"Say it in at most {limits.characters} characters.")
     if not text.strip() and not files:

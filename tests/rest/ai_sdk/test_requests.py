@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -54,6 +55,7 @@ WRONG = {
     "an odd message id": message(text("Hello"), key=[1]),
     "nothing": message(),
     "blank text": message(text(" \n ")),
+    "half of an emoji": message(text("Well done \ud83d")),
     "text that is none": message({"type": "text", "text": 1}),
     "an unknown part": message({"type": "dynamic-tool", "output": "It is allowed."}),
     "a part that is none": message("Hello"),
@@ -72,7 +74,9 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_a_request_is_refused_that_has(browser, wrong):
-    refused = browser.http.post("bounded", json=wrong)
+    # As browsers write it: half of a character is an escape.
+    sent = {"content": json.dumps(wrong), "headers": {"Content-Type": "application/json"}}
+    refused = browser.http.post("bounded", **sent)
     assert refused.status_code == 400
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.json()["message"]
