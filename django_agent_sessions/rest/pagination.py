@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.core import signing
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
@@ -26,6 +26,7 @@ from django_agent_sessions.windows import Scope, Window
 
 from .queries import QUERY, refuse_unknown
 
+M = TypeVar("M", bound=Model)
 R = TypeVar("R")
 
 LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
@@ -207,6 +208,61 @@ def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[s
         "description": description,
         "schema": dict(schema),
     }
+
+
+class RowPagination(KeyPagination):
+    """Pages of rows in the order of their primary keys, which is the one they were made in."""
+
+    newest_first: ClassVar[bool] = False
+
+    def paginate_queryset(  # type: ignore[override] # it is of rows only
+        self, queryset: QuerySet[M], request: Any, view: Any = None
+    ) -> list[M]:
+        """Reads a page.
+
+        Args:
+            queryset: The rows.
+            request: The request.
+            view: The view.
+
+        Returns:
+            Those of the page.
+
+        Raises:
+            ValidationError: A parameter is not what it can be.
+        """
+        self.refuse_unknown(request, view)
+        limit = self.limit(request)
+        side, place = AFTER, self.given_key(request, AFTER)
+        if place is not None and not queryset.filter(pk=place).exists():
+            # Whether it is nowhere, or somebody else's.
+            raise ValidationError({AFTER: ["There is no such result in this list."]})
+        if cursor := self.read_cursor(request):
+            side, place = cursor[0], UUID(cursor[1])
+        backwards = side == BEFORE
+        rising = backwards == self.newest_first
+        if place is not None:
+            queryset = queryset.filter(**{"pk__gt" if rising else "pk__lt": place})
+        found = list(queryset.order_by("pk" if rising else "-pk")[: limit + 1])
+        rows, earlier, later = cut(found, limit, backwards=backwards, from_start=place is None)
+        if rows and earlier:
+            self.previous_url = self.cursor_url(request, BEFORE, rows[0].pk.hex)
+        if rows and later:
+            self.next_url = self.cursor_url(request, AFTER, rows[-1].pk.hex)
+        return rows
+
+
+class AgentPagination(RowPagination):
+    """Pages of the agents of a session, or of its orchestrators; nearly always there is one."""
+
+    default_limit = 1000
+    max_limit = 1000
+
+
+class SnapshotPagination(RowPagination):
+    """Pages of an agent's snapshots, the newest first."""
+
+    newest_first = True
 
 
 _SEARCH = {

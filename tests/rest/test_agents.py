@@ -48,6 +48,29 @@ def test_agents_are_listed_the_oldest_first_without_what_they_keep(ada, api):
     assert api.get(talk.url).json()["agents"] == found
 
 
+def test_agents_and_orchestrators_come_in_pages_that_lead_to_all_of_them(ada, api):
+    talk = Talk(ada)
+    for number in range(4):
+        talk.store.open_agent(talk.session, f"agent-{number}", dialect="strands")
+        talk.store.create_multi_agent(talk.session, f"graph-{number}", {})
+    for what in ("agents", "multi-agents"):
+        whole = api.get(f"{talk.url}{what}/").json()
+        assert (whole["next"], whole["previous"]) == (None, None)
+        path: str | None = f"{talk.url}{what}/?limit=2"
+        found: list[Any] = []
+        while path:
+            last = api.get(path).json()
+            found, path = found + last["results"], last["next"]
+        assert found == whole["results"]
+        assert len(found) >= 4
+        before = api.get(last["previous"]).json()["results"]
+        assert before + last["results"] == found[-len(before + last["results"]) :]
+        after = api.get(f"{talk.url}{what}/", {"after": found[0]["id"]}).json()["results"]
+        assert after == found[1:]
+        for wrong in ({"agent_id": "agent-1"}, {"limit": "1001"}, {"after": str(talk.session.id)}):
+            assert api.get(f"{talk.url}{what}/", wrong).status_code == 400
+
+
 def test_orchestrators_are_listed_without_what_they_keep(planted, api):
     found = api.get(url(planted, "multi-agents/")).json()["results"]
     assert [(row["multi_agent_id"], row["kind"]) for row in found] == [("graph", "graph")]

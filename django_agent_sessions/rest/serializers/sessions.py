@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
@@ -103,13 +102,6 @@ class AgentStateSerializer(AgentSerializer):
         read_only_fields = fields
 
 
-@extend_schema_serializer(many=False)
-class AgentsSerializer(serializers.Serializer[Any]):
-    """The agents of a session."""
-
-    results = AgentSerializer(many=True)
-
-
 class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
     """An orchestrator of a session, without its state."""
 
@@ -120,13 +112,6 @@ class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
         model = SessionMultiAgent
         fields: ClassVar[list[str]] = ["id", "multi_agent_id", "kind", "created_at", "updated_at"]
         read_only_fields = fields
-
-
-@extend_schema_serializer(many=False)
-class MultiAgentsSerializer(serializers.Serializer[Any]):
-    """The orchestrators of a session."""
-
-    results = MultiAgentSerializer(many=True)
 
 
 class MultiAgentStateSerializer(MultiAgentSerializer):

@@ -13,23 +13,20 @@ from rest_framework.response import Response
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.pagination import AgentPagination
 from django_agent_sessions.rest.schema import ID, SCOPED, answer, described, problems
 from django_agent_sessions.rest.serializers.sessions import (
     AgentSerializer,
-    AgentsSerializer,
     AgentStateSerializer,
     MultiAgentSerializer,
-    MultiAgentsSerializer,
     MultiAgentStateSerializer,
 )
-
-_MOST = 1000
 
 
 class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
     """What both kinds share. A state is shown to whoever has ``view_sessionagent``."""
 
-    pagination_class = None
+    pagination_class: Any = AgentPagination
     lookup_value_converter = "agent_sessions_text"
     shows_state: ClassVar[bool] = False
     """Whether states are shown without that permission."""
@@ -46,8 +43,11 @@ class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
         row = self.session(session, Allowed.READ)
         self.record_reading(row, view=self.basename)
         shape: Any = self.serializer_class
-        columns = shape.Meta.fields
-        return Response({"results": shape(self._rows(row).only(*columns)[:_MOST], many=True).data})
+        paginator: Any = self.paginator
+        rows = self._rows(row).only(*shape.Meta.fields)
+        page = paginator.paginate_queryset(rows, request, view=self)
+        response: Response = paginator.get_paginated_response(shape(page, many=True).data)
+        return response
 
     def _one(self, request: Any, session: str, key: str) -> Response:
         row = self.session(session, Allowed.READ)
@@ -74,7 +74,7 @@ class AgentViewSet(_OfSession):
 
     @described(
         operation_id="agents_list",
-        responses={200: answer(AgentsSerializer, "The agents."), **problems(404)},
+        responses={200: answer(AgentSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, session: str) -> Response:
         """Lists the agents, the oldest first."""
@@ -102,7 +102,7 @@ class MultiAgentViewSet(_OfSession):
 
     @described(
         operation_id="multi_agents_list",
-        responses={200: answer(MultiAgentsSerializer, "The orchestrators."), **problems(404)},
+        responses={200: answer(MultiAgentSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, session: str) -> Response:
         """Lists the orchestrators, the oldest first."""

@@ -17,8 +17,8 @@ from django_agent_sessions.records import AgentRecord, SnapshotRecord
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import uuid_of
 from django_agent_sessions.rest.agents import OfAgent
-from django_agent_sessions.rest.branch_pages import SnapshotPagination
 from django_agent_sessions.rest.changing import alone, record
+from django_agent_sessions.rest.pagination import SnapshotPagination
 from django_agent_sessions.rest.schema import AGENT_KEY, SCOPED, answer, described, problems
 from django_agent_sessions.rest.serializers.branches import SnapshotSerializer
 from django_agent_sessions.store.moments import LATEST
@@ -45,7 +45,7 @@ class SnapshotViewSet(OfAgent):
         """Lists the snapshots, the newest first."""
         row, agent = self.find_agent(agent_key, Allowed.READ)
         paginator: Any = self.paginator
-        page = paginator.read(request, self._rows(agent), view=self)
+        page = paginator.paginate_queryset(self._rows(agent), request, view=self)
         self.record_reading(row, agent.id, view="snapshots", snapshots=len(page))
         data = self.get_serializer(page, many=True).data
         response: Response = paginator.get_paginated_response(data)
