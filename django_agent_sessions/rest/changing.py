@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.http import Http404
-
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Session, SessionMessage
 from django_agent_sessions.store.alone import alone_in
+
+from .problems import NotThere
 
 T = TypeVar("T")
 
@@ -64,12 +64,15 @@ def record(
     )
 
 
-def place_of(using: str, agent: UUID, place: UUID | int, branch: int | None) -> tuple[int, int]:
+def place_of(
+    using: str, agent: UUID, field: str, place: UUID | int, branch: int | None
+) -> tuple[int, int]:
     """Finds a message of an agent.
 
     Args:
         using: The alias of the database.
         agent: Primary key of the agent.
+        field: The field of the request that names it.
         place: The message's id or position; -1 is before the first.
         branch: The branch that it is on; None for any.
 
@@ -77,17 +80,18 @@ def place_of(using: str, agent: UUID, place: UUID | int, branch: int | None) -> 
         The number of the branch, and the position.
 
     Raises:
-        Http404: There is no such message on that branch.
+        NotThere: There is no such message on that branch.
     """
     rows = SessionMessage.objects.using(using).filter(agent=agent)
+    if isinstance(place, int):
+        number = branch or MAIN_BRANCH
+        if place >= 0 and not rows.filter(branch=number, message_id=place).exists():
+            raise NotThere(field, f"The agent has no such position on branch {number}.")
+        return number, place
     if branch is not None:
         rows = rows.filter(branch=branch)
-    if isinstance(place, int):
-        number = branch or 0
-        if place >= 0 and not rows.filter(branch=number, message_id=place).exists():
-            raise Http404
-        return number, place
     found = rows.filter(pk=place).values_list("branch", "message_id").first()
     if found is None:
-        raise Http404
+        where = "" if branch is None else f" on branch {branch}"
+        raise NotThere(field, f"The agent has no such message{where}.")
     return found

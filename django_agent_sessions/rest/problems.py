@@ -60,6 +60,19 @@ class PreconditionFailed(exceptions.APIException):
     default_code = "precondition_failed"
 
 
+class NotThere(exceptions.NotFound):
+    """What a field of the request names is not there, in a place that the user reaches.
+
+    Args:
+        field: The field.
+        detail: What is not there, and where.
+    """
+
+    def __init__(self, field: str, detail: str) -> None:
+        super().__init__(f"{field}: {detail}")
+        self.errors = {field: [detail]}
+
+
 class Conflict(exceptions.APIException):
     """The request cannot be carried out as things are."""
 
@@ -153,6 +166,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 
 
 def _answer(error: Exception) -> Response | None:
+    if isinstance(error, NotThere):
+        return problem(error.status_code, str(error.detail), "not_found", errors=error.errors)
     if isinstance(error, Http404 | exceptions.NotFound):
         return problem(status.HTTP_404_NOT_FOUND, _NOT_FOUND, "not_found")
     if isinstance(error, PermissionDenied):

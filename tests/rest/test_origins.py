@@ -107,7 +107,8 @@ def test_somebody_elses_session_or_message_is_not_forked(api, stranger, ada, bob
     assert fork(stranger, trip, {"at": key(trip, 0)}, 404)["code"] == "not_found"
     fork(stranger, trip, {}, 404)
     for at in (key(trip, 0), str(trip.session.id), str(uuid4())):
-        fork(stranger, own, {"at": at}, 404)
+        assert list(fork(stranger, own, {"at": at}, 404)["errors"]) == ["at"]
+    assert "errors" not in fork(stranger, trip, {"at": key(own, 0)}, 404)
     fork(api, trip, {"at": key(other, 0)}, 404)
     assert Session.objects.count() == 3
     assert AuditEvent.objects.count() == 0

@@ -130,9 +130,11 @@ def test_a_message_that_is_not_there_is_not_found(api, ada, bob, trip, url):
         places.append(SessionMessage.objects.get(agent=one).pk)
     for place in places:
         to = place if isinstance(place, int) else str(place)
-        assert post(api, f"{url}rewind/", {"to": to}, 404)["code"] == "not_found"
+        # The agent is there, so that the answer names what is not.
+        refused = post(api, f"{url}rewind/", {"to": to}, 404)
+        assert (refused["code"], list(refused["errors"])) == ("not_found", ["to"])
         if place != keys(1)[0]:
-            post(api, f"{url}branches/", {"at": to}, 404)
+            assert list(post(api, f"{url}branches/", {"at": to}, 404)["errors"]) == ["at"]
     assert texts(api, url) == SAID
     assert Branch.objects.count() == 1
 
@@ -208,9 +210,11 @@ def test_a_number_that_no_branch_has_is_not_found(api, trip, url, number):
         assert answer.status_code == 404
         assert answer["Content-Type"] == "application/problem+json"
     code = 404 if number in ("9", str(MOST)) else 400
-    assert api.get(f"{url}branches/compare/", {"right": number}).status_code == code
+    compared = api.get(f"{url}branches/compare/", {"right": number})
+    assert (compared.status_code, list(compared.json()["errors"])) == (code, ["right"])
     if number in ("9", str(MOST)):
-        post(api, f"{url}branches/", {"source": int(number)}, 404)
+        for given in ({"source": int(number)}, {"source": int(number), "at": 0}):
+            assert list(post(api, f"{url}branches/", given, 404)["errors"]) == ["source"]
     assert Branch.objects.count() == 1
 
 

@@ -28,7 +28,7 @@ from django_agent_sessions.rest.branch_pages import BranchMessagePagination, Bra
 from django_agent_sessions.rest.changing import alone, place_of, record
 from django_agent_sessions.rest.etags import require_match, tagged
 from django_agent_sessions.rest.examples import CREATE_BRANCH, REWIND
-from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.rest.problems import Conflict, NotThere
 from django_agent_sessions.rest.queries import refuse_unknown
 from django_agent_sessions.rest.schema import (
     AGENT_KEY,
@@ -55,6 +55,7 @@ from django_agent_sessions.windows import Scope
 from .conversations import MessageList
 
 _LEFT, _RIGHT = "left", "right"
+_NO_BRANCH = "The agent has no such branch."
 
 _NUMBER = OpenApiParameter(
     "number",
@@ -95,7 +96,7 @@ class RewindViewSet(OfAgent):
 
         def rewind(session: Session) -> BranchRecord | None:
             # Found while nobody else can move it.
-            _, position = place_of(self.using, agent.id, wanted["to"], MAIN_BRANCH)
+            _, position = place_of(self.using, agent.id, "to", wanted["to"], MAIN_BRANCH)
             made = self.store().rewind(agent, position, name=wanted.get("name"))
             if made is not None:
                 figures = {"branch": made.number, "set_aside": made.length - made.start}
@@ -156,8 +157,10 @@ class BranchViewSet(OfAgent):
 
         def create(session: Session) -> BranchRecord:
             source, upto = wanted.get("source"), None
+            if source is not None and not self._is_branch(agent, source):
+                raise NotThere("source", _NO_BRANCH)
             if "at" in wanted:
-                source, position = place_of(self.using, agent.id, wanted["at"], source)
+                source, position = place_of(self.using, agent.id, "at", wanted["at"], source)
                 upto = position + 1
             made = self.store().create_branch(
                 agent, name=wanted.get("name"), source=source or MAIN_BRANCH, upto=upto
@@ -251,8 +254,9 @@ class BranchViewSet(OfAgent):
         row, agent = self.find_agent(agent_key, Allowed.READ)
         left, right = (self._asked(request, name) for name in (_LEFT, _RIGHT))
         lengths = {one.number: one.length for one in self.store().branches(agent)}
-        if left not in lengths or right not in lengths:
-            raise Http404
+        for name, number in ((_LEFT, left), (_RIGHT, right)):
+            if number not in lengths:
+                raise NotThere(name, _NO_BRANCH)
         common = self.store().common_length(agent, left, right)
         self.record_reading(row, agent.id, view="compare", left=left, right=right)
         found = {"common": common, "left": lengths[left], "right": lengths[right]}
@@ -265,6 +269,9 @@ class BranchViewSet(OfAgent):
         if found.number == MAIN_BRANCH:
             raise Conflict(f"This is the main branch. {main}")
         return found
+
+    def _is_branch(self, agent: AgentRecord, number: int) -> bool:
+        return any(one.number == number for one in self.store().branches(agent))
 
     def _asked(self, request: Any, name: str) -> int:
         given = request.query_params.get(name, str(MAIN_BRANCH))

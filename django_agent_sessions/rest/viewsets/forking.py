@@ -8,13 +8,13 @@ from uuid import UUID
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.rest import changing, throttles
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import FORK
-from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.rest.problems import Conflict, NotThere
 from django_agent_sessions.rest.schema import ETAG, ID, answer, described, headed, problems
 from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import SessionSerializer
@@ -91,6 +91,9 @@ class Forking(SessionAPI):
                     raise Conflict(detail)
                 self.record_reading(row, view="fork")
                 return there.pk, False
+        messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
+        if at is not None and not messages.filter(pk=at).exists():
+            raise NotThere("at", "The session has no such message.")
         made = SessionStore(using=self.using).fork(
             session_record(row), at=at, title=given.get("title"), external_id=external_id
         )
