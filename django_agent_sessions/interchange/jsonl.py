@@ -105,8 +105,8 @@ def export_sessions(
             without them, it is no whole copy of a session.
         blobs: Whether the large binaries that stand in a storage are in it. Without them, it is no
             whole copy of a session. A directory has them beside it: there they are put.
-        lost: Is told of each binary that is missing or damaged, by the error of reading it. All
-            else of its session is in the line.
+        lost: Is told of each binary that is missing or damaged, by the error of reading it; by
+            default the log is. All else of its session is in the line.
 
     Yields:
         Pieces of lines, each about as large as one message or binary, all ASCII or UTF-8 without

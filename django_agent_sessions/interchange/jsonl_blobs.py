@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
 from django_agent_sessions.fields import CorruptPayload, read
 from django_agent_sessions.models import Blob
 from django_agent_sessions.references import DATA_URL, references, resolved
+
+logger = logging.getLogger("django_agent_sessions")
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_LOST = 1000
@@ -75,7 +78,7 @@ def each_blob(
         alias: The alias of the database.
         beside: A directory to put them into, in a folder called by the session's key and under
             their hashes; none has them in the line.
-        lost: Is told of each that is missing or damaged.
+        lost: Is told of each that is missing or damaged; by default the log is.
 
     Yields:
         An object for each, with commas between them. One that is missing or damaged has no data.
@@ -94,7 +97,10 @@ def each_blob(
                 raise BlobNotFoundError("a message refers to a binary that the session has not")
             member = _member(blob, None if beside is None else beside / str(session))
         except BlobNotFoundError as error:
-            if lost is not None:
+            if lost is None:
+                # Who downloads a file reads it in there; who runs the site is to know, too.
+                logger.warning("exported without a binary: %s", error)
+            else:
                 lost(error)
             member = '"data":null' if blob is None or beside is None else '"file":null'
         yield f"{comma}{json.dumps(head)[:-1]}, {member}}}"

@@ -315,6 +315,36 @@ def test_a_storage_that_is_down_is_asked_again_later(api, said, stored, caplog):
     assert api.get(said).status_code == 200
 
 
+def test_all_that_reads_files_is_asked_again_later_while_their_storage_is_down(
+    api, talk, said, stored
+):
+    (file,) = stored()
+    file.unlink()
+    file.mkdir()
+    found = {"find": "secret", "dry_run": True}
+    for answer in (
+        api.get(f"{talk.url}export/", {"as": "jsonl"}),
+        api.post(f"{talk.url}redact/", found, format="json"),
+        api.post(f"{said}redact/", found, format="json"),
+        api.post(f"{talk.url}fork/", {}, format="json"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
+        assert int(answer["Retry-After"]) > 0
+
+
+def test_an_export_says_which_file_is_missing_in_the_file_and_in_the_log(
+    api, talk, said, stored, caplog
+):
+    (file,) = stored()
+    file.unlink()
+    answer = api.get(f"{talk.url}export/", {"as": "jsonl"})
+    (line,) = b"".join(answer).splitlines()
+    (blob,) = json.loads(line)["blobs"]
+    assert (blob["media_type"], blob["data"]) == ("image/png", None)
+    (told,) = [entry for entry in caplog.messages if entry.startswith("exported without")]
+    assert str(Blob.objects.get().pk) in told
+
+
 def test_what_is_elsewhere_shows_its_size_and_not_its_hash(api, talk):
     data = picture()
     said = talk.say(user({"novelty": {"bytes": data}}))

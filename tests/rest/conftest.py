@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,9 +13,37 @@ from rest_framework.test import APIClient
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
 
+from .openapi import FILE
+
+
+@cache
+def statuses() -> list[tuple[re.Pattern[str], dict[str, set[str]]]]:
+    """Gives the shape of each path in the OpenAPI document, and its statuses by method."""
+    paths = json.loads(FILE.read_text(encoding="utf-8"))["paths"]
+    # A path without names is the first to fit, as in the router.
+    return [
+        (
+            re.compile(re.sub(r"\{\w+\}", "[^/]+", path)),
+            {method.upper(): set(told["responses"]) for method, told in paths[path].items()},
+        )
+        for path in sorted(paths, key=lambda path: path.count("{"))
+    ]
+
+
+class DescribedClient(APIClient):
+    """Takes no answer whose status the OpenAPI document does not have."""
+
+    def request(self, **kwargs: Any) -> Any:
+        answer = super().request(**kwargs)
+        method, path = kwargs["REQUEST_METHOD"], kwargs["PATH_INFO"]
+        known = next((told for shape, told in statuses() if shape.fullmatch(path)), {})
+        status = str(answer.status_code)
+        assert status in known.get(method, {status}), f"{method} {path} answers {status}"
+        return answer
+
 
 def client_of(user) -> APIClient:
-    client = APIClient()
+    client = DescribedClient()
     client.force_login(user)
     return client
 

@@ -123,7 +123,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         request=MessageRedactionRequest,
         responses={
             200: answer(RedactionSerializer, "What was redacted, or would be."),
-            **problems(400, 404, 409, 413),
+            **problems(400, 404, 409, 413, 503),
         },
         examples=REDACT_MESSAGE,
     )

@@ -188,7 +188,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         request=SessionChangeSerializer,
         responses={
             200: answer(SessionSerializer, "The session, as it is now."),
-            **problems(400, 404, 412, 413),
+            **problems(400, 404, 409, 412, 413),
         },
         examples=CHANGE,
     )
@@ -231,7 +231,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         request=SessionRedactionRequest,
         responses={
             200: answer(RedactionSerializer, "What was redacted, or would be."),
-            **problems(400, 404, 409, 413),
+            **problems(400, 404, 409, 413, 503),
         },
         examples=REDACT_SESSION,
     )
@@ -257,7 +257,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         responses={
             (200, "text/markdown"): answer(str, "The file."),
             (200, "application/jsonl"): answer(str, "The file."),
-            **problems(400, 404),
+            **problems(400, 404, 503),
         },
     )
     @action(
