@@ -7,6 +7,10 @@ export async function follow(url, tell, { headers = {}, signal, fetch = globalTh
     const answer = await fetch(url, { headers: asked, signal }).catch(() => null);
     signal?.throwIfAborted();
     if (answer?.status === 404) return; // It is gone, or not yours any more.
+    if (answer?.status >= 400 && answer.status < 500 && answer.status !== 429) {
+      // Asking again would not help, such as with a token that has expired.
+      throw new Error(`The server answered ${answer.status}.`);
+    }
     if (answer?.ok) {
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";

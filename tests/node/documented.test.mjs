@@ -81,6 +81,12 @@ test("events are followed with headers, and after a broken line from where it br
   assert.equal(told[0][0], "ready");
 });
 
+test("following ends with an error where nobody is logged in, and does not ask for ever", async () => {
+  const [trip] = await all(api.sessions({ q: "lisbon" }));
+  const url = `${process.env.API}sessions/${trip.id}/events/`;
+  await assert.rejects(follow(url, assert.fail), /answered 40[13]/);
+});
+
 test("following ends where there is nothing to follow", async () => {
   await follow(`${process.env.API}sessions/${crypto.randomUUID()}/events/`, assert.fail, { headers });
 });
