@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,31 @@ class SessionAPI(SessionAccess, APIView):
     filter_backends: Any = []
     # Also where the project describes its other views in another way.
     schema = SessionSchema()
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the handler of a method with what it takes of the path."""
+        return super().dispatch(request, *args, **self.taken(request, kwargs))
+
+    def taken(self, request: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Leaves out what the project's own part of the path names, such as a version or a tenant.
+
+        Args:
+            request: The request, whose ``resolver_match`` has all of it.
+            kwargs: What the whole path names.
+
+        Returns:
+            What the handler of the request's method takes.
+        """
+        handler = getattr(self, (request.method or "").lower(), None)
+        known = {} if handler is None else inspect.signature(handler).parameters
+        if handler is None or any(one.kind is one.VAR_KEYWORD for one in known.values()):
+            return kwargs
+        return {name: value for name, value in kwargs.items() if name in known}
+
+    def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        """Looks at who asks, for what version, and how often."""
+        match = request.resolver_match
+        super().initial(request, *args, **(kwargs if match is None else match.kwargs))
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """Makes a request that reads bodies of unknown length, too."""

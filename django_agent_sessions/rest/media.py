@@ -23,8 +23,12 @@ def media_url(view: Any) -> str:
     """
     match = view.request.resolver_match
     name = "message-media" if match is None else f"{match.namespace}:message-media".lstrip(":")
+    # What the project's own part of the path names comes first.
+    named = {} if match is None else match.kwargs
+    before = [value for key, value in named.items() if key not in view.kwargs]
     try:
-        url = reverse(name, args=[_NONE], current_app=match.namespace if match else None)
+        args = [*before, _NONE]
+        url = reverse(name, args=args, current_app=match.namespace if match else None)
     except NoReverseMatch:
         return ""
     # Braces of a prefix would be taken for a field.

@@ -38,6 +38,7 @@ class StreamingAPI(SessionAPI):
 
     async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # the view is async, and its base is not
         """Prepares the request as REST framework does, then awaits the handler."""
+        kwargs = self.taken(request, kwargs)
         self.args, self.kwargs = args, kwargs
         self.request = request = self.initialize_request(request, *args, **kwargs)
         self.headers = self.default_response_headers
