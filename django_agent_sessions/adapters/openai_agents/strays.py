@@ -24,18 +24,15 @@ def without_strays(items: Sequence[Any]) -> list[Any]:
     calls: set[tuple[str, str]] = set()
     kept: list[Any] = []
     for item in items:
-        kind, call_id = _named(item)
+        kind = item.get("type") if isinstance(item, dict) else None
         if kind == "item_reference":
             # It may stand for any call, which only the provider knows.
             return list(items)
-        if kind.endswith(_CALL):
-            calls.add((kind, call_id))
-        if not kind.endswith(_RESULT) or (kind.removesuffix("_output"), call_id) in calls:
-            kept.append(item)
+        if isinstance(kind, str) and kind.endswith((_CALL, _RESULT)):
+            call = kind.removesuffix("_output"), str(item.get("call_id"))
+            if kind.endswith(_CALL):
+                calls.add(call)
+            elif call not in calls:
+                continue
+        kept.append(item)
     return kept
-
-
-def _named(item: Any) -> tuple[str, str]:
-    if not isinstance(item, dict):
-        return "", ""
-    return str(item.get("type")), str(item.get("call_id"))
