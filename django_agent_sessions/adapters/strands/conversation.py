@@ -280,6 +280,7 @@ def fingerprint(agent: LocalAgent) -> Fingerprint:
     )
 
 
-def _version(counted: Any) -> tuple[int, int]:
-    # Strands counts the changes of both states; the object itself is replaced at a restore.
-    return id(counted), counted._get_version()
+def _version(counted: Any) -> tuple[weakref.ref[Any], int]:
+    # Strands counts the changes of both states, and a program may replace them by others, which
+    # count from 0 again, and may even get the id of the one that is gone.
+    return weakref.ref(counted), counted._get_version()

@@ -12,6 +12,8 @@ from uuid import UUID
 
 import pytest
 from strands import Agent
+from strands.agent.conversation_manager import SlidingWindowConversationManager
+from strands.agent.state import AgentState as StrandsAgentState
 from strands.hooks import BeforeModelCallEvent
 from strands.types.exceptions import EventLoopException, SessionException
 
@@ -25,6 +27,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 
 from .agents import build, expect_real, manager_of, requests, stored, texts
@@ -106,6 +109,21 @@ def test_the_agents_state_is_restored():
         "sums": 1,
         "left over": [None, 1.5, {"z": 1, "a": 2}],
     }
+
+
+def test_a_state_that_a_program_replaces_is_restored():
+    build("Hello.")("Hi")
+    agent = build("Fine.")
+    place = id(agent.state)
+
+    for number in range(1000):
+        agent.state = StrandsAgentState({"number": number})
+        # Nothing tells it from the first one but that it is another.
+        if id(agent.state) == place:
+            break
+    agent("How are you?")
+
+    assert build().state.get() == {"number": number}
 
 
 def test_the_state_of_the_last_tool_call_is_there_although_the_process_dies_before_the_answer():
