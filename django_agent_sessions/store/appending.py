@@ -343,13 +343,10 @@ class MessageAppender(MessageReader, SessionWriter):
             raise SessionNotFoundError(f"{what}: it was deleted")
         if epoch is not None and found != epoch:
             raise StaleSessionError(f"{what}: something was redacted; read it again")
-        if expected is not None:
-            last = self._messages(agent).order_by("-message_id")
-            there = last.values_list("message_id", flat=True).first()
-            if (-1 if there is None else there) + 1 != expected:
-                raise SessionConflictError(
-                    f"{what}: another writer appended since position {expected} was read"
-                )
+        if expected is not None and self.next_position(agent) != expected:
+            raise SessionConflictError(
+                f"{what}: another writer appended since position {expected} was read"
+            )
 
 
 _HELD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))

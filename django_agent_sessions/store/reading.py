@@ -234,6 +234,23 @@ class MessageReader(StorePart):
         """Does what :meth:`restore` does."""
         return await self._arun(self.restore, agent, offset=offset)
 
+    def next_position(self, agent: AgentRecord) -> int:
+        """Finds the position that the next message gets.
+
+        Args:
+            agent: The agent whose conversation it is.
+
+        Returns:
+            The position after the last message, which may be corrupt, or left out by a window.
+        """
+        last = self._messages(agent).order_by("-message_id")
+        position = last.values_list("message_id", flat=True).first()
+        return 0 if position is None else position + 1
+
+    async def anext_position(self, agent: AgentRecord) -> int:
+        """Does what :meth:`next_position` does."""
+        return await self._arun(self.next_position, agent)
+
     def positions(self, keys: Collection[UUID]) -> dict[UUID, int]:
         """Finds out which rows are there, and where.
 

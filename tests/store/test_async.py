@@ -62,6 +62,7 @@ async def test_every_async_twin_does_what_the_sync_one_does(db):
     await store.aupdate_message(agent, 1, user("B"))
     assert await store.aredact_message(agent, 0, user("[gone]")) == 1
     assert await store.apayloads(agent) == [user("[gone]"), user("B"), user("c")]
+    assert await store.anext_position(agent) == 3
     assert await store.apop(agent) == user("c")
     assert [row[0] for row in await store.arestore(agent, offset=1)] == [1]
     await store.atouch(session.id, Usage(0, 10, 5))

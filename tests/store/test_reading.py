@@ -4,6 +4,8 @@ from uuid import uuid4
 
 import pytest
 
+from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import AgentState
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +46,16 @@ def test_one_message_is_read_by_its_position(store, conversation):
     assert store.read_message(conversation, 10) is None
 
 
+def test_the_next_position_is_behind_all_messages(store, conversation):
+    assert store.next_position(conversation) == 10
+    SessionMessage.objects.filter(agent=conversation.id, message_id=9).update(
+        message=CorruptPayload("{")
+    )
+    assert store.next_position(conversation) == store.append(conversation, "next").message_id
+
+
 def test_a_conversation_without_messages(store, agent):
+    assert store.next_position(agent) == 0
     assert store.messages(agent) == store.payloads(agent) == store.restore(agent) == []
     assert store.latest(agent, 5) == store.payloads(agent, latest=5) == []
 

@@ -89,6 +89,7 @@ class Conversation:
     _latest: Stored | None = None
     _synced: Fingerprint | None = None
     _window: Any = None
+    _end: int = 0
 
     def is_held_by_another(self, agent: LocalAgent) -> bool:
         """Tells whether this conversation's agent lives, and is not this one."""
@@ -99,10 +100,8 @@ class Conversation:
 
     @property
     def next_position(self) -> int:
-        """The position after the last message this process knows of."""
-        if self._latest is not None:
-            return self._latest.position + 1
-        return int(self._window["tail"]) if self._window else 0
+        """The position after the last message that was there, or that this process wrote."""
+        return max(self._end, self._latest.position + 1 if self._latest is not None else 0)
 
     @property
     def latest(self) -> Stored | None:
@@ -214,9 +213,10 @@ class Conversation:
         state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
         return self.corrections.apply(state), current
 
-    def start_from(self, window: Any) -> None:
-        """Takes over the window that an earlier process left."""
+    def start_from(self, window: Any, end: int) -> None:
+        """Takes over the window that an earlier process left, and where the messages ended."""
         self._window = window
+        self._end = end
 
     def _move_window(self, agent: LocalAgent) -> None:
         """Describes which of the stored messages the agent still holds.

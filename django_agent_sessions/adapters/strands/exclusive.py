@@ -25,10 +25,9 @@ from strands.types.agent import LocalAgent
 
 from django_agent_sessions import bridge, leases
 from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
-from django_agent_sessions.records import AgentRecord
 
 from .conversation import Conversation
-from .restoring import Restored, restore
+from .restoring import Found, restore
 from .work import SessionWork
 
 R = TypeVar("R")
@@ -185,7 +184,7 @@ class Turns:
             return
         before = self._work.conversation(agent)
         after = Conversation(weakref.ref(agent), run_id=before.run_id, spent=before.spent)
-        restore(agent, after, *found)
+        restore(agent, after, found)
         if before.record is not None and _key(agent) not in self._unwritten:
             # The database could not be reached; another run's turn is no reason to forget it.
             after.unwritten, after.unsure = before.unwritten, before.unsure
@@ -193,7 +192,7 @@ class Turns:
         self._unwritten.discard(_key(agent))
         self._work.conversations[agent.agent_id] = after
 
-    def _read_if_changed(self, agent: LocalAgent) -> tuple[AgentRecord, Restored] | None:
+    def _read_if_changed(self, agent: LocalAgent) -> Found | None:
         """Reads an agent that is not as this process knows it; database work."""
         conversation = self._work.conversation(agent)
         record = self._work.store.read_agent(self._work.open(), agent.agent_id)

@@ -203,8 +203,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         known = self._work.conversations.get(agent.agent_id)
         if known is not None and known.is_held_by_another(agent):
             raise SessionException(
-                f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: give "
-                "each agent its own agent_id"
+                f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: make "
+                "a manager for each run, and give each agent of a run its own agent_id"
             )
         conversation = Conversation(weakref.ref(agent))
         if self._work.loaded_agents is None or known is not None:
@@ -216,7 +216,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             if found is None:
                 conversation.unwritten = seeds(agent)
         if found is not None:
-            restore(agent, conversation, *found)
+            restore(agent, conversation, found)
         self._work.conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:

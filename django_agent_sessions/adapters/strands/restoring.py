@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from strands import Agent
 from strands.agent.conversation_manager import ConversationManager
@@ -21,6 +21,20 @@ from .conversation import Conversation, fingerprint
 
 Restored: TypeAlias = list[tuple[int, Any, Any]]
 """Position, message and run of each, as ``SessionStore.restore`` reads them, all with ids."""
+
+
+class Found(NamedTuple):
+    """What a session holds of an agent.
+
+    Attributes:
+        record: Its row.
+        restored: The messages that it goes on with.
+        end: The position after the last message, restored or not; 0 if it does not matter.
+    """
+
+    record: AgentRecord
+    restored: Restored
+    end: int
 
 
 def check_dialect(record: AgentRecord) -> None:
@@ -45,12 +59,11 @@ def is_message(payload: Any) -> bool:
     )
 
 
-def restore(
-    agent: LocalAgent, conversation: Conversation, record: AgentRecord, restored: Restored
-) -> None:
+def restore(agent: LocalAgent, conversation: Conversation, found: Found) -> None:
     """Gives an agent what its session holds."""
+    record, restored, end = found
     conversation.record = record
-    conversation.start_from(record.data.window)
+    conversation.start_from(record.data.window, end)
     agent.state = StrandsAgentState(record.data.state)
     formats.session_agent(record).initialize_internal_state(agent)
     prepended: list[Message] = []

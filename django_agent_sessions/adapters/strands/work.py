@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -25,7 +26,7 @@ from django_agent_sessions.store import SessionStore
 from . import formats
 from .conversation import Conversation, Stored, fingerprint, track, tracked
 from .orchestrators import Orchestrators
-from .restoring import Restored, check_dialect, is_message
+from .restoring import Found, Restored, check_dialect, is_message
 from .scrubbing import scrub_agent
 
 logger = logging.getLogger("django_agent_sessions")
@@ -97,7 +98,7 @@ class SessionWork:
         self.store = session.store
         self.session_id = session.session_id
         self.conversations: dict[str, Conversation] = {}
-        self.loaded_agents: dict[str, tuple[AgentRecord, Restored]] | None = None
+        self.loaded_agents: dict[str, Found] | None = None
         self._session = session
         self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
@@ -124,22 +125,25 @@ class SessionWork:
         """Reads all that agents and orchestrators will ask for."""
         session = self.open()
         self.loaded_agents = {
-            record.agent_id: (record, self._messages_of(record))
+            record.agent_id: self._found(record)
             for record in self.store.list_agents(session)
             if record.dialect == transcripts.STRANDS
         }
         self.orchestrators.load_ahead()
 
-    def read_or_make(
-        self, conversation: Conversation, agent: LocalAgent
-    ) -> tuple[AgentRecord, Restored] | None:
+    def read_or_make(self, conversation: Conversation, agent: LocalAgent) -> Found | None:
         """Reads an agent with its messages; None if there was none, and it was made."""
         record = self.store.read_agent(self.open(), agent.agent_id)
         if record is not None:
-            return record, self._messages_of(record)
+            return self._found(record)
         conversation.unwritten = seeds(agent)
         self._write(conversation, agent)
         return None
+
+    def _found(self, record: AgentRecord) -> Found:
+        # The end comes first: what is added after it is either read too, or a conflict.
+        end = self.store.next_position(record) if self._raises else 0
+        return Found(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record)
@@ -222,9 +226,10 @@ class SessionWork:
             # The agent's loop goes on meanwhile: what it changes then is still to be written.
             current = fingerprint(agent)
             state = formats.agent_state(SessionAgent.from_agent(agent))
-            record = self.store.open_agent(
-                self.open(), agent.agent_id, dialect=transcripts.STRANDS, data=state
-            )
+            with _naming(f"the state of agent {agent.agent_id!r}"):
+                record = self.store.open_agent(
+                    self.open(), agent.agent_id, dialect=transcripts.STRANDS, data=state
+                )
             check_dialect(record)
             conversation.record = record
             conversation.mark_synced(current, state)
@@ -232,7 +237,8 @@ class SessionWork:
             self._write_messages(conversation, conversation.record, epoch)
         if (news := conversation.unsynced(agent)) is not None:
             state, current = news
-            self.store.update_agent(conversation.record, state, epoch=epoch)
+            with _naming(f"the state of agent {agent.agent_id!r}"):
+                self.store.update_agent(conversation.record, state, epoch=epoch)
             conversation.mark_synced(current, state)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
@@ -241,15 +247,16 @@ class SessionWork:
             # A model that was answering meanwhile may repeat what it was asked with.
             masking.scrub_in_place(message.payload, conversation.corrections.secrets)
         try:
-            written = self.store.append_many(
-                record,
-                new,
-                run_id=conversation.run_id,
-                expected=conversation.next_position if self._raises else None,
-                epoch=epoch,
-                count=False,
-                again=conversation.unsure,
-            )
+            with _naming(f"a message of agent {record.agent_id!r}"):
+                written = self.store.append_many(
+                    record,
+                    new,
+                    run_id=conversation.run_id,
+                    expected=conversation.next_position if self._raises else None,
+                    epoch=epoch,
+                    count=False,
+                    again=conversation.unsure,
+                )
         except StaleSessionError:
             raise
         except PayloadError:
@@ -323,11 +330,12 @@ class SessionWork:
     ) -> None:
         """Writes an orchestrator's state."""
         self.open()
-        self._at_epoch(
-            lambda: self.orchestrators.write(
-                multi_agent_id, state, epoch=self._session.epoch, ended=ended
+        with _naming(f"the state of orchestrator {multi_agent_id!r}"):
+            self._at_epoch(
+                lambda: self.orchestrators.write(
+                    multi_agent_id, state, epoch=self._session.epoch, ended=ended
+                )
             )
-        )
 
     def redact(self, redact_message: Message, agent: LocalAgent) -> None:
         """Overwrites the agent's latest message, wherever it stands."""
@@ -427,6 +435,15 @@ def _with_id_of(redacted: Message, original: Message) -> Message:
     if redacted.get("tracking_id") or not original.get("tracking_id"):
         return redacted
     return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Says what it is that cannot be written: who wrote an agent has many values in many places."""
+    try:
+        yield
+    except PayloadError as error:
+        raise PayloadError(f"{what}: {error}") from error
 
 
 def _is_sound(message: NewMessage) -> bool:

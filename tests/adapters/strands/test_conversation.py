@@ -223,7 +223,7 @@ class TestSeveralAgents:
         manager = DjangoSessionManager("s")
         first = build("Hello.", session_manager=manager)
 
-        with pytest.raises(SessionException, match="'default' is used twice in session 's'"):
+        with pytest.raises(SessionException, match="make a manager for each run"):
             build(session_manager=manager)
 
         first("Hi")
@@ -396,6 +396,38 @@ class TestConflicts:
             one("first")
 
         assert texts(stored()) == ["Hi", "Hello."]
+
+    def test_whoever_read_the_end_goes_on_behind_it_whatever_could_be_restored(self):
+        build("Hello.")("Hi")
+        SessionMessage.objects.filter(message_id=1).update(message=CorruptPayload("{"))
+
+        build("Fine.", on_conflict="raise")("How are you?")
+        one = build("Bye.", session_manager=asyncio.run(load_raising()))
+        two = build("Bye.", session_manager=asyncio.run(load_raising()))
+        one("Bye")
+        with pytest.raises(SessionConflictError):
+            two("Bye")
+
+        assert texts(one.messages) == ["Hi", "How are you?", "Fine.", "Bye", "Bye."]
+        assert texts(stored()[2:]) == ["How are you?", "Fine.", "Bye", "Bye."]
+
+    def test_an_import_of_which_nothing_is_restored_goes_on_behind_it(self):
+        store = SessionStore()
+        state = {**SlidingWindowConversationManager(0).get_state(), "removed_message_count": 2}
+        agent = store.create_agent(
+            store.create("s"),
+            "default",
+            dialect="strands",
+            data=AgentState(conversation_manager_state=state),
+        )
+        store.append_many(
+            agent, [{"role": "user", "content": []}, {"role": "assistant", "content": []}]
+        )
+
+        window = SlidingWindowConversationManager(0)
+        build("Fine.", on_conflict="raise", conversation_manager=window)("How are you?")
+
+        assert texts(stored()) == ["", "", "How are you?", "Fine."]
 
 
 async def load_raising() -> DjangoSessionManager:

@@ -114,7 +114,7 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Measure it")
-        assert "PayloadError" in everything_said(refusal.value)
+        assert "a message of agent 'default': " in everything_said(refusal.value)
         assert "plantedsecret" not in everything_said(refusal.value)
         assert "plantedsecret" not in caplog.text
         agent("How are you?")
@@ -134,7 +134,7 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Keep it")
-        assert "PayloadError" in everything_said(refusal.value)
+        assert "the state of agent 'default': NaN" in everything_said(refusal.value)
         agent.state.set("measured", 1.5)
         agent("How are you?")
 
