@@ -74,11 +74,7 @@ def restore(agent: LocalAgent, conversation: Conversation, found: Found) -> None
     for position, message, _ in restored:
         conversation.remember(position, message)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
-        interrupted = _interrupted_run(restored)
-        if interrupted is not None:
-            conversation.run_id = interrupted
-            # It goes on where it stopped, whatever was said meanwhile.
-            restored = sorted(restored, key=lambda row: row[2] == interrupted)
+        restored = _with_waiting_last(agent, conversation, restored)
     if not (isinstance(agent, Agent) and agent.model.stateful):
         # Pinned messages stand before a summary, as the conversation manager left them.
         tail = record.data.window["tail"] if record.data.window else 0
@@ -112,15 +108,48 @@ def _repaired(messages: list[Message]) -> list[Message]:
     blocks = [block for message in messages for block in message["content"]]
     if not any("toolUse" in block or "toolResult" in block for block in blocks):
         return messages
-    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), messages)
+    ordered = _with_results_behind_calls(messages)
+    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), ordered)
 
 
-def _interrupted_run(restored: Restored) -> Any:
-    answered: set[str] = set()
-    for _, message, run_id in reversed(restored):
-        for block in message["content"]:
-            if "toolResult" in block:
-                answered.add(block["toolResult"]["toolUseId"])
-            elif "toolUse" in block and block["toolUse"]["toolUseId"] not in answered:
-                return run_id
-    return None
+def _with_waiting_last(agent: Agent, conversation: Conversation, restored: Restored) -> Restored:
+    """Puts last what waits for a person's answer: it goes on there, whatever was said meanwhile.
+
+    Other calls without results are none of its business: another run may have been killed.
+    """
+    pending = agent._interrupt_state.pending_tool_execution
+    waiting = _calls(pending.assistant_message) if pending is not None else set()
+    for position, message, run_id in reversed(restored):
+        if waiting & _results(message):
+            # The answer was given, and the process killed before it could write that.
+            agent._interrupt_state.deactivate()
+            break
+        if waiting & _calls(message):
+            of_run = set() if run_id is None else {row[0] for row in restored if row[2] == run_id}
+            conversation.run_id = run_id or conversation.run_id
+            return sorted(restored, key=lambda row: (row[0] in of_run, row[0] == position))
+    return restored
+
+
+def _with_results_behind_calls(messages: list[Message]) -> list[Message]:
+    """Puts results behind their calls where another process spoke in between.
+
+    That is so where a run was gone on with by two at once, or by one under another run's name.
+    """
+    ordered = list(messages)
+    for index in range(len(ordered) - 1):
+        waiting = _calls(ordered[index]) - _results(ordered[index + 1])
+        for later in range(index + 2, len(ordered) if waiting else 0):
+            found = _results(ordered[later])
+            if waiting & found and not found & _calls(ordered[later - 1]):
+                ordered.insert(index + 1, ordered.pop(later))
+                break
+    return ordered
+
+
+def _calls(message: Message) -> set[str]:
+    return {b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b}
+
+
+def _results(message: Message) -> set[str]:
+    return {b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from strands.hooks import BeforeToolCallEvent
+from strands.types.exceptions import EventLoopException
 
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.store import SessionStore
 
-from .agents import build, expect_real, requests, stored, texts, yes_to
+from .agents import build, expect_real, expect_valid, requests, stored, texts, yes_to
 from .scripted import call
 from .test_orchestrators import elsewhere
 
@@ -84,6 +86,87 @@ def test_another_run_between_the_question_and_the_answer():
     again = build()
     assert texts(again.messages) == [*WHOLE, "How are you?", "I am fine."]
     expect_real(again.messages)
+
+
+def test_a_run_that_died_meanwhile_is_not_taken_for_the_one_that_asked():
+    def die(event: BeforeToolCallEvent) -> None:
+        raise ConnectionResetError
+
+    bystander = build(call("add", a=1, b=2))
+    bystander.add_hook(die, BeforeToolCallEvent)
+    asked = elsewhere("ask")
+    with pytest.raises(EventLoopException):
+        bystander("1 + 2?")
+    assert texts(stored()) == ["Delete it", "call approve", "1 + 2?", "call add"]
+
+    answered = elsewhere("answer", asked["interrupts"][0], "yes")
+
+    assert answered["requests"][0][-3:] == WHOLE[:3]
+    again = build("Fine.")
+    assert texts(again.messages)[:4] == WHOLE
+    again("How are you?")
+    expect_valid(requests(again)[0])
+
+
+def test_an_answer_that_is_given_twice_at_once_loses_no_result():
+    asked = build(call("approve", what="delete"))("Delete it")
+    one, two = build("It is done."), build(call("approve", what="all"), "All is done.")
+    more = two(yes_to(asked))
+    one(yes_to(asked))
+    two(yes_to(more))
+    assert texts(stored())[3:] == [
+        "call approve",
+        "result delete: yes",
+        "It is done.",
+        "result all: yes",
+        "All is done.",
+    ]
+
+    again = build()
+
+    expect_real(again.messages)
+    assert texts(again.messages) == [
+        *WHOLE[:3],
+        "call approve",
+        "result all: yes",
+        "It is done.",
+        "All is done.",
+    ]
+
+
+def test_an_answer_that_was_given_before_its_process_was_killed_is_not_asked_for_again():
+    store = SessionStore()
+    asked = build(call("approve", what="delete"))("Delete it")
+    agent = store.list_agents(store.get("s"))[0]
+    build("It is done.")(yes_to(asked))
+    # The messages of that run are there, and the state is not.
+    store.update_agent(agent, agent.data)
+
+    again = build("Fine.")
+    again("How are you?")
+
+    assert texts(requests(again)[0]) == [*WHOLE, "How are you?"]
+    assert texts(stored()) == [*WHOLE, "How are you?", "Fine."]
+
+
+def test_a_run_that_is_gone_on_with_under_another_name_keeps_its_results():
+    def die(event: BeforeToolCallEvent) -> None:
+        raise ConnectionResetError
+
+    bystander = build("I am fine.")
+    broken = build(call("add", a=1, b=2))
+    broken.add_hook(die, BeforeToolCallEvent)
+    with pytest.raises(EventLoopException):
+        broken("1 + 2?")
+    going_on = build("Three.")
+    bystander("How are you?")
+
+    going_on()
+
+    again = build()
+    expect_real(again.messages)
+    sum_up = ["1 + 2?", "call add", "result 3"]
+    assert texts(again.messages) == [*sum_up, "How are you?", "I am fine.", "Three."]
 
 
 def test_a_question_may_stay_unanswered():
