@@ -24,7 +24,12 @@ from strands.multiagent.base import MultiAgentBase
 from strands.types.agent import LocalAgent
 
 from django_agent_sessions import bridge, leases
-from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionBusyError,
+    SessionConflictError,
+)
+from django_agent_sessions.records import AgentRecord
 
 from .conversation import Conversation
 from .restoring import Found, restore
@@ -175,12 +180,11 @@ class Turns:
     # --- what others did meanwhile -----------------------------------------------------------
 
     async def _catch_up(self, agent: Agent) -> None:
-        if agent._interrupt_state.activated:
-            # It goes on where it stopped, with the answers that it was just given.
-            return
+        asked = agent._interrupt_state.activated
         read = functools.partial(self._read_if_changed, agent)
         found = await bridge.run_async(read, using=self._work.store.using)
-        if found is None:
+        if found is None or (asked and _asks(found.record)):
+            # It goes on where it stopped, also with the answers that it was just given.
             return
         before = self._work.conversation(agent)
         after = Conversation(weakref.ref(agent), run_id=before.run_id, spent=before.spent)
@@ -191,6 +195,18 @@ class Turns:
             agent.messages.extend(new.payload for new in before.unwritten)
         self._unwritten.discard(_key(agent))
         self._work.conversations[agent.agent_id] = after
+        # Strands took what this run begins with for a text, or for answers, before it was its turn.
+        if asked:
+            raise SessionConflictError(
+                f"what agent {agent.agent_id!r} asked in session {self._work.session_id!r} was "
+                "answered in another run; the agent holds what that left and takes a text now"
+            )
+        if agent._interrupt_state.activated:
+            raise SessionConflictError(
+                f"agent {agent.agent_id!r} in session {self._work.session_id!r} waits for the "
+                "answer to what it asked in another run; the agent holds the question and takes "
+                "the answer now"
+            )
 
     def _read_if_changed(self, agent: LocalAgent) -> Found | None:
         """Reads an agent that is not as this process knows it; database work."""
@@ -222,6 +238,11 @@ class Turns:
 
 def _key(source: LocalAgent | MultiAgentBase) -> object:
     return ("group", source.id) if isinstance(source, MultiAgentBase) else source.agent_id
+
+
+def _asks(record: AgentRecord) -> bool:
+    interrupts = record.data.internal_state.get("interrupt_state") or {}
+    return bool(interrupts.get("activated"))
 
 
 def _id_of(message: Any) -> Any:

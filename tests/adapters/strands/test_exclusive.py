@@ -15,7 +15,12 @@ from strands.multiagent import GraphBuilder
 
 from django_agent_sessions import leases
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.exceptions import ConfigurationError, PayloadError, SessionBusyError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    PayloadError,
+    SessionBusyError,
+    SessionConflictError,
+)
 from django_agent_sessions.models import RunLease
 from tests.threads import elsewhere
 
@@ -164,6 +169,35 @@ def test_an_interrupted_run_frees_the_session_and_is_resumed_in_a_turn_of_its_ow
 
     assert texts(stored())[-1] == "Finished."
     assert is_free(store)
+
+
+def test_a_text_that_waited_while_another_run_asked_is_refused_and_the_answer_taken(store):
+    late = exclusive("Finished.")
+    question = exclusive(call("approve", what="it"))("Do it")
+
+    with pytest.raises(SessionConflictError, match="waits for the answer"):
+        late("And that too")
+    assert is_free(store)
+    assert texts(stored()) == ["Do it", "call approve"]
+    late(yes_to(question))
+
+    assert texts(requests(late)[0]) == ["Do it", "call approve", "result it: yes"]
+    assert texts(stored())[-1] == "Finished."
+
+
+def test_an_answer_that_is_given_twice_is_acted_upon_once(store):
+    question = exclusive(call("approve", what="it"))("Do it")
+    one, two = exclusive("Finished."), exclusive("Fine.")
+    one(yes_to(question))
+
+    with pytest.raises(SessionConflictError, match="answered in another run"):
+        two(yes_to(question))
+    assert is_free(store)
+    two("How are you?")
+
+    whole = ["Do it", "call approve", "result it: yes", "Finished.", "How are you?"]
+    assert texts(requests(two)[0]) == whole
+    assert texts(stored()) == [*whole, "Fine."]
 
 
 @pytest.mark.parametrize("event", [BeforeInvocationEvent, AfterInvocationEvent])
