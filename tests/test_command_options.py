@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import subprocess
+import sys
 import time
+from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -13,8 +18,8 @@ from django.db import connection, transaction
 
 from django_agent_sessions import audit
 from django_agent_sessions.management.stopping import STOPPED, StoppableCommand
-from django_agent_sessions.models import AuditEvent
-from tests.processes import start
+from django_agent_sessions.models import AuditEvent, SessionMessage
+from tests.processes import ROOT, start, unmeasured
 
 pytestmark = pytest.mark.django_db
 
@@ -107,3 +112,92 @@ def test_a_date_that_no_database_has_purges_nothing(moment):
         call_command("purge_audit_events", "--before", moment)
 
     assert AuditEvent.objects.count() == 1
+
+
+@pytest.mark.parametrize("moment", [date(2020, 1, 31), datetime(2020, 1, 31, 12, tzinfo=UTC)])
+def test_a_program_may_give_a_day_or_a_moment_itself(moment):
+    audit.record(AuditEvent.Action.READ)
+    AuditEvent.objects.bulk_create(
+        [AuditEvent(action="read", created_at=datetime(2020, 1, 1, tzinfo=UTC))]
+    )
+
+    call_command("purge_audit_events", before=moment, stdout=io.StringIO())
+
+    assert AuditEvent.objects.count() == 1
+
+
+def test_a_text_from_a_program_is_one_and_not_its_letters(store):
+    agent = store.open_agent(store.open("talk"))
+    store.append(agent, {"role": "user", "content": "her name is Rea"})
+
+    call_command("redact_agent_session", "talk", find="Rea", reason="x", stdout=io.StringIO())
+
+    assert [row.message["content"] for row in SessionMessage.objects.all()] == [
+        "her name is [REDACTED]"
+    ]
+
+
+def test_a_session_from_a_program_is_one_and_not_those_called_as_its_letters(store):
+    for name in "12":
+        store.open(name)
+
+    with pytest.raises(CommandError, match="there is no session '12'"):
+        call_command("agent_sessions_export", "jsonl", session="12", reason="x")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "command", [["check_agent_sessions"], ["redact_agent_session", "talk", "--find", "hello"]]
+)
+def test_whoever_does_not_read_to_the_end_is_told_what_that_means_without_a_traceback(
+    store, command
+):
+    """``| head`` must not look like a damage, nor hide that not all was done."""
+    store.append(store.open_agent(store.open("talk")), {"role": "user", "content": "hello"})
+    reason = ["--reason", "x"] if command[0].startswith("redact") else []
+
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody_reads:
+        done = _run(*command, *reason, stdout=nobody_reads)
+
+    stopped = load_command_class("django_agent_sessions", command[0]).stopped
+    assert (done.returncode, done.stderr.decode().splitlines()) == (141, [stopped])
+
+
+def _run(*arguments: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command with an output that has no letters but those of ASCII."""
+    settings = {"DJANGO_SETTINGS_MODULE": "tests.settings", "PYTHONIOENCODING": "ascii"}
+    return subprocess.run(
+        [sys.executable, "-m", "django", *arguments],
+        cwd=ROOT,
+        env={**unmeasured(), **settings},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
+    for name in ("für", "two"):
+        agent = store.open_agent(store.open(name))
+        store.append(agent, {"role": "user", "content": "hello"})
+
+    done = _run("redact_agent_session", "--everybody", "--find=hello", "--reason=x")
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"session f\\xfcr (" in done.stdout
+    assert b"2 sessions looked through, something in 2" in done.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_export_is_utf_8_whatever_the_terminal_has_letters_for(store):
+    store.append(store.open_agent(store.open("für")), {"role": "user", "content": "漢"})
+
+    done = _run("agent_sessions_export", "jsonl", "--reason=x")
+
+    assert (done.returncode, done.stderr) == (0, b"1 session exported\n")
+    [line] = done.stdout.decode().splitlines()
+    assert '"für"' in line
+    assert '"漢"' in line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time
+from datetime import date, datetime, time
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -12,11 +12,11 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django_agent_sessions.querysets import is_in_any_calendar
 
 
-def read_moment(text: str, option: str) -> datetime:
+def read_moment(given: str | date, option: str) -> datetime:
     """Reads a moment; of a day, its beginning in the project's time zone.
 
     Args:
-        text: What was typed.
+        given: What was typed; or, by a caller from Python, a day or a moment itself.
         option: The option it was typed for, for the error.
 
     Returns:
@@ -25,6 +25,7 @@ def read_moment(text: str, option: str) -> datetime:
     Raises:
         CommandError: It is none, or one that not every database has.
     """
+    text = str(given)
     try:
         day = parse_date(text)
         moment = parse_datetime(text) if day is None else datetime.combine(day, time())

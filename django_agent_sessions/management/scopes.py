@@ -12,6 +12,7 @@ from uuid import UUID
 from django.core.management.base import CommandError, CommandParser
 
 from django_agent_sessions import detectors
+from django_agent_sessions.management.several import several
 from django_agent_sessions.redaction import Detect, Find, Scope, WholeMessage
 
 _ALL = "all"
@@ -87,19 +88,20 @@ def scopes_of(options: dict[str, Any]) -> Iterator[Scope]:
     Raises:
         CommandError: There is no such detector, or a file cannot be read as text.
     """
-    for message in options["message"]:
+    for message in several(options, "message"):
         yield WholeMessage(message)
-    for text in options["find"]:
+    for text in several(options, "find"):
         yield Find(text)
-    for name in options["find_file"]:
+    for name in several(options, "find_file"):
         yield Find(_read(name))
     if options["find_stdin"]:
         yield Find(_text(sys.stdin.buffer.read(), "the standard input"))
-    for pattern in options["pattern"]:
+    for pattern in several(options, "pattern"):
         yield Find(pattern, pattern=True)
-    if _ALL in options["detector"]:
+    chosen = several(options, "detector")
+    if _ALL in chosen:
         yield Detect()
-    if names := [name for name in options["detector"] if name != _ALL]:
+    if names := [name for name in chosen if name != _ALL]:
         yield Detect(_known(names))
 
 

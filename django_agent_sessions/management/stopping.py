@@ -9,6 +9,8 @@ from typing import ClassVar, NoReturn, TextIO
 
 from django.core.management.base import BaseCommand
 
+from django_agent_sessions.management.terminal import write_letters
+
 STOPPED = 130
 """The exit status that a shell gives what was stopped by Ctrl-C."""
 
@@ -28,11 +30,18 @@ class StoppableCommand(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Runs it as the command line says."""
+        # A session may be called by what the terminal, or cron's, has no letters for.
+        write_letters(sys.stdout, errors="backslashreplace")
         try:
             super().run_from_argv(argv)
+            sys.stdout.flush()
         except KeyboardInterrupt:
             self.stderr.write(self.stopped)
             sys.exit(STOPPED)
+        except BrokenPipeError:
+            with suppress(BrokenPipeError):
+                self.stderr.write(self.stopped)
+            end_without_reader(sys.stdout)
 
 
 def end_without_reader(stream: TextIO) -> NoReturn:

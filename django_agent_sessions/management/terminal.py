@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from io import TextIOWrapper
 from typing import TextIO
 
 from django_agent_sessions.transcripts import displayable
@@ -70,6 +72,19 @@ def printable(text: str) -> str:
         character if character.isprintable() else ascii(character)[1:-1]
         for character in displayable(text)
     )
+
+
+def write_letters(stream: TextIO, **how: str) -> None:
+    """Changes how an output writes letters, where it is one of the process and not a caller's.
+
+    Args:
+        stream: The output.
+        **how: Its ``encoding`` and ``errors``, as ``TextIOWrapper.reconfigure`` takes them.
+    """
+    if isinstance(stream, TextIOWrapper):
+        # A pipe that came into the place of a file cannot be asked how far it was written.
+        with suppress(OSError):
+            stream.reconfigure(**how)  # type: ignore[arg-type] # texts are what it takes
 
 
 def counted(count: int, what: str) -> str:

@@ -66,6 +66,14 @@ def test_a_clean_store_stays_as_it_is(pictures, store, stored):
     assert len(stored()) == 2
 
 
+def test_a_program_gives_the_age_in_hours_too(pictures, stored):
+    (stored()[0].parent / ("0" * 64 + "-1")).write_bytes(b"12345")
+    for hours in (24, 0):
+        out = io.StringIO()
+        call_command("agent_sessions_gc", older_than=hours, stdout=out)
+        assert out.getvalue().startswith(f"{int(not hours)} orphaned files")
+
+
 def test_orphans_are_deleted_when_they_are_old_and_only_ours(
     pictures, stored, blob_folder, session
 ):

@@ -28,8 +28,14 @@ from django_agent_sessions.management.actors import actor_of, add_actor
 from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.moments import read_moment
 from django_agent_sessions.management.new_files import new_file
+from django_agent_sessions.management.several import several
 from django_agent_sessions.management.stopping import StoppableCommand, end_without_reader
-from django_agent_sessions.management.terminal import ProgressLine, counted, printable
+from django_agent_sessions.management.terminal import (
+    ProgressLine,
+    counted,
+    printable,
+    write_letters,
+)
 from django_agent_sessions.models import AuditEvent, Session
 
 JSONL, MARKDOWN, STRANDS = "jsonl", "markdown", "strands-files"
@@ -148,6 +154,8 @@ class _Export:
     def _lines(self, sessions: Any, stdout: Any, place: str) -> None:
         beside = blobs_beside(place) if self.options["blobs_beside"] else None
         if place == STDOUT:
+            # Whatever the terminal, or cron's, has letters for: a program reads it.
+            write_letters(sys.stdout, encoding="utf-8", errors="strict")
             for piece in self._pieces(sessions, beside, None):
                 # It would add a line feed of its own to each.
                 stdout.write(piece, ending="")
@@ -252,10 +260,11 @@ def _chosen(options: dict[str, Any], alias: str) -> Any:
     if options["since"] is not None:
         since = read_moment(options["since"], "--since")
         sessions = sessions.filter(last_activity_at__gte=since)
-    if not options["session"]:
+    names = [str(name) for name in several(options, "session")]
+    if not names:
         return sessions
     wanted = Q(pk__in=[])
-    for name in options["session"]:
+    for name in names:
         found = Q(session_id=name)
         with suppress(ValueError):
             found |= Q(pk=UUID(name))

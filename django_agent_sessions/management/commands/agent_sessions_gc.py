@@ -32,7 +32,7 @@ class Command(StoppableCommand):
         parser.add_argument(
             "--older-than",
             type=_hours,
-            default=DEFAULT_AGE,
+            default=DEFAULT_AGE / timedelta(hours=1),
             metavar="HOURS",
             help="Leave younger files alone, which a transaction may be about to name: 24.",
         )
@@ -64,7 +64,7 @@ class Command(StoppableCommand):
         alias = database_of(options)
         self._finish_deletions(alias, dry_run=dry_run)
         found = collect(
-            older_than=options["older_than"],
+            older_than=timedelta(hours=options["older_than"]),
             dry_run=dry_run,
             storage=options["storage"],
             using=alias,
@@ -120,11 +120,11 @@ def _failed(found: Collection) -> list[str]:
     return failed
 
 
-def _hours(value: str) -> timedelta:
+def _hours(value: str) -> float:
     try:
         hours = float(value)
     except ValueError:
         hours = -1.0
     if not 0 <= hours < 1e6:
         raise argparse.ArgumentTypeError("give a number of hours, such as 24")
-    return timedelta(hours=hours)
+    return hours
