@@ -206,6 +206,70 @@ def check_full_text_configuration(
     return []
 
 
+@register(Tags.database)
+@_reading("DATABASE")
+def check_character_sets(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Checks that MariaDB and MySQL take every letter, and compare ids exactly.
+
+    It asks the database, and so runs with ``migrate`` and ``check --database``. It warns, because
+    an error would stop the migrations of the whole project.
+    """
+    # Here, because it imports the models.
+    from . import charsets
+
+    alias = bridge.database()
+    if alias not in (databases or ()):
+        return []
+    try:
+        found = charsets.look(alias)
+    except DatabaseError:
+        # It is away, and whatever comes next says so.
+        return []
+    statements = "\n".join(["Run, when there is little to do:", *found.statements])
+    told: list[tuple[str, str, str]] = []
+    if found.connection:
+        told.append(
+            (
+                "W010",
+                f"The connection to {alias!r} speaks {found.connection}, {_TOO_FEW_LETTERS}",
+                "Set OPTIONS = {'charset': 'utf8mb4'}.",
+            )
+        )
+    if found.database:
+        told.append(
+            (
+                "W010",
+                f"The database {alias!r} makes tables in {found.database}, {_TOO_FEW_LETTERS}",
+                "Before the first migrate: ALTER DATABASE … CHARACTER SET utf8mb4.",
+            )
+        )
+    if found.columns:
+        columns = ", ".join(found.columns)
+        told.append(
+            (
+                "W010",
+                f"Tables of {alias!r} are not in utf8mb4, {_TOO_FEW_LETTERS}: {columns}",
+                statements,
+            )
+        )
+    if found.ids:
+        columns = ", ".join(found.ids)
+        told.append(
+            (
+                "W011",
+                f"Ids in {alias!r} are not compared exactly, so that two of them can be taken for "
+                f"one: {columns}",
+                statements,
+            )
+        )
+    return [CheckWarning(what, hint=hint, id=f"agent_sessions.{n}") for n, what, hint in told]
+
+
+_TOO_FEW_LETTERS = "in which a message with an emoji is refused, or loses it without strict mode"
+
+
 @register
 @_reading("BLOB_STORAGE")
 def check_blob_storage(

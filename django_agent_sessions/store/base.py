@@ -189,7 +189,7 @@ def write(
         except TryAgainError:
             pass
         except Error as error:
-            failure = _translated(error, what)
+            failure = _translated(error, what, using)
             if failure is None and not is_duplicate(error):
                 passes = is_conflict(error) or is_lost_connection(error)
                 if joined or not (passes and patience.after_outage()):
@@ -275,11 +275,19 @@ def insert(using: str, row: models.Model, *, what: str) -> bool:
     return write(using, statement, what=what, savepoint=False)
 
 
-def _translated(error: Error, what: str) -> Exception | None:
+def _translated(error: Error, what: str, using: str) -> Exception | None:
     if isinstance(error, IntegrityError) and not is_duplicate(error):
         return SessionNotFoundError(
             f"{what}: the session, agent or owner that it belongs to does not exist"
         )
     if isinstance(error, DataError):
         return PayloadError(f"{what}: the database refused a value")
+    if error.args[:1] == (_NO_SUCH_LETTER,):
+        return PayloadError(
+            f"{what}: the database has no such letter: see manage.py check --database {using}"
+        )
     return None
+
+
+# MariaDB and MySQL, which quote the text: a column is not in utf8mb4.
+_NO_SUCH_LETTER = 1366
