@@ -32,9 +32,13 @@ PATIENCE = 0.1
 LINGER = 0.4
 """Seconds that an idle thread keeps its connections where ``CONN_MAX_AGE`` is 0."""
 
+_FORK_PATIENCE = 1.0
+"""Seconds that a fork waits for the threads that have SQLite's files open."""
+
 
 _of_workers: weakref.WeakValueDictionary[int, BaseDatabaseWrapper] = weakref.WeakValueDictionary()
 _kept: list[BaseDatabaseWrapper] = []
+_pools: list[WorkerPool] = []
 # Those that this thread has opened. Asking Django for all there are takes longer than a statement.
 _opened = threading.local()
 
@@ -83,14 +87,11 @@ class WorkerPool:
         self._limit = limit
         self._patience = patience
         self._reset()
+        _pools.append(self)
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             # Threads do not survive a fork, and their connections belong to the parent.
-            os.register_at_fork(
-                before=_keep_connections,
-                after_in_parent=_kept.clear,
-                after_in_child=self._reset,
-            )
+            os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
@@ -138,6 +139,14 @@ class WorkerPool:
         with self._lock:
             if work in self._waiting:
                 self._start()
+
+    def dismiss(self) -> None:
+        """Lets idle threads close their connections and end."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+            self._threads.difference_update(desk.thread for desk in idle)
+        for desk in idle:
+            desk.bell.release()
 
     def close(self) -> None:
         """Finishes what is queued, closes all connections and ends all threads."""
@@ -201,12 +210,46 @@ class WorkerPool:
         return desk.work
 
 
+def _before_fork() -> None:
+    """Closes SQLite's files in our idle threads; those that work are waited for a moment.
+
+    SQLite knows in the process's memory which locks the process has. A child inherits that memory
+    and none of the locks: it would write without one, and lose what it wrote when the parent closes
+    the file and takes the write-ahead log away.
+    """
+    until = time.monotonic() + _FORK_PATIENCE
+    while _has_files_open() and time.monotonic() < until:
+        for pool in _pools:
+            pool.dismiss()
+        time.sleep(0.001)
+    _keep_connections()
+
+
+def _has_files_open() -> bool:
+    opened = [reference() for reference in _of_workers.valuerefs()]
+    # This thread's own are its own to close.
+    mine = getattr(_opened, "connections", ())
+    return any(
+        connection.connection is not None and not connection.is_in_memory_db()  # type: ignore[attr-defined]
+        for connection in opened
+        if connection is not None and connection.vendor == "sqlite" and connection not in mine
+    )
+
+
+if hasattr(os, "register_at_fork"):
+    # In the child they are kept, and nobody's.
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_kept.clear, after_in_child=_of_workers.clear
+    )
+
+
 class _Desk:
     """Where an idle thread is given its next work; without any, it may go."""
 
-    __slots__ = ("bell", "work")
+    __slots__ = ("bell", "thread", "work")
 
     def __init__(self) -> None:
+        self.thread = threading.current_thread()
         self.bell = threading.Lock()
         self.bell.acquire()
         self.work: Work[Any] | None = None

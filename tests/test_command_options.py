@@ -161,8 +161,9 @@ def test_whoever_does_not_read_to_the_end_is_told_what_that_means_without_a_trac
     with os.fdopen(write, "w") as nobody_reads:
         done = _run(*command, *reason, stdout=nobody_reads)
 
-    stopped = load_command_class("django_agent_sessions", command[0]).stopped
-    assert (done.returncode, done.stderr.decode().splitlines()) == (141, [stopped])
+    stopped = load_command_class("django_agent_sessions", command[0])
+    assert isinstance(stopped, StoppableCommand)
+    assert (done.returncode, done.stderr.decode().splitlines()) == (141, [stopped.stopped])
 
 
 def _run(*arguments: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:

@@ -242,6 +242,58 @@ def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
     assert ended.stdout == "queued True\nall is well\n", ended.stderr
 
 
+FORK_ON_SQLITE = """
+import asyncio, os, sys, time
+import django
+from django.conf import settings
+from django.core.management import call_command
+settings.configure(
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django_agent_sessions"],
+    DATABASES={"default": {
+        "ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1], "CONN_MAX_AGE": 60,
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL"},
+    }},
+)
+django.setup()
+call_command("migrate", verbosity=0)
+from django.db import connections
+from django_agent_sessions.bridge import _own_pool
+from django_agent_sessions.store import SessionStore
+store = SessionStore()
+agent = store.open_agent(store.open("talk"))
+connections.close_all()
+message = {"role": "user", "content": "hello"}
+asyncio.run(store.aappend(agent, message))
+ends, closed = os.pipe()
+child = os.fork()
+if not child:
+    store.append(agent, message)
+    os.read(ends, 1)
+    for _ in range(20):
+        store.append(agent, message)
+    os._exit(7)
+time.sleep(0.5)
+_own_pool.close()
+os.write(closed, b"x")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+print(len(store.payloads(agent)))
+"""
+
+
+def test_a_fork_loses_nothing_on_sqlite_that_was_open_in_a_thread_of_ours(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", FORK_ON_SQLITE, tmp_path / "forked.sqlite3"],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.stdout == "22\n", ended.stderr
+
+
 seen: list[str] = []
 
 
