@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.urls import reverse
 
 from django_agent_sessions.holds import hold
-from django_agent_sessions.models import Branch
+from django_agent_sessions.models import Branch, SessionMessage
 from tests.admin.transcripts import said, shown
 
 from .pages import Action, confirmed, events, first, key, url, words
@@ -41,6 +43,23 @@ def test_branches_are_listed_compared_restored_and_deleted(client, traveller, ta
     assert not Branch.objects.exists()
     (event,) = events(Action.BRANCH_DELETED)
     assert event.details == {"branch": 2, "messages": 4}
+
+
+def test_every_link_of_a_high_branch_leads_there_where_numbers_are_written_with_points(
+    client, traveller, talker, store, settings
+):
+    settings.LANGUAGE_CODE, settings.USE_THOUSAND_SEPARATOR = "de", True
+    store.rewind(talker, 2)
+    for model in (Branch, SessionMessage):
+        number = "number" if model is Branch else "branch"
+        model.objects.filter(agent=talker.id, **{number: 1}).update(**{number: 1234})
+
+    page = shown(client, url(talker, "branches"))
+    page += shown(client, url(talker, "compare", left=0, right=1234))
+    page += shown(client, f"{url(talker, 'change')}?agent={talker.id}&branch=1234")
+    addresses = re.findall(r'(?:href|value)="([^"]*)"', page)
+    assert sum("1234" in address for address in addresses) > 5
+    assert not any("1.234" in address for address in addresses)
 
 
 def test_under_legal_hold_no_branch_is_deleted_and_it_is_said_why(client, traveller, talker, store):
