@@ -1080,6 +1080,9 @@ class Migration(migrations.Migration):
                 fields=("agent", "branch", "turn"), name="agent_sessions_turn_unique"
             ),
         ),
-        migrations.RunPython(create_trigger, drop_trigger),
-        migrations.RunPython(fill_indexes, migrations.RunPython.noop),
+        # For routers that decide by the model.
+        migrations.RunPython(create_trigger, drop_trigger, hints={"model_name": "auditevent"}),
+        migrations.RunPython(
+            fill_indexes, migrations.RunPython.noop, hints={"model_name": "sessionmessage"}
+        ),
     ]

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
@@ -113,3 +115,21 @@ def test_a_router_decides_where_no_setting_does(settings):
     settings.DATABASE_ROUTERS = [Router()]
 
     assert SessionStore().using == "routed"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_a_router_keeps_our_models_out_of_is_migrated(settings):
+    class ByModel:
+        def allow_migrate(self, db, app_label, model_name=None, **hints):
+            return None if model_name is None else False
+
+    settings.DATABASE_ROUTERS = [ByModel()]
+    loader = MigrationLoader(connection)
+    key = ("agent_sessions", "0001_initial")
+    before = connection.introspection.table_names()
+
+    # Whatever it did, the database has already, and would refuse.
+    with connection.schema_editor() as editor:
+        loader.get_migration(*key).apply(loader.project_state(key, at_end=False), editor)
+
+    assert connection.introspection.table_names() == before
