@@ -137,8 +137,9 @@ def _with_results_behind_calls(messages: list[Message]) -> list[Message]:
     That is so where a run was gone on with by two at once, or by one under another run's name.
     """
     ordered = list(messages)
+    answered = set().union(*map(_results, messages))
     for index in range(len(ordered) - 1):
-        waiting = _calls(ordered[index]) - _results(ordered[index + 1])
+        waiting = (_calls(ordered[index]) & answered) - _results(ordered[index + 1])
         for later in range(index + 2, len(ordered) if waiting else 0):
             found = _results(ordered[later])
             if waiting & found and not found & _calls(ordered[later - 1]):
