@@ -230,7 +230,7 @@ def _has_files_open() -> bool:
     # This thread's own are its own to close.
     mine = getattr(_opened, "connections", ())
     return any(
-        connection.connection is not None and not connection.is_in_memory_db()  # type: ignore[attr-defined]
+        connection.connection is not None and not connection.is_in_memory_db()  # type: ignore[attr-defined] # SQLite's have it
         for connection in opened
         if connection is not None and connection.vendor == "sqlite" and connection not in mine
     )
