@@ -31,7 +31,7 @@ PAGES := tests/browser tests/node tests/example
 WIRES := tests/adapters tests/rest
 # What asks a database nothing that another one could answer otherwise.
 WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation exceptions ids load \
-	owners payloads starting storing storing_in_buckets version)
+	owners payloads starting storing storing_in_buckets unheeded_warnings version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
 ON_SERVERS := tests/store tests/concurrency tests/redaction \

@@ -229,11 +229,14 @@ def _has_files_open() -> bool:
     opened = [reference() for reference in _of_workers.valuerefs()]
     # This thread's own are its own to close.
     mine = getattr(_opened, "connections", ())
-    return any(
-        connection.connection is not None and not connection.is_in_memory_db()  # type: ignore[attr-defined] # SQLite's have it
-        for connection in opened
-        if connection is not None and connection.vendor == "sqlite" and connection not in mine
-    )
+    return any(_has_file_open(connection) for connection in opened if connection not in mine)
+
+
+def _has_file_open(connection: BaseDatabaseWrapper | None) -> bool:
+    if connection is None or connection.connection is None or connection.vendor != "sqlite":
+        return False
+    in_memory: bool = connection.is_in_memory_db()  # type: ignore[attr-defined] # SQLite's have it
+    return not in_memory
 
 
 if hasattr(os, "register_at_fork"):
