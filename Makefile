@@ -102,15 +102,15 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 
 .PHONY: test
 test: $(INSTALLED) ## Run all tests on SQLite, and those of the database on each server that answers.
-	@# The tests wait as much as they work, so some run beside others.
+	@# The tests wait as much as they work, so some run beside others; those that take longest first.
 	@echo "Each part is shown when it has ended."; \
-	$(MAKE) -k -j3 --output-sync=target test-servers $(ON_SQLITE)
+	$(MAKE) -k -j3 --output-sync=target test-core try-postgresql try-mariadb test-wires test-pages
+
+ON_SQLITE := test-core test-wires test-pages
 
 .PHONY: test-sqlite
 test-sqlite: $(INSTALLED) ## Run all tests on SQLite.
 	@$(MAKE) -k $(ON_SQLITE)
-
-ON_SQLITE := test-core test-wires test-pages
 
 .PHONY: test-core
 test-core: $(INSTALLED)
@@ -130,10 +130,6 @@ coverage: $(INSTALLED) ## Run all tests on SQLite and tell what they reach: bran
 	@rm -rf .cache/coverage; mkdir -p .cache/coverage; failed=; \
 	$(MAKE) -k -j3 --output-sync=target RUN='$(COVERAGE) run' $(ON_SQLITE) || failed=1; \
 	$(COVERAGE) combine --quiet && $(COVERAGE) report || failed=1; [ -z "$$failed" ]
-
-.PHONY: test-servers
-test-servers: $(INSTALLED) ## Run the database's tests on each database server that answers.
-	@$(MAKE) -k try-mariadb try-postgresql
 
 .PHONY: try-postgresql
 try-postgresql: $(INSTALLED)
