@@ -28,7 +28,7 @@ def set_raw(message_id: int, text: str) -> None:
 
 
 @given(value=json_values)
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_comes_back_exactly_from_the_database(agent, value):
     SessionAgent.objects.filter(pk=agent.id).update(state=value)
 

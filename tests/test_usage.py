@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions import usage
@@ -74,7 +74,6 @@ def converse(conversation, owners) -> None:
 
 
 @given(conversation=said, batch=st.integers(1, 7), pauses=st.lists(moments, max_size=3))
-@settings(max_examples=25)
 def test_the_figures_are_those_of_a_plain_recount(conversation, batch, pauses):
     with transaction.atomic():
         owners = [get_user_model().objects.create_user(name) for name in ("ada", "bob")]

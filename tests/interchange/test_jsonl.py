@@ -109,7 +109,7 @@ def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
 
 
 @given(value=json_values)
-@hypothesis_settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_payload_can_be_read_back_exactly(agent, value):
     SessionAgent.objects.filter(pk=agent.id).update(state=value)
     SessionMessage.objects.all().delete()

@@ -403,7 +403,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, everywhere=st.booleans())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
     Session.objects.all().delete()
     session = store.open("s")

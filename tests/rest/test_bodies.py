@@ -271,7 +271,6 @@ fields = st.sampled_from(
      "reason", "dry_run", "path", "start", "end"]
 )  # fmt: skip
 fuzzed = settings(
-    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -99,7 +99,7 @@ def test_raw_is_what_the_sdk_wrote(ada, api):
 
 
 @given(value=json_values)
-@hypothesis_settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_payload_is_answered_and_raw_is_equal_to_it(ada, api, value):
     SessionMessage.objects.all().delete()
     Session.objects.all().delete()

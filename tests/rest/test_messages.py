@@ -37,7 +37,7 @@ def in_time() -> list[str]:
 
 
 @given(limit=st.integers(1, 20), order=st.sampled_from(["asc", "desc"]), agent=st.booleans())
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pages_hold_everything_once_in_both_orders_and_lead_back(many, api, limit, order, agent):
     query = {"limit": limit, "order": order, **({"agent": "concierge"} if agent else {})}
     every = [row["id"] for row in listed(api, many, **{**query, "limit": 200})["results"]]

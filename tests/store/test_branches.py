@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions.exceptions import (
@@ -264,7 +264,6 @@ class Model:
                 assert said(self.store, agent, number) == texts
 
 
-@settings(max_examples=25, deadline=None)
 @given(ops=_ops)
 def test_any_sequence_leaves_every_branch_as_a_simple_model_has_it(ops):
     Session.objects.all().delete()

@@ -29,7 +29,7 @@ def user(text: str) -> dict:
 
 
 @given(values=json_values.map(lambda value: [value, {"role": "user", "content": [value]}]))
-@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_comes_back_exactly_by_every_road(agent, store, values):
     store.clear(agent)
     written = store.append_many(agent, values)

@@ -158,7 +158,7 @@ class TestItems:
         assert items == [user("a"), user("b")]
         assert await session.get_items() == [user("a")]
 
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         batch=st.lists(st.dictionaries(st.text(max_size=5), json_values, max_size=3), min_size=1)
     )

@@ -19,7 +19,6 @@ from tests.strategies import exactly, json_values
 from .agents import build, manager_of
 
 any_json = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

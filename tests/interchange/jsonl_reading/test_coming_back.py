@@ -96,7 +96,7 @@ messages = st.fixed_dictionaries(
 
 
 @given(state=json_values, found=st.lists(messages, max_size=6), gap=st.integers(1, 5))
-@hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_conversation_comes_back_exactly(store, file, state, found, gap):
     forget()
     session = store.create("s", created_at=datetime(2020, 1, 1, tzinfo=UTC))

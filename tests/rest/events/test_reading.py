@@ -227,7 +227,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS, st.sampled_from(["now", "start"]), st.sampled_from([1, cursors.AGENTS]))
 def test_a_client_shows_in_the_end_what_is_stored_however_often_its_line_broke(
     db, steps, start, agents

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strands.storage import InMemoryStorage
 from strands.types.exceptions import StorageError
@@ -53,7 +53,6 @@ def expect_exact(data: bytes, key: str = LATEST, *, before: bytes | None = None)
 
 
 @given(messages=st.lists(st.dictionaries(st.text(), json_values, max_size=4), max_size=4))
-@settings(max_examples=30)
 def test_any_messages(messages: list[Any]) -> None:
     try:
         data = saved(*messages)
@@ -103,7 +102,6 @@ def test_any_state(state: Any, more: dict[str, Any]) -> None:
         ),
     )
 )
-@settings(max_examples=50)
 def test_any_bytes_under_the_key_of_a_snapshot(data: bytes) -> None:
     expect_exact(data)
     expect_exact(data, before=saved(*POOL[:2]))
@@ -205,7 +203,6 @@ steps = st.one_of(
 
 
 @given(script=st.lists(steps, max_size=12), prefix=st.sampled_from(["", "", "session", "x/y/"]))
-@settings(max_examples=30)
 def test_it_does_what_strands_own_storage_does(script: Any, prefix: str) -> None:
     namespace = str(uuid4())
 
