@@ -198,7 +198,7 @@ def _work(given: argparse.Namespace) -> None:
     import strands  # noqa: F401 - imported by every program that has an agent
     from strands.session.s3_session_manager import S3SessionManager  # noqa: F401 - so are these
 
-    import django_agent_sessions.adapters.strands  # noqa: F401 - and this
+    import django_agent_sessions.adapters.strands  # noqa: F401 - and they import this
 
     if given.work == "upload":
         from django.core.management import call_command

@@ -228,9 +228,10 @@ print("all is well")
 """
 
 
-def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
-    ended = subprocess.run(
-        [sys.executable, "-c", FORK],
+def run_alone(program: str, *arguments: os.PathLike[str]) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process that may fork: this one has a test database open."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
         cwd=ROOT,
         env=dict(os.environ),
         capture_output=True,
@@ -238,6 +239,10 @@ def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
         timeout=60,
         check=False,
     )
+
+
+def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
+    ended = run_alone(FORK)
 
     assert ended.stdout == "queued True\nall is well\n", ended.stderr
 
@@ -281,15 +286,7 @@ print(len(store.payloads(agent)))
 
 
 def test_a_fork_loses_nothing_on_sqlite_that_was_open_in_a_thread_of_ours(tmp_path):
-    ended = subprocess.run(
-        [sys.executable, "-c", FORK_ON_SQLITE, tmp_path / "forked.sqlite3"],
-        cwd=ROOT,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run_alone(FORK_ON_SQLITE, tmp_path / "forked.sqlite3")
 
     assert ended.stdout == "22\n", ended.stderr
 

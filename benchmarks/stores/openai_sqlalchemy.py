@@ -5,6 +5,8 @@ The engine and its pool live as long as the process, as the SDK's documentation 
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from agents.extensions.memory import SQLAlchemySession
 from agents.memory import Session
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -16,8 +18,9 @@ from .openai_session import Sessions
 
 class _SQLAlchemy(Sessions):
     @property
+    @abstractmethod
     def url(self) -> str:
-        raise NotImplementedError
+        """Where the database is, as SQLAlchemy has it."""
 
     async def start(self) -> None:
         self.engine = create_async_engine(self.url)

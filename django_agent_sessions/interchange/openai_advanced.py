@@ -5,7 +5,6 @@ The tables are those of openai-agents 0.24, ``agents/extensions/memory/advanced_
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -45,27 +44,6 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
     """
 
     kind = "openai-advanced-sqlite"
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        sessions_table: str = "agent_sessions",
-        messages_table: str = "agent_messages",
-    ) -> None:
-        super().__init__(path, sessions_table=sessions_table, messages_table=messages_table)
-        messages = quoted(messages_table)
-        # A sequence number is larger than any before it in its session, on whatever branch.
-        self._structure = (
-            f"SELECT m.id, s.branch_id FROM message_structure s "
-            f"JOIN {messages} m ON m.id = s.message_id AND m.session_id = s.session_id "
-            "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id"
-        )
-        self._stray = (
-            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {messages} "
-            "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
-            "FROM message_structure WHERE session_id = CAST(? AS TEXT))"
-        )
 
     def _check(self, connection: sqlite3.Connection) -> None:
         structure = {"id", "session_id", "message_id", "branch_id", "sequence_number"}
@@ -163,7 +141,12 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         }
 
     def _strays(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
-        strays, first, last = connection.execute(self._stray, (name, name)).fetchone()
+        strays, first, last = connection.execute(
+            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {quoted(self._messages_table)} "
+            "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
+            "FROM message_structure WHERE session_id = CAST(? AS TEXT))",
+            (name, name),
+        ).fetchone()
         if not strays:
             return ()
         where = session_place(self._messages_table, name.decode())
@@ -179,7 +162,14 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         branches = self._branches(connection, name)
         if not branches:
             return super()._places(connection, name)
-        found = connection.execute(self._structure, (name,))
+        # A sequence number is larger than any before it in its session, on whatever branch.
+        found = connection.execute(
+            f"SELECT m.id, s.branch_id FROM message_structure s "
+            f"JOIN {quoted(self._messages_table)} m "
+            "ON m.id = s.message_id AND m.session_id = s.session_id "
+            "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id",
+            (name,),
+        )
         # A branch that was made a moment ago has no number yet.
         return ((key, branches[branch]) for key, branch in found if branch in branches)
 
