@@ -31,9 +31,6 @@ def acting(actor: Any) -> Iterator[None]:
     """Says who does what is done inside, for what is recorded without being told.
 
     The deletion of a session is: it may be the last of a user's, whom somebody deletes.
-
-    Args:
-        actor: A user; or text, for a program.
     """
     token = _acting.set(actor)
     try:
@@ -53,21 +50,7 @@ def record(
     details: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> AuditEvent:
-    """Adds an event.
-
-    Args:
-        action: What was done.
-        session: Primary key of the session it was done to, or in.
-        target: Primary key of the message, agent or orchestrator, if it was done to one.
-        actor: Who did it: a user, or text for a program; by default whoever is :func:`acting`.
-        reason: Why. What detectors find in it, and the secrets, are masked.
-        secrets: What must not be in the reason, because it was just redacted.
-        details: Figures and names of columns as JSON, never content.
-        using: The alias of the database.
-
-    Returns:
-        The event.
-    """
+    """Adds an event."""
     actor = _acting.get() if actor is None else actor
     event = AuditEvent(
         action=action,
@@ -83,15 +66,7 @@ def record(
 
 
 def masked(reason: str, secrets: Collection[str] = ()) -> str:
-    """Masks what a reason should not have said.
-
-    Args:
-        reason: What somebody typed.
-        secrets: Further texts to mask.
-
-    Returns:
-        The reason as it may be kept.
-    """
+    """Masks what a reason should not have said."""
     # Here, because their many patterns would make every start of Django longer.
     from . import detectors, masking
 
@@ -100,15 +75,7 @@ def masked(reason: str, secrets: Collection[str] = ()) -> str:
 
 
 def purge(before: datetime, *, using: str | None = None) -> int:
-    """Deletes old events: the one way to, for where the law sets a term.
-
-    Args:
-        before: Events older than this go.
-        using: The alias of the database.
-
-    Returns:
-        How many there were.
-    """
+    """Deletes old events: the one way to, for where the law sets a term."""
     alias = bridge.database(using)
     with transaction.atomic(alias), connections[alias].cursor() as cursor:
         guarded = connections[alias].vendor == "postgresql"

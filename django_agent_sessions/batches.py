@@ -37,30 +37,13 @@ Deleted: TypeAlias = tuple[int, dict[str, int]]
 
 
 def are_possible(using: str) -> bool:
-    """Tells whether what is done here may be committed in parts.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        False if the caller has a transaction open.
-    """
+    """Tells whether what is done here may be committed in parts."""
     connection = connections[using]
     return connection.get_autocommit() and not connection.in_atomic_block
 
 
 def delete(sessions: models.QuerySet[Any]) -> Deleted:
-    """Deletes sessions, some at a time.
-
-    Args:
-        sessions: Which, of a database for which :func:`are_possible`.
-
-    Returns:
-        How many rows were deleted.
-
-    Raises:
-        LegalHoldError: One was put under legal hold meanwhile; those before it are gone.
-    """
+    """Deletes sessions, some at a time."""
     count: Counter[str] = Counter()
     for keys in _keys(sessions):
         rows = sessions.model._base_manager.using(sessions.db)
@@ -72,45 +55,19 @@ def delete(sessions: models.QuerySet[Any]) -> Deleted:
 
 
 def large(session: models.QuerySet[Any]) -> UUID | None:
-    """Finds out whether one transaction would be long for all that a session has.
-
-    Args:
-        session: The session.
-
-    Returns:
-        Its primary key; None if it is no large one, or there is none.
-    """
+    """Finds out whether one transaction would be long for all that a session has."""
     messages = _messages(session.model, session.db).filter(session__in=session.values("pk"))
     keys = messages.order_by().values_list("session", flat=True)
     return next(iter(keys[MESSAGES : MESSAGES + 1]), None)
 
 
 def empty(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
-    """Sets a session aside and deletes its messages; the caller deletes it next.
-
-    Args:
-        session: Any sessions of the database.
-        key: Primary key of the session.
-
-    Returns:
-        How many rows were deleted.
-
-    Raises:
-        LegalHoldError: It is under legal hold.
-    """
+    """Sets a session aside and deletes its messages; the caller deletes it next."""
     return _empty(session.model._base_manager.using(session.db), key)
 
 
 def delete_after_commit(session: models.Model, using: str) -> None:
-    """Deletes a session in the open transaction, but a large one for the most part after it.
-
-    Args:
-        session: The session. A large one is set aside at once.
-        using: The alias of the database.
-
-    Raises:
-        LegalHoldError: It is under legal hold; nothing was changed.
-    """
+    """Deletes a session in the open transaction, but a large one for the most part after it."""
     rows = type(session)._base_manager.using(using)
     if large(rows.filter(pk=session.pk)) is None:
         session.delete(using=using)
@@ -120,14 +77,7 @@ def delete_after_commit(session: models.Model, using: str) -> None:
 
 
 def finish(sessions: models.QuerySet[Any]) -> int:
-    """Deletes what interrupted deletions have left.
-
-    Args:
-        sessions: All sessions of a database.
-
-    Returns:
-        How many sessions that were.
-    """
+    """Deletes what interrupted deletions have left."""
     rows = sessions.model._base_manager.using(sessions.db)
     keys = [*rows.filter(namespace=DOOMED, legal_hold=False).values_list("pk", flat=True)]
     for key in keys:

@@ -76,14 +76,7 @@ _own = threading.local()
 
 
 def database(using: str | None = None) -> str:
-    """Tells which database the sessions are in.
-
-    Args:
-        using: An alias that overrules the settings.
-
-    Returns:
-        ``using``, else ``AGENT_SESSIONS["DATABASE"]``, else what the routers answer.
-    """
+    """Tells which database the sessions are in."""
     if using is not None:
         return using
     from .models import Session
@@ -92,14 +85,7 @@ def database(using: str | None = None) -> str:
 
 
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
-    """Finds what sets our own connections up.
-
-    Returns:
-        What ``AGENT_SESSIONS["CONNECTION_SETUP"]`` names; None if it names nothing.
-
-    Raises:
-        ConfigurationError: It cannot be imported, or cannot be called.
-    """
+    """Finds what sets our own connections up."""
     path = conf.get_settings().CONNECTION_SETUP
     if not path:
         return None
@@ -191,15 +177,7 @@ def joined(using: str | None = None) -> Iterator[None]:
 
 
 def run_sync(function: Callable[[], R], *, using: str) -> R:
-    """Runs ORM code and waits for it, wherever this is called.
-
-    Args:
-        function: Sync code that uses the ORM on the database ``using``.
-        using: The alias of the database.
-
-    Returns:
-        What the function returns.
-    """
+    """Runs ORM code and waits for it, wherever this is called."""
     looping = running_loop() is not None
     connection = connections[using]
     if not looping:
@@ -224,16 +202,6 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
 
     Only where the loop's own thread has a transaction open does the loop wait: its connection
     belongs to that thread.
-
-    Args:
-        function: Sync code that uses the ORM on the database ``using``.
-        using: The alias of the database.
-
-    Returns:
-        What the function returns.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled; the function has run to its end.
     """
     lender = find_lender(using)
     with contextlib.suppress(_LenderGoneError):

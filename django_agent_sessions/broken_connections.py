@@ -14,9 +14,6 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
 
     Asking the server costs a round trip, so the socket is asked first: on one that the server
     closed there is something to read.
-
-    Args:
-        connection: A connection outside a transaction.
     """
     raw = connection.connection
     if raw is None or connection.vendor == "sqlite":
@@ -39,9 +36,6 @@ def settle(connection: BaseDatabaseWrapper) -> None:
     MariaDB and MySQL are told of a transaction's end in a statement of its own. If the connection
     is lost in it, Django leaves the block and keeps the connection as it was: every later use of
     it would take part in a transaction that nobody can end. The error was raised by then.
-
-    Args:
-        connection: A connection that this thread uses.
     """
     if connection.in_atomic_block and not connection.atomic_blocks:
         # Django enters a block before its savepoint, and stays there if that fails.
@@ -57,11 +51,7 @@ def settle(connection: BaseDatabaseWrapper) -> None:
 
 
 def abandon(connection: BaseDatabaseWrapper) -> None:
-    """Closes a connection that is broken, so that the next use opens a new one.
-
-    Args:
-        connection: A connection outside a transaction.
-    """
+    """Closes a connection that is broken, so that the next use opens a new one."""
     # Django forgets it, also where the driver fails to close what is broken, or used elsewhere.
     with contextlib.suppress(Error):
         connection.close()

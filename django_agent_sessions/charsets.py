@@ -23,15 +23,7 @@ EVERY_LETTER = "utf8mb4"
 
 @dataclass
 class Charsets:
-    """What is not as it should be.
-
-    Attributes:
-        connection: The connection's character set, if that is the one that is too small.
-        database: That of the database, if that is, and there are no tables yet.
-        columns: The columns with one that is.
-        ids: The columns whose ids are not compared exactly.
-        statements: What mends the columns.
-    """
+    """What is not as it should be."""
 
     connection: str = ""
     database: str = ""
@@ -41,14 +33,7 @@ class Charsets:
 
 
 def look(using: str) -> Charsets:
-    """Asks MariaDB or MySQL; of other databases there is nothing to tell.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        What is not as it should be.
-    """
+    """Asks MariaDB or MySQL; of other databases there is nothing to tell."""
     found = Charsets()
     connection = connections[using]
     if connection.vendor != "mysql":

@@ -26,9 +26,6 @@ def _reading(*keys: str) -> Callable[[_Check], _Check]:
     """Keeps a check from reading values that are wrong in themselves, which is E001's to say.
 
     What is wrong with other keys does not keep it: whoever mends the settings sees all at once.
-
-    Args:
-        *keys: The keys of ``AGENT_SESSIONS`` that the check reads.
     """
 
     def decorated(check: _Check) -> _Check:

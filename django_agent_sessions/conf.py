@@ -136,12 +136,6 @@ def get_settings() -> AgentSessionsSettings:
 
     Keys that do not exist are left out here and reported by the system check, so that a typing
     error breaks ``manage.py check`` and not a customer's request.
-
-    Returns:
-        The settings as they are now.
-
-    Raises:
-        ConfigurationError: The setting is no dict.
     """
     global _known
     given = getattr(django_settings, SETTING, None)
@@ -158,14 +152,7 @@ def get_settings() -> AgentSessionsSettings:
 
 
 def problems(given: object) -> list[tuple[str, str]]:
-    """Says what is wrong with a value of ``AGENT_SESSIONS``.
-
-    Args:
-        given: The value of the setting.
-
-    Returns:
-        Pairs of what is wrong and what to do about it; empty when all is well.
-    """
+    """Says what is wrong with a value of ``AGENT_SESSIONS``."""
     if not isinstance(given, Mapping):
         return [(_NO_DICT, f"Write {SETTING} = {{…}} in the settings.")]
     found = []

@@ -48,9 +48,6 @@ class CorruptPayload:
     """What a column held that is no payload.
 
     It stands in the place of the value, so that one bad row hides none of the others.
-
-    Attributes:
-        text: The text as it is in the database.
     """
 
     text: str
@@ -77,11 +74,7 @@ class ExactJSONField(_TextField):
         return None if value is None else read(value)
 
     def get_prep_value(self, value: Any) -> str | None:
-        """Writes the value as the column's text.
-
-        Raises:
-            PayloadError: The value is not JSON or over a limit.
-        """
+        """Writes the value as the column's text."""
         if value is None:
             return None if self.null else "null"
         if isinstance(value, CorruptPayload):
@@ -98,14 +91,7 @@ class ExactJSONField(_TextField):
 
 
 def read(text: str) -> Any:
-    """Reads a stored payload, whatever is in it.
-
-    Args:
-        text: The column's text.
-
-    Returns:
-        The value, or :class:`CorruptPayload`.
-    """
+    """Reads a stored payload, whatever is in it."""
     try:
         return payloads.loads(text)
     except ValueError:

@@ -18,21 +18,12 @@ _messages = SessionMessage._meta
 
 
 def column(field: models.Field[Any, Any]) -> str:
-    """Names the column of a field, not quoted.
-
-    Args:
-        field: One that has a column.
-    """
+    """Names the column of a field, not quoted."""
     return str(field.column)
 
 
 def quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
-    """Fills in the names of the messages' table, ``{messages}``, and of its columns.
-
-    Args:
-        connection: It knows how names are quoted.
-        sql: The statement, with names in braces.
-    """
+    """Fills in the names of the messages' table, ``{messages}``, and of its columns."""
     quote = connection.ops.quote_name
     columns = {name: quote(name) for name in map(column, _messages.concrete_fields)}
     return sql.format(messages=quote(_messages.db_table), **columns)
@@ -43,9 +34,6 @@ def cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
 
     Django writes a statement anew for SQLite at each use: for a batch, that takes a fifth of the
     time that SQLite does. Where somebody else made the cursor, it stays so.
-
-    Args:
-        connection: The connection.
     """
     wrapped = connection.cursor()
     raw: Any = getattr(wrapped, "cursor", None)

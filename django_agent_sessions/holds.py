@@ -17,40 +17,12 @@ from .models import AuditEvent, Session, SessionMessage
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
-    """Puts a session under legal hold: it cannot be deleted, nor anything said in it.
-
-    Args:
-        session: Primary key of the session.
-        reason: Why; it is audited, and must not be blank.
-        actor: Who does it.
-        using: The alias of the database.
-
-    Returns:
-        Whether it was not held before.
-
-    Raises:
-        SessionNotFoundError: There is no such session.
-        ReasonRequiredError: The reason is blank.
-    """
+    """Puts a session under legal hold: it cannot be deleted, nor anything said in it."""
     return _set(session, True, reason=reason, actor=actor, using=using)
 
 
 def release(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
-    """Releases a session from legal hold.
-
-    Args:
-        session: As for :func:`hold`.
-        reason: As for :func:`hold`.
-        actor: As for :func:`hold`.
-        using: As for :func:`hold`.
-
-    Returns:
-        Whether it was held before.
-
-    Raises:
-        SessionNotFoundError: As for :func:`hold`.
-        ReasonRequiredError: As for :func:`hold`.
-    """
+    """Releases a session from legal hold."""
     return _set(session, False, reason=reason, actor=actor, using=using)
 
 
@@ -59,14 +31,6 @@ def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
 
     Every way of deleting with the ORM comes past here, a cascade from the owner included. One that
     was set aside before has been recorded then.
-
-    Args:
-        instance: The session.
-        using: The alias of the database.
-        **kwargs: The rest of the signal.
-
-    Raises:
-        LegalHoldError: It is held.
     """
     # The row is locked, so that nobody can put it under hold before it is gone.
     row = Session.objects.using(using).select_for_update().filter(pk=instance.pk)

@@ -27,51 +27,26 @@ def new_id() -> UUID:
     """Makes a primary key: a UUIDv7, ordered by time and not guessable.
 
     The client makes it, so that the retry of an insert is the same row.
-
-    Returns:
-        A version 7 UUID (RFC 9562).
     """
     return _uuid7()
 
 
 def id_at(moment: datetime, place: int) -> UUID:
-    """Makes a primary key for something of the past, to stand where it belongs in time.
-
-    Args:
-        moment: When it was.
-        place: Its place among what was at the same moment, from 0.
-
-    Returns:
-        A version 7 UUID: the moment, 24 bits of the place, and 50 random bits.
-    """
+    """Makes a primary key for something of the past, to stand where it belongs in time."""
     place = min(max(place, 0), 2**24 - 1)
     random = (place >> 12) << 64 | (place & 0xFFF) << 50 | secrets.randbits(50)
     return UUID(int=first_id_at(moment).int | random)
 
 
 def first_id_at(moment: datetime) -> UUID:
-    """Makes the least primary key of a moment, to find by their keys what was made since.
-
-    Args:
-        moment: The moment; the clock's, if it knows no time zone.
-
-    Returns:
-        A version 7 UUID (RFC 9562, section 5.7) without random bits.
-    """
+    """Makes the least primary key of a moment, to find by their keys what was made since."""
     aware = moment.astimezone() if moment.tzinfo is None else moment
     milliseconds = min(max((aware - _EPOCH) // timedelta(milliseconds=1), 0), 2**48 - 1)
     return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62)
 
 
 def made_at(key: UUID) -> datetime:
-    """Reads off a primary key when it was made.
-
-    Args:
-        key: A version 7 UUID.
-
-    Returns:
-        The moment in UTC, to the millisecond.
-    """
+    """Reads off a primary key when it was made."""
     return _EPOCH + timedelta(milliseconds=key.int >> 80)
 
 
@@ -80,17 +55,6 @@ def validate_id(value: object, name: str = "session_id") -> str:
 
     Ids are data: slashes, quotes, markup and every script are fine. What cannot be told apart on
     a screen, or names a directory in the file layouts, is not.
-
-    Args:
-        value: The id.
-        name: What to call it in the error.
-
-    Returns:
-        The id, unchanged.
-
-    Raises:
-        InvalidIdError: It is not text, blank, ``.`` or ``..``, longer than
-            :data:`MAX_ID_LENGTH`, or holds a control character or a lone surrogate.
     """
     if not isinstance(value, str):
         raise InvalidIdError(f"{name} must be a string, not {type(value).__name__}")
@@ -110,15 +74,5 @@ def validate_id(value: object, name: str = "session_id") -> str:
 
 
 def validate_namespace(value: object) -> str:
-    """Checks a namespace: an id that may also be empty.
-
-    Args:
-        value: The namespace.
-
-    Returns:
-        The namespace, unchanged.
-
-    Raises:
-        InvalidIdError: As for :func:`validate_id`, save that ``""`` is the default namespace.
-    """
+    """Checks a namespace: an id that may also be empty."""
     return "" if value == "" else validate_id(value, "namespace")

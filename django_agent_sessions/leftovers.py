@@ -24,10 +24,6 @@ def overwrite_from_the_start(connection: BaseDatabaseWrapper, **kwargs: Any) -> 
 
     A redaction would be too late: inserting a large message already moves others within the
     file, and leaves their old places as they were.
-
-    Args:
-        connection: The connection that was just opened.
-        **kwargs: The rest of the signal.
     """
     if connection.vendor == "sqlite" and connection.alias == bridge.database():
         with connection.cursor() as cursor:
@@ -39,9 +35,6 @@ def overwrite_leftovers(using: str) -> Iterator[None]:
     """Makes SQLite overwrite what a block deletes, in its free pages and write-ahead log too.
 
     Other databases have no such thing: what is deleted there goes with their own vacuuming.
-
-    Args:
-        using: The alias of the database.
     """
     connection = connections[using]
     if connection.vendor != "sqlite":

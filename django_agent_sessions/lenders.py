@@ -30,13 +30,7 @@ _waiting_calls: dict[CodeType, str] = {}
 
 @dataclass(eq=False)
 class Lender:
-    """A thread that waits, and whose connection may be used as long as it does.
-
-    Attributes:
-        connection: The thread's.
-        waits: Whether the thread still waits.
-        outer: What the thread said before, on another database perhaps.
-    """
+    """A thread that waits, and whose connection may be used as long as it does."""
 
     connection: BaseDatabaseWrapper
     waits: bool = True
@@ -61,12 +55,7 @@ def register_waiting_call(code: CodeType, executor: str) -> None:
 
 
 def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Notes which thread opened a connection; a receiver of Django's ``connection_created``.
-
-    Args:
-        connection: The connection that was just opened.
-        **kwargs: The rest of the signal.
-    """
+    """Notes which thread opened a connection; a receiver of Django's ``connection_created``."""
     _open_connections[threading.get_ident(), connection.alias] = connection
 
 
@@ -76,15 +65,7 @@ def is_own(connection: BaseDatabaseWrapper, using: str) -> bool:
 
 
 def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
-    """Finds whose transaction this call belongs to.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        A waiting thread's connection, or the executor through which a waiting thread does the
-        work itself; None if the call belongs to no transaction.
-    """
+    """Finds whose transaction this call belongs to."""
     said = promised.get()
     while said is not None:
         if said.waits and said.connection.alias == using:

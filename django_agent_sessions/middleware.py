@@ -29,13 +29,6 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
             "django.contrib.auth.middleware.AuthenticationMiddleware",
             "django_agent_sessions.middleware.acting_user",
         ]
-
-    Args:
-        get_response: The next middleware, or the view.
-
-    Returns:
-        The middleware, which raises ``ImproperlyConfigured`` where it stands before
-        ``AuthenticationMiddleware``.
     """
     if iscoroutinefunction(get_response):
         ahead = cast(_Async, get_response)
@@ -77,12 +70,6 @@ def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
             # …
             "django_agent_sessions.middleware.reading_own_writes",
         ]
-
-    Args:
-        get_response: The next middleware, or the view.
-
-    Returns:
-        The middleware.
     """
     if iscoroutinefunction(get_response):
         ahead = cast(_Async, get_response)

@@ -33,77 +33,31 @@ _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
 def session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
-    """Reads a session.
-
-    Args:
-        using: The alias of the database.
-        namespace: The space of names.
-        session_id: The session's name.
-        owner: Primary key of its owner; None finds everybody's.
-
-    Returns:
-        The row; None if there is none, or it is somebody else's.
-    """
+    """Reads a session."""
     found = _read(using, (Session,), _names(namespace, session_id, owner))
     return _made(using, Session, found[0]) if found else None
 
 
 def agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
-    """Reads an agent of a session.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        agent_id: The agent's name.
-
-    Returns:
-        The row; None if there is none.
-    """
+    """Reads an agent of a session."""
     found = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
     return _made(using, SessionAgent, found[0]) if found else None
 
 
 def agents(using: str, session: UUID) -> list[SessionAgent]:
-    """Reads all agents of a session, the oldest first.
-
-    Args:
-        using: As for :func:`session`.
-        session: Primary key of the session.
-
-    Returns:
-        The rows.
-    """
+    """Reads all agents of a session, the oldest first."""
     return _all(using, SessionAgent, [(_AGENT_OF, session)])
 
 
 def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
-    """Reads all orchestrators of a session, the oldest first.
-
-    Args:
-        using: As for :func:`session`.
-        session: Primary key of the session.
-
-    Returns:
-        The rows.
-    """
+    """Reads all orchestrators of a session, the oldest first."""
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
 def agent_and_session(
     using: str, namespace: str, session_id: str, owner: Any, agent_id: str
 ) -> SessionAgent | None:
-    """Reads an agent, and its session with it.
-
-    Args:
-        using: As for :func:`session`.
-        namespace: As for :func:`session`.
-        session_id: As for :func:`session`.
-        owner: As for :func:`session`.
-        agent_id: The agent's name.
-
-    Returns:
-        The agent's row, which has its session's; None if there is none, or it is somebody else's.
-    """
+    """Reads an agent, and its session with it."""
     values = [*_names(namespace, session_id, owner), (_AGENT_ID, agent_id)]
     found = _read(using, (SessionAgent, Session), values)
     if not found:

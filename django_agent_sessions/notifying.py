@@ -36,10 +36,6 @@ def written(using: str, session: UUID) -> None:
     """Says that something was written in a session, if anybody may listen.
 
     In a transaction it is said after the commit. It never fails: whoever misses it, polls.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
     """
     if conf.get_settings().LISTEN_DATABASE is None:
         return

@@ -32,14 +32,7 @@ It is not None, which is what the key of an anonymous or unsaved user is.
 
 
 def refuse_nobody(owner: Any) -> None:
-    """Refuses None as an owner, without looking at a lazy ``request.user``.
-
-    Args:
-        owner: What was given.
-
-    Raises:
-        ConfigurationError: It is None.
-    """
+    """Refuses None as an owner, without looking at a lazy ``request.user``."""
     if owner is None:
         raise ConfigurationError(
             "the owner is None, as is the key of an anonymous or unsaved user: require a login, "
@@ -48,19 +41,7 @@ def refuse_nobody(owner: Any) -> None:
 
 
 def owner_key(owner: Any) -> Any:
-    """Finds the primary key of an owner.
-
-    Args:
-        owner: A user of the project's user model; whatever else authenticates a request, such as
-            the user that a token stands for; a user's primary key; or :data:`EVERYBODY`.
-
-    Returns:
-        The key as the user model has it; None for everybody.
-
-    Raises:
-        ConfigurationError: It is nobody who could own a session: None, an anonymous or unsaved
-            user, a row of another model, or no key of a user.
-    """
+    """Finds the primary key of an owner."""
     if owner is EVERYBODY:
         return None
     refuse_nobody(owner)

@@ -30,11 +30,7 @@ KEY = "session_id"
 
 
 class PartitionMessages(Operation):
-    """Parts the table of messages by the hash of their session; elsewhere it does nothing.
-
-    Args:
-        partitions: How many there are to be.
-    """
+    """Parts the table of messages by the hash of their session; elsewhere it does nothing."""
 
     reversible = True
     reduces_to_sql = True

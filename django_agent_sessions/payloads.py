@@ -48,11 +48,7 @@ _SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """Refuses a number that Python's own decoder takes, and JSON does not have.
-
-    Raises:
-        ValueError: Always.
-    """
+    """Refuses a number that Python's own decoder takes, and JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -68,18 +64,6 @@ def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
 
     Tuples are written as lists, and bytearrays and memoryviews as bytes, as the SDKs' own stores
     would if they could.
-
-    Args:
-        value: JSON data, with ``bytes`` allowed anywhere a value may stand.
-        limits: The settings, where they were read already.
-
-    Returns:
-        JSON text that any database's text column takes: no NUL, no lone surrogate.
-
-    Raises:
-        PayloadError: The value is not JSON (NaN, a key that is not text, an object), or is over
-            one of the limits ``MAX_PAYLOAD_BYTES``, ``MAX_PAYLOAD_DEPTH`` and
-            ``MAX_INTEGER_DIGITS``. The error names the place, never the value.
     """
     limits = limits or get_settings()
     try:
@@ -103,17 +87,7 @@ def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
 
 
 def loads(text: str) -> Any:
-    """Reads what :func:`dumps` wrote.
-
-    Args:
-        text: JSON text.
-
-    Returns:
-        The value.
-
-    Raises:
-        ValueError: The text is not what :func:`dumps` writes.
-    """
+    """Reads what :func:`dumps` wrote."""
     try:
         try:
             value, end = _scan(text, 0)
@@ -128,17 +102,7 @@ def loads(text: str) -> Any:
 
 
 def loads_all(texts: Sequence[str]) -> list[Any]:
-    """Reads many texts, faster than one after the other.
-
-    Args:
-        texts: As for :func:`loads`.
-
-    Returns:
-        The values.
-
-    Raises:
-        ValueError: One of them, at least, is not what :func:`dumps` writes.
-    """
+    """Reads many texts, faster than one after the other."""
     try:
         # Where the scanner finds nothing at all, it ends the iteration: so it is strict.
         scanned = zip(texts, map(_scan, texts, repeat(0)), strict=True)
@@ -151,14 +115,7 @@ def loads_all(texts: Sequence[str]) -> list[Any]:
 
 
 def has_blobs(text: str) -> bool:
-    """Tells whether a stored payload may refer to binaries, without reading it.
-
-    Args:
-        text: What :func:`dumps` wrote.
-
-    Returns:
-        False if it certainly does not.
-    """
+    """Tells whether a stored payload may refer to binaries, without reading it."""
     return BLOB_MARKER in text
 
 
@@ -166,12 +123,6 @@ def without_hashes(text: str) -> str:
     """Leaves the hashes of binaries out of a stored payload, to show it to people.
 
     Whoever knows a hash can test a guess of what it is of.
-
-    Args:
-        text: What :func:`dumps` wrote, or the beginning of it.
-
-    Returns:
-        The text, in which references tell size and media type only.
     """
     return _HASH.sub(r"\1", text) if BLOB_MARKER in text else text
 
@@ -181,12 +132,7 @@ def _has_marker(text: str) -> bool:
 
 
 class _Writer:
-    """Writes a value bit by bit, which is faster than making a tree for ``json`` to write.
-
-    Args:
-        limits: How deep it may be, and how long an integer.
-        quote: Writes a text.
-    """
+    """Writes a value bit by bit, which is faster than making a tree for ``json`` to write."""
 
     def __init__(self, limits: AgentSessionsSettings, quote: Callable[[str], str]) -> None:
         self._limits = limits

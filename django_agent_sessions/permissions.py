@@ -30,14 +30,6 @@ class Allowed(StrEnum):
 
 
 def may(user: Any, *allowed: Allowed) -> bool:
-    """Tells whether a user has all of these permissions.
-
-    Args:
-        user: The user.
-        *allowed: The permissions.
-
-    Returns:
-        Whether the user has them; an inactive or anonymous one has none.
-    """
+    """Tells whether a user has all of these permissions."""
     label = Session._meta.app_label
     return bool(user.has_perms([f"{label}.{permission}" for permission in allowed]))

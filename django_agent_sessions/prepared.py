@@ -30,16 +30,7 @@ _runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 def fetch(
     connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]] | None:
-    """Runs a statement that is prepared on the server, if that is possible here.
-
-    Args:
-        connection: The connection.
-        sql: The statement. The type of each parameter must follow from it.
-        parameters: Values that the server reads from their text.
-
-    Returns:
-        The rows; None if nothing was run, and the statement has to be run in the ordinary way.
-    """
+    """Runs a statement that is prepared on the server, if that is possible here."""
     # What fails in a transaction would take it along, so it is not the place to try things.
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         return None

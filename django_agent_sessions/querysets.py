@@ -36,14 +36,7 @@ _BEHIND_ALL = "\U0010ffff"
 
 
 def is_in_any_calendar(moment: datetime) -> bool:
-    """Tells whether a moment has a date in every time zone, whichever a database is asked in.
-
-    Args:
-        moment: What rows are to be found by.
-
-    Returns:
-        Whether no database refuses it.
-    """
+    """Tells whether a moment has a date in every time zone, whichever a database is asked in."""
     try:
         year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
     except OverflowError:
@@ -52,15 +45,7 @@ def is_in_any_calendar(moment: datetime) -> bool:
 
 
 def begins_with(name: str, prefix: str) -> Q:
-    """Makes the condition that an id begins so, which an index of it answers on every vendor.
-
-    Args:
-        name: The name of the field, whose collation compares exactly.
-        prefix: How the id begins.
-
-    Returns:
-        The condition.
-    """
+    """Makes the condition that an id begins so, which an index of it answers on every vendor."""
     return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _BEHIND_ALL})
 
 
@@ -69,12 +54,6 @@ def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:
 
     Before a deletion begins, because a refusal in the middle of one would leave the caller's
     transaction unusable.
-
-    Args:
-        sessions: Whose rows are to be deleted.
-
-    Raises:
-        LegalHoldError: One is; it names them.
     """
     if held := list(sessions.filter(legal_hold=True)[:100]):
         names = ", ".join(repr(session.session_id) for session in held[:5])
@@ -162,11 +141,7 @@ class RowQuerySet(models.QuerySet[M]):
     """What belongs to sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Deletes the rows, unless the session of one is under legal hold.
-
-        Raises:
-            LegalHoldError: One is; nothing was deleted.
-        """
+        """Deletes the rows, unless the session of one is under legal hold."""
         if self.query.is_sliced:
             return super().delete()  # Django says why that cannot be.
         sessions: Any = self.model._meta.get_field("session").related_model
@@ -202,35 +177,19 @@ class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
     """Audit events, which are only ever added."""
 
     def update(self, **kwargs: Any) -> NoReturn:
-        """Refuses.
-
-        Raises:
-            AuditError: Always.
-        """
+        """Refuses."""
         raise AuditError("audit events cannot be changed")
 
     def delete(self) -> NoReturn:
-        """Refuses.
-
-        Raises:
-            AuditError: Always; old events are purged with ``manage.py purge_audit_events``.
-        """
+        """Refuses."""
         raise AuditError("audit events cannot be deleted; see manage.py purge_audit_events")
 
     def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuses.
-
-        Raises:
-            AuditError: Always.
-        """
+        """Refuses."""
         raise AuditError("audit events cannot be changed")
 
     def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Adds events.
-
-        Raises:
-            AuditError: Some that are there already would be updated.
-        """
+        """Adds events."""
         if kwargs.get("update_conflicts") or len(args) > 2:
             raise AuditError("audit events cannot be changed")
         return super().bulk_create(objs, *args, **kwargs)

@@ -24,49 +24,20 @@ _run = _messages.get_field("run_id")
 def texts(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[str]]:
-    """Reads what was said, redacted where it was redacted, and nothing else.
-
-    Args:
-        using: As for :func:`contents`.
-        agent: As for :func:`contents`.
-        branch: As for :func:`contents`.
-        latest: As for :func:`contents`.
-
-    Returns:
-        The payload's text of each message.
-    """
+    """Reads what was said, redacted where it was redacted, and nothing else."""
     return _contents(using, _TEXT, agent, branch, latest)
 
 
 def contents(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[int, str, bool]]:
-    """Reads what was said, redacted where it was redacted, and where it stands.
-
-    Args:
-        using: The alias of the database.
-        agent: Primary key of the agent.
-        branch: The branch of the conversation.
-        latest: Only that many of the last ones, backwards; None reads all, in order.
-
-    Returns:
-        Position, payload's text, and whether it was redacted, of each message.
-    """
+    """Reads what was said, redacted where it was redacted, and where it stands."""
     columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
     return _contents(using, columns, agent, branch, latest)
 
 
 def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
-    """Reads what was said, redacted where it was redacted, and in which invocation.
-
-    Args:
-        using: As for :func:`contents`.
-        agent: As for :func:`contents`.
-        branch: As for :func:`contents`.
-
-    Returns:
-        Position, payload's text, and ``run_id``, of each message.
-    """
+    """Reads what was said, redacted where it was redacted, and in which invocation."""
     rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
     # Not every database answers with a UUID, and many messages are of one run.
     known = {run: _run.to_python(run) for run in {row[2] for row in rows}}

@@ -20,15 +20,7 @@ DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """A large binary of a message that is kept in a storage and not in the payload.
-
-    Attributes:
-        sha256: The hash of the bytes, in lower-case hexadecimal.
-        size: How many bytes there are.
-        media_type: What they are, told by their first bytes; empty if these do not tell.
-        prefix: None where the payload had ``bytes``. Where it had base64 in a text, what stands
-            before that: ``"data:image/png;base64,"`` of a data URL, or nothing.
-    """
+    """A large binary of a message that is kept in a storage and not in the payload."""
 
     sha256: str
     size: int
@@ -36,14 +28,7 @@ class BlobRef:
     prefix: str | None = None
 
     def restored(self, data: bytes) -> bytes | str:
-        """Gives what stood in the payload.
-
-        Args:
-            data: The bytes.
-
-        Returns:
-            The bytes, or the text that they were encoded in.
-        """
+        """Gives what stood in the payload."""
         if self.prefix is None:
             return data
         return self.prefix + base64.b64encode(data).decode("ascii")
@@ -54,18 +39,7 @@ Path = tuple[str | int, ...]
 
 
 def value_at(payload: Any, path: Path) -> Any:
-    """Follows a path.
-
-    Args:
-        payload: The payload.
-        path: From the payload to a value in it.
-
-    Returns:
-        The value.
-
-    Raises:
-        LookupError: The path leads nowhere.
-    """
+    """Follows a path."""
     for key in path:
         if isinstance(payload, dict):
             fits = isinstance(key, str)
@@ -80,15 +54,7 @@ def value_at(payload: Any, path: Path) -> Any:
 
 
 def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
-    """Finds the references in a payload.
-
-    Args:
-        value: The payload.
-        path: Where it stands itself.
-
-    Yields:
-        The path of each reference, and the reference.
-    """
+    """Finds the references in a payload."""
     if isinstance(value, BlobRef):
         yield path, value
     elif isinstance(value, dict):
@@ -102,15 +68,7 @@ def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
 
 
 def resolved(value: Any, contents: Mapping[str, bytes]) -> Any:
-    """Puts binaries back in the place of their references.
-
-    Args:
-        value: The payload. It is not changed.
-        contents: The bytes by their hashes. A reference that has none stays.
-
-    Returns:
-        The payload as it was before its binaries were taken out.
-    """
+    """Puts binaries back in the place of their references."""
     if isinstance(value, BlobRef):
         data = contents.get(value.sha256)
         return value if data is None else value.restored(data)

@@ -45,16 +45,7 @@ _MARKS = (
 
 
 def database_for(request: HttpRequest) -> str:
-    """Tells where a page is read first.
-
-    Args:
-        request: It asks for the page.
-
-    Returns:
-        The alias of the replica; of the primary where there is none, where the request may write,
-        where its user has just written or wants nothing late (``Cache-Control: no-cache``), and
-        in a transaction, which has to see what it wrote.
-    """
+    """Tells where a page is read first."""
     primary = bridge.database()
     replica = conf.get_settings().REPLICA_DATABASE
     if replica is None or request.method not in _READING or COOKIE in request.COOKIES:
@@ -66,16 +57,7 @@ def database_for(request: HttpRequest) -> str:
 def answered(
     request: HttpRequest, read: Callable[[str], R], fits: Callable[[R], bool] = lambda found: True
 ) -> R:
-    """Reads from the replica, or from the primary if that is no good.
-
-    Args:
-        request: It asks for the page.
-        read: Reads from the database of an alias. It may be called twice.
-        fits: Tells whether what was read from the replica may be shown.
-
-    Returns:
-        What was read.
-    """
+    """Reads from the replica, or from the primary if that is no good."""
     primary, alias = bridge.database(), database_for(request)
     if alias != primary:
         try:
@@ -88,29 +70,12 @@ def answered(
 
 
 def listed(request: HttpRequest, read: Callable[[str], Sequence[Session]]) -> Sequence[Session]:
-    """Reads a page of a list of sessions.
-
-    Args:
-        request: It asks for the page.
-        read: Reads it from the database of an alias. It may be called twice.
-
-    Returns:
-        What it read: of the replica if it has these sessions as the primary has them.
-    """
+    """Reads a page of a list of sessions."""
     return answered(request, read, lambda rows: _are_the_same(rows, bridge.database()))
 
 
 def database_of(session: Session, request: HttpRequest) -> str:
-    """Tells where the messages of a session are read.
-
-    Args:
-        session: Its row, of the primary.
-        request: It asks for them.
-
-    Returns:
-        The alias of the replica if the replica has this session as the primary has it; else of
-        the primary.
-    """
+    """Tells where the messages of a session are read."""
     primary = bridge.database()
     return answered(
         request,
@@ -119,12 +84,7 @@ def database_of(session: Session, request: HttpRequest) -> str:
 
 
 def remember(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Lets somebody read from the primary for a while, after a request that may have written.
-
-    Args:
-        request: The request.
-        response: Its answer, which gets a cookie.
-    """
+    """Lets somebody read from the primary for a while, after a request that may have written."""
     given = conf.get_settings()
     if given.REPLICA_DATABASE is not None and request.method not in _SAFE:
         response.set_cookie(
@@ -147,11 +107,7 @@ def _are_the_same(rows: Sequence[Session], alias: str) -> bool:
 
 
 def _pass_over(error: Error) -> None:
-    """Leaves the page to the primary if the replica is away, or had to give up a reading.
-
-    Raises:
-        Error: It is something else.
-    """
+    """Leaves the page to the primary if the replica is away, or had to give up a reading."""
     if not (is_lost_connection(error) or is_conflict(error)):
         raise error
     alias = conf.get_settings().REPLICA_DATABASE

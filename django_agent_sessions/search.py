@@ -143,17 +143,7 @@ def find_messages(
 
 
 def configuration(using: str | None = None) -> str | None:
-    """Tells the text search configuration of the full-text index.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        Its name; ``None`` if messages are searched without an index.
-
-    Raises:
-        ConfigurationError: ``AGENT_SESSIONS["FULL_TEXT_SEARCH"]`` cannot be a name.
-    """
+    """Tells the text search configuration of the full-text index."""
     name = conf.get_settings().FULL_TEXT_SEARCH
     if name is None or connections[bridge.database(using)].vendor != "postgresql":
         return None
@@ -170,16 +160,6 @@ def configuration_in_database(using: str | None = None) -> str | None:
     """Tells the text search configuration of the full-text index, which the database does have.
 
     It asks the database, and so is for the command and for a check, not for a search.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        Its name; ``None`` if messages are searched without an index.
-
-    Raises:
-        ConfigurationError: ``AGENT_SESSIONS["FULL_TEXT_SEARCH"]`` cannot be a name, or no
-            configuration of this database has it.
     """
     name = configuration(using)
     if name is None:

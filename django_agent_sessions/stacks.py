@@ -25,25 +25,13 @@ Whoever starts a thread and waits for it is in its sixth, and more where startin
 
 
 def threads() -> list[int]:
-    """Lists the threads that run Python code.
-
-    Returns:
-        Their identifiers.
-    """
+    """Lists the threads that run Python code."""
     with collector.resting():
         return next(map(list, iter(sys._current_frames, None)))
 
 
 def callers(code: CodeType, name: str) -> dict[int, Any]:
-    """Finds the threads that wait in a function: it is among their innermost calls.
-
-    Args:
-        code: The function's.
-        name: One of its local variables, as for :func:`variables`.
-
-    Returns:
-        For the identifier of each such thread, the variable; none where it is not bound yet.
-    """
+    """Finds the threads that wait in a function: it is among their innermost calls."""
     with collector.resting():
         looked = list(_look_close(code, name))
     found: dict[int, Any] = {}
@@ -55,17 +43,7 @@ def callers(code: CodeType, name: str) -> dict[int, Any]:
 
 
 def variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
-    """Reads local variables of a function that a thread stands in.
-
-    Args:
-        thread: Its identifier.
-        code: The function's.
-        *names: Those of the variables. They must be bound once only: Python before 3.13 keeps
-            what it has told of a frame until that ends.
-
-    Returns:
-        The values for each call of it, the innermost first; None for what is not bound yet.
-    """
+    """Reads local variables of a function that a thread stands in."""
     with collector.resting():
         try:
             # Not by a name here: the iterators hold the frames until they are dropped themselves.

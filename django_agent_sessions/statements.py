@@ -64,27 +64,7 @@ def append(
     epoch: int | None = None,
     counting: Counting | None = None,
 ) -> int | None:
-    """Writes messages behind the last one of a conversation: all of them or none.
-
-    Args:
-        using: The alias of the database.
-        agent: Primary key of the agent.
-        rows: At most :data:`MOST_ROWS` rows of database values in the order of
-            :data:`ROW_FIELDS`.
-        branch: The branch of the conversation.
-        expected: Write only if this is the next position.
-        epoch: Write only if the session's redaction epoch is still this one.
-        counting: Move the session's counters too, if the messages are written. Only where
-            :func:`counts_along`.
-
-    Returns:
-        The position of the first message; None if nothing was written, because the agent is gone,
-        a condition did not hold, or another writer took the position at this very moment.
-
-    Raises:
-        IntegrityError: Another writer took a position at this very moment (where the database
-            cannot answer that with None).
-    """
+    """Writes messages behind the last one of a conversation: all of them or none."""
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
     vendor = vendor_of(connection)
@@ -132,13 +112,7 @@ def append(
 
 
 class Counting(NamedTuple):
-    """How the counters of a session move.
-
-    Attributes:
-        session: Primary key of the session.
-        spent: What was said.
-        at: When: the session's last activity.
-    """
+    """How the counters of a session move."""
 
     session: UUID
     spent: Usage
@@ -146,11 +120,7 @@ class Counting(NamedTuple):
 
 
 def counts_along(using: str) -> bool:
-    """Tells whether :func:`append` can move the counters in the statement that writes.
-
-    Args:
-        using: The alias of the database.
-    """
+    """Tells whether :func:`append` can move the counters in the statement that writes."""
     return connections[using].vendor == "postgresql"
 
 
@@ -158,10 +128,6 @@ def count(using: str, counting: Counting) -> None:
     """Moves the counters of a session, and its last activity.
 
     The ORM can say this too, but takes several times as long to say it.
-
-    Args:
-        using: The alias of the database.
-        counting: How.
     """
     connection = connections[using]
     with handwritten.cursor(connection) as cursor:
@@ -172,14 +138,6 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """Writes messages at positions that are known: all of them or none.
 
     The ORM can say this too, but takes several times as long to say it, and says it in parts.
-
-    Args:
-        using: The alias of the database.
-        rows: At most :data:`MOST_ROWS` rows of database values in the order of
-            :data:`PLACED_FIELDS`.
-
-    Raises:
-        IntegrityError: A position or primary key is taken, or the agent is gone.
     """
     connection = connections[using]
     quote = connection.ops.quote_name
@@ -193,17 +151,7 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bool] | None:
-    """Takes the last message of a conversation away.
-
-    Args:
-        using: The alias of the database, in a transaction that holds a lock on the session's row.
-        agent: Primary key of the agent.
-        branch: The branch of the conversation.
-
-    Returns:
-        Its primary key, its position, its payload's text and whether it was redacted; None if
-        there is no message.
-    """
+    """Takes the last message of a conversation away."""
     connection = connections[using]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
     with connection.cursor() as cursor:
@@ -238,16 +186,7 @@ _SAME = {"postgresql": "IS NOT DISTINCT FROM", "mariadb": "<=>", "mysql": "<=>"}
 
 
 def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
-    """Makes the condition that nothing was redacted since: for ``filter(session__in=…)``.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        epoch: The redaction epoch that the writer knows.
-
-    Returns:
-        A subquery with the session's key, or with nothing.
-    """
+    """Makes the condition that nothing was redacted since: for ``filter(session__in=…)``."""
     connection = connections[using]
     quote = connection.ops.quote_name
     return RawSQL(  # noqa: S611 - names of our own columns

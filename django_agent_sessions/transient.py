@@ -38,11 +38,7 @@ class TryAgainError(Exception):
 
 
 def is_duplicate(error: Error) -> bool:
-    """Tells whether a unique constraint refused a row.
-
-    Args:
-        error: What Django raised.
-    """
+    """Tells whether a unique constraint refused a row."""
     if not isinstance(error, IntegrityError):
         return False
     state, number = _codes(error)
@@ -57,9 +53,6 @@ def is_conflict(error: Error) -> bool:
     """Tells whether two transactions met: a deadlock, a lock's timeout, a serialization failure.
 
     The statement had no effect and may be tried again, outside a transaction.
-
-    Args:
-        error: What Django raised.
     """
     if not isinstance(error, OperationalError):
         return False
@@ -76,9 +69,6 @@ def is_lost_connection(error: Error) -> bool:
     """Tells whether the server went away, takes no connections, or is not to be had on this one.
 
     Over another connection it may be tried again. Whether it has happened is unknown.
-
-    Args:
-        error: What Django raised.
     """
     if isinstance(error, InterfaceError):
         return True
@@ -97,11 +87,7 @@ def is_lost_connection(error: Error) -> bool:
 
 
 def is_uncertain(error: Error) -> bool:
-    """Tells whether something failed so that it may have happened all the same.
-
-    Args:
-        error: What Django raised.
-    """
+    """Tells whether something failed so that it may have happened all the same."""
     if isinstance(error, OperationalError | InterfaceError):
         return not is_conflict(error)
     return is_lost_connection(error)

@@ -133,16 +133,7 @@ class Scope:
         return self._conversation.filter(pk=message).exists()
 
     def beside(self, message: UUID, side: str) -> Q:
-        """Finds what is beside a message, whether or not that is still there.
-
-        Args:
-            message: Its primary key.
-            side: ``lt``, ``gt`` or ``gte``.
-
-        Returns:
-            The condition. Of an agent it is about positions, which are given anew after the last
-            messages are gone; what was said before or after such a message is then told by keys.
-        """
+        """Finds what is beside a message, whether or not that is still there."""
         if self.agent is None:
             return Q(**{f"id__{side}": message})
         rows, column = self._conversation, F("message_id")
@@ -252,14 +243,7 @@ def _original(asked: bool) -> Any:
 
 
 def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bool = False) -> None:
-    """Reads the payloads of those messages that a page may hold, nearest to the middle first.
-
-    Args:
-        scope: Where the messages are.
-        rows: The messages; they are filled in place, and those that were popped since are dropped.
-        middle: The message that the window is about; the last one by default.
-        whole: Whether payloads are read however large they are.
-    """
+    """Reads the payloads of those messages that a page may hold, nearest to the middle first."""
     places = [place for place, row in enumerate(rows) if row.id == middle]
     centre = places[0] if places else len(rows) - 1
     room = ALL_PAYLOADS

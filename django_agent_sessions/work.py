@@ -19,9 +19,6 @@ class Work(Generic[R]):
     It is a future-like object as asyncio knows them (``asyncio.isfuture``). ``wrap_future`` would
     take the loop one more turn, and pass a cancellation on: here a task that is cancelled gets to
     know of it when the outcome is there.
-
-    Args:
-        function: Called once, without arguments.
     """
 
     __slots__ = (
@@ -49,11 +46,7 @@ class Work(Generic[R]):
         self._asyncio_future_blocking = False
 
     def run(self, tidy: Callable[[], None] | None = None) -> None:
-        """Calls the function, and tells who waits.
-
-        Args:
-            tidy: Called in between.
-        """
+        """Calls the function, and tells who waits."""
         function, self._function = self._function, None
         if function is None:
             raise RuntimeError("work is done once")
@@ -85,14 +78,7 @@ class Work(Generic[R]):
         return self._done
 
     def result(self) -> R:
-        """Gives the outcome that there is.
-
-        Returns:
-            What the function returned.
-
-        Raises:
-            BaseException: What the function raised.
-        """
+        """Gives the outcome that there is."""
         try:
             if self._error is not None:
                 raise self._error
@@ -101,14 +87,7 @@ class Work(Generic[R]):
             del self
 
     def wait(self, timeout: float = -1) -> bool:
-        """Waits for the outcome; for one thread.
-
-        Args:
-            timeout: Seconds; below 0 it is for ever.
-
-        Returns:
-            Whether it is there.
-        """
+        """Waits for the outcome; for one thread."""
         with self._lock:
             if self._done:
                 return True
@@ -131,12 +110,7 @@ class Work(Generic[R]):
     def add_done_callback(
         self, callback: Callable[[Any], object], *, context: Context | None = None
     ) -> None:
-        """Lets the running loop call a function when there is an outcome; for one task.
-
-        Args:
-            callback: Called with this.
-            context: In which it is called.
-        """
+        """Lets the running loop call a function when there is an outcome; for one task."""
         loop = asyncio.get_running_loop()
         wake = functools.partial(loop.call_soon_threadsafe, callback, self, context=context)
         with self._lock:

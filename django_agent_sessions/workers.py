@@ -44,12 +44,7 @@ _opened = threading.local()
 
 
 def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Notes what a thread of ours opened; a receiver of Django's ``connection_created``.
-
-    Args:
-        connection: The connection that was just opened.
-        **kwargs: The rest of the signal.
-    """
+    """Notes what a thread of ours opened; a receiver of Django's ``connection_created``."""
     mine = getattr(_opened, "connections", None)
     if mine is not None:
         mine.add(connection)
@@ -75,13 +70,7 @@ def _keep_connections() -> None:
 
 
 class WorkerPool:
-    """Runs functions in threads, in order of submission, on as few threads as will do.
-
-    Args:
-        limit: Asked at each start of a thread: how many threads there may be.
-        patience: Seconds that work may wait before one more thread is started; 0 starts one
-            whenever none is idle.
-    """
+    """Runs functions in threads, in order of submission, on as few threads as will do."""
 
     def __init__(self, limit: Callable[[], int], patience: float = PATIENCE) -> None:
         self._limit = limit
@@ -106,17 +95,7 @@ class WorkerPool:
         return self._patience
 
     def submit(self, function: Callable[[], R]) -> Work[R]:
-        """Gives a function to an idle thread, or queues it.
-
-        Args:
-            function: Called without arguments in one of the threads.
-
-        Returns:
-            It as work, to be awaited or waited for.
-
-        Raises:
-            RuntimeError: The interpreter is shutting down, or can start no thread.
-        """
+        """Gives a function to an idle thread, or queues it."""
         work = Work(function)
         with self._lock:
             if self._closed:
@@ -131,11 +110,7 @@ class WorkerPool:
         return work
 
     def nudge(self, work: Work[Any]) -> None:
-        """Starts one more thread if this work still waits and there may be one more.
-
-        Args:
-            work: What :meth:`submit` returned.
-        """
+        """Starts one more thread if this work still waits and there may be one more."""
         with self._lock:
             if work in self._waiting:
                 self._start()
@@ -259,12 +234,7 @@ class _Desk:
 
 
 def linger_seconds() -> float:
-    """Tells how long an idle thread of ours may keep its connections.
-
-    Returns:
-        Seconds: the longest ``CONN_MAX_AGE`` of the connections this thread has open, and a
-        moment even where that is 0, so that a run of appends does not reconnect each time.
-    """
+    """Tells how long an idle thread of ours may keep its connections."""
     ages = [c.settings_dict["CONN_MAX_AGE"] for c in _own_connections() if c.connection]
     return max([LINGER, *(threading.TIMEOUT_MAX if age is None else age for age in ages)])
 

@@ -48,11 +48,7 @@ class AuditChangeList(KeyChangeList):
     """Pages of events, the newest first, found by key; nothing is counted."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        """Filters by what is offered and nothing else: Django would take any column.
-
-        Raises:
-            IncorrectLookupParameters: It is another filter, or its value has NUL in it.
-        """
+        """Filters by what is offered and nothing else: Django would take any column."""
         parameters = self.get_filters_params()
         if not parameters.keys() <= PARAMETERS:
             raise IncorrectLookupParameters

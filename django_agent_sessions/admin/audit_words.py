@@ -49,15 +49,7 @@ _FIGURES: dict[str, Any] = {
 
 
 def in_words(details: Any, *, within: bool = False) -> str:
-    """Says what an event's details are.
-
-    Args:
-        details: The details.
-        within: Whether the session is known, so that what was found are messages of it.
-
-    Returns:
-        The words, to be escaped like any text; empty if there are no details.
-    """
+    """Says what an event's details are."""
     if not isinstance(details, Mapping):
         return _plain(details)
     found = []

@@ -49,11 +49,7 @@ class Position:
 
     @classmethod
     def read(cls, text: str) -> Position:
-        """Reads what ``str()`` made.
-
-        Raises:
-            ValueError: It did not.
-        """
+        """Reads what ``str()`` made."""
         moment, key = text.split("~")
         position = cls(datetime.fromisoformat(moment), UUID(key))
         if timezone.is_aware(position.moment) != timezone.is_aware(timezone.now()):
@@ -68,15 +64,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the columns of one row show beside the session itself.
-
-    Attributes:
-        readable: Whether the viewer may read content; a title is.
-        agents: Ids of the first agents.
-        more_agents: How many others there are.
-        frameworks: The message formats of all agents.
-        owner_url: The list of the same owner's sessions.
-    """
+    """What the columns of one row show beside the session itself."""
 
     readable: bool
     agents: tuple[str, ...] = ()

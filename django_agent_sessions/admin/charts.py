@@ -24,13 +24,7 @@ _NICE = (2, 4, 6, 8, 10)
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one colour shows.
-
-    Attributes:
-        name: What it is called in the legend and the table.
-        colour: ``"a"`` or ``"b"``: a class of the stylesheet.
-        values: One for each label; ``None`` where there is nothing.
-    """
+    """What one colour shows."""
 
     name: str
     colour: str
@@ -68,22 +62,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, ready for its template.
-
-    Attributes:
-        slug: Makes the ids on the page.
-        title: What it shows.
-        description: What can be seen in it, for those who cannot.
-        width: Of the picture, in its own units.
-        ticks: The labels of the scale, from the top.
-        labels: Those below: the first, the middle and the last.
-        legend: The series, if there are several.
-        marks: Rectangles.
-        strokes: Lines.
-        slots: What is told when a place is pointed at.
-        columns: The heads of the table's columns.
-        rows: The table's rows.
-    """
+    """A chart, ready for its template."""
 
     slug: str
     title: str
@@ -101,13 +80,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is below a chart.
-
-    Attributes:
-        name: The head of the table's first column.
-        short: Labels for below the picture.
-        long: The same for the table.
-    """
+    """What is below a chart."""
 
     name: str
     short: Sequence[str]
@@ -117,18 +90,7 @@ class Axis:
 def bars(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
-    """Draws one bar for each label, the series one upon the other.
-
-    Args:
-        slug: As in :class:`Chart`.
-        title: As in :class:`Chart`.
-        axis: What is below.
-        series: What to show.
-        write: Makes text of a value for the scale.
-
-    Returns:
-        The chart.
-    """
+    """Draws one bar for each label, the series one upon the other."""
     stacks = [sum(filter(None, values)) for values in zip(*(s.values for s in series), strict=True)]
     top = nice(max(stacks, default=0))
     marks = []
@@ -145,32 +107,14 @@ def bars(
 def lines(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
-    """Draws one line for each series, with gaps where there is nothing.
-
-    Args:
-        slug: As for :func:`bars`.
-        title: As for :func:`bars`.
-        axis: As for :func:`bars`.
-        series: As for :func:`bars`.
-        write: As for :func:`bars`.
-
-    Returns:
-        The chart.
-    """
+    """Draws one line for each series, with gaps where there is nothing."""
     top = nice(max((value for one in series for value in one.values if value), default=0))
     strokes = [_stroke(one, top) for one in series]
     return _chart(slug, title, axis, series, write, top, strokes=strokes)
 
 
 def nice(value: float) -> float:
-    """Finds the end of a scale.
-
-    Args:
-        value: The largest value to show.
-
-    Returns:
-        A round number that is not smaller, whose half is round too.
-    """
+    """Finds the end of a scale."""
     power = 1
     while value > 10 * power:
         power *= 10
@@ -178,14 +122,7 @@ def nice(value: float) -> float:
 
 
 def compact(value: float) -> str:
-    """Writes a number shortly.
-
-    Args:
-        value: The number.
-
-    Returns:
-        ``950``, ``1.2k``, ``34.5M``, ``5.6B``, in the language's notation.
-    """
+    """Writes a number shortly."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return _rounded(value / size, 100) + letter
@@ -193,14 +130,7 @@ def compact(value: float) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Writes a time that somebody waited.
-
-    Args:
-        milliseconds: The time.
-
-    Returns:
-        ``850 ms``, ``1.2 s``, ``34 min``; a dash if there is none.
-    """
+    """Writes a time that somebody waited."""
     if milliseconds is None:
         return "–"
     if milliseconds < 1000:
@@ -211,27 +141,12 @@ def duration(milliseconds: float | None) -> str:
 
 
 def whole(value: float) -> str:
-    """Writes a number in full.
-
-    Args:
-        value: The number.
-
-    Returns:
-        All of its digits, grouped as the language does.
-    """
+    """Writes a number in full."""
     return str(number_format(round(value), 0, force_grouping=True))
 
 
 def share(value: float, largest: float) -> str:
-    """Tells how long a bar in a table is.
-
-    Args:
-        value: What it shows.
-        largest: What the longest of them shows.
-
-    Returns:
-        Hundredths of the longest, as an attribute of SVG.
-    """
+    """Tells how long a bar in a table is."""
     return f"{100 * value / largest:.2f}" if largest > 0 else "0"
 
 

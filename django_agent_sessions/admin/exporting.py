@@ -57,26 +57,12 @@ class ExportForm(forms.Form):
 
 
 def may_export(request: HttpRequest) -> bool:
-    """Tells whether a user may export: that takes reading, too, and finding sessions.
-
-    Args:
-        request: The request.
-
-    Returns:
-        Whether the user may.
-    """
+    """Tells whether a user may export: that takes reading, too, and finding sessions."""
     return may(request, *_NEEDED)
 
 
 def export_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the page for the export of a session.
-
-    Args:
-        model_admin: The admin of sessions; it puts this before its own URLs.
-
-    Returns:
-        The patterns, behind the admin's login.
-    """
+    """Gives the page for the export of a session."""
 
     # A reason may say what it should not, and is masked only when it is recorded.
     @sensitive_post_parameters("reason")
@@ -94,19 +80,7 @@ def export_urls(model_admin: Any) -> list[URLPattern]:
 
 @sensitive_variables()
 def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponseBase:
-    """Asks as what to export a session, and sends the file.
-
-    Args:
-        model_admin: The admin of sessions.
-        request: The request; ``?as=jsonl`` chooses in advance.
-        object_id: The session's primary key.
-
-    Returns:
-        The form, or the file.
-
-    Raises:
-        Http404: There is no such session, or the user may not export it.
-    """
+    """Asks as what to export a session, and sends the file."""
     require(request, *_NEEDED)
     session = _row(model_admin.get_queryset(request), object_id)
     if session is None or not model_admin.has_view_permission(request, session):

@@ -34,14 +34,7 @@ FRAMEWORKS: dict[str, _StrPromise | str] = {
 
 
 def refuse_nul(parameters: Mapping[str, Sequence[str]]) -> None:
-    """Refuses what PostgreSQL would, once it is asked.
-
-    Args:
-        parameters: What is filtered by, as Django's list has it.
-
-    Raises:
-        IncorrectLookupParameters: A value has NUL in it; Django then leads back to the list.
-    """
+    """Refuses what PostgreSQL would, once it is asked."""
     if any("\x00" in value for values in parameters.values() for value in values):
         raise IncorrectLookupParameters
 

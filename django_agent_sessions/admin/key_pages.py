@@ -33,12 +33,7 @@ class KeyChangeList(ChangeList):
         return super().get_query_string({**positions, **(new_params or {})}, remove)
 
     def show(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Makes rows the page.
-
-        Args:
-            request: The request.
-            rows: The rows.
-        """
+        """Makes rows the page."""
         shown: Any = rows
         self.result_list = shown
         # Nobody counted. What is said to be all there is keeps Django from offering the rest.

@@ -8,12 +8,5 @@ from django.utils import timezone
 
 
 def local(moment: datetime) -> datetime:
-    """Gives a moment in the viewer's time zone.
-
-    Args:
-        moment: From the database: aware, unless the project has ``USE_TZ = False``.
-
-    Returns:
-        The moment; as it is, if it knows no time zone.
-    """
+    """Gives a moment in the viewer's time zone."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

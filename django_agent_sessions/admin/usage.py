@@ -53,18 +53,7 @@ class UsageAdmin(_ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Shows the page.
-
-        Args:
-            request: The request; ``days`` and ``month`` choose what is shown.
-            extra_context: Further values for the template.
-
-        Returns:
-            The page.
-
-        Raises:
-            PermissionDenied: The user may not see usage.
-        """
+        """Shows the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         # Here, because the start of each process and command would wait for what it needs.
@@ -82,17 +71,7 @@ class UsageAdmin(_ModelAdmin):
         return TemplateResponse(request, "agent_sessions/admin/usage.html", context)
 
     def update_view(self, request: HttpRequest) -> HttpResponse:
-        """Counts what was said since the last time, for some seconds, and shows the page.
-
-        Args:
-            request: A POST.
-
-        Returns:
-            A redirect to the page.
-
-        Raises:
-            PermissionDenied: The user may not see usage.
-        """
+        """Counts what was said since the last time, for some seconds, and shows the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

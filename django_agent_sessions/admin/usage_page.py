@@ -31,25 +31,13 @@ _BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the page shows.
-
-    Attributes:
-        days: The range of the charts.
-        month: The first day of the owners' month.
-    """
+    """What the page shows."""
 
     days: int
     month: date
 
     def query(self, **changes: Any) -> str:
-        """Makes the query of a link.
-
-        Args:
-            **changes: What is to be different: ``days``, or ``month`` as a date.
-
-        Returns:
-            The query, with its question mark.
-        """
+        """Makes the query of a link."""
         days = changes.get("days", self.days)
         return "?" + urlencode({"days": days, "month": f"{changes.get('month', self.month):%Y-%m}"})
 
@@ -74,14 +62,7 @@ class Rank:
 
 
 def shown(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Reads what the page shows.
-
-    Args:
-        asked: ``days`` and ``month``, as the page's links and forms send them.
-
-    Returns:
-        The values of the page's template.
-    """
+    """Reads what the page shows."""
     months = _months(usage.first_day())
     choice = _choice(asked, months)
     return {
@@ -94,14 +75,7 @@ def shown(asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def count_on(request: HttpRequest) -> str:
-    """Counts what was said since the last time, for some seconds, and tells the user.
-
-    Args:
-        request: The request; ``days`` and ``month`` are what the page showed.
-
-    Returns:
-        The query of the page that shows the same.
-    """
+    """Counts what was said since the last time, for some seconds, and tells the user."""
     counted = usage.roll_up(seconds=_SECONDS, batch=_BATCH)
     text = _("%(messages)s messages and %(sessions)s sessions were counted.") % {
         "messages": charts.whole(counted.messages),

@@ -34,21 +34,7 @@ _PART = 500
 
 @dataclass(slots=True)
 class Collection:
-    """What was found, and deleted unless it was a dry run.
-
-    Attributes:
-        files: Files that no row names.
-        bytes: How large they are together.
-        rows: Binaries that no message uses any more.
-        missing: Binaries whose file is not there, by the key of their row. They cannot be mended
-            here: a backup of the storage may have them.
-        damaged: Binaries whose file is not what was stored, by the key of their row.
-        young: Files that no row names, and that are too young to be judged.
-        unknown: Files that were left alone, because no database knows their session.
-        unknown_sessions: Of how many sessions they are.
-        not_asked: Databases that did not answer, by their aliases.
-        failures: Why cleaning up a storage stopped, by its alias.
-    """
+    """What was found, and deleted unless it was a dry run."""
 
     files: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -83,18 +69,6 @@ def collect(
     """Deletes files that no row names, and binaries that no message uses; finds lost files.
 
     Every session is looked at by itself, so that it needs little memory and may be interrupted.
-
-    Args:
-        older_than: Younger files are left alone. It must be longer than any transaction lasts.
-        dry_run: Only find.
-        storage: The alias of the storage; by default ``BLOB_STORAGE`` and all that rows name.
-        using: The alias of the database.
-        unknown_sessions: Whether to delete files of sessions that no database of this project
-            knows, too. They may be those of another project that shares the storage.
-        verify: Whether to read every file and compare its hash, and not only its size.
-
-    Returns:
-        What was found.
     """
     alias = bridge.database(using)
     databases, not_asked = _databases(alias)
@@ -117,15 +91,7 @@ def collect(
 
 
 def users_of(binaries: Iterable[UUID], using: str | None = None) -> dict[UUID, list[UUID]]:
-    """Finds the messages that use binaries, so that they can be looked at or redacted.
-
-    Args:
-        binaries: Keys of their rows.
-        using: The alias of the database.
-
-    Returns:
-        Keys of messages by keys of binaries.
-    """
+    """Finds the messages that use binaries, so that they can be looked at or redacted."""
     rows = BlobReference.objects.using(bridge.database(using)).order_by("message")
     return {key: list(rows.filter(blob=key).values_list("message", flat=True)) for key in binaries}
 

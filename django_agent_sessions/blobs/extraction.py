@@ -30,12 +30,7 @@ _BEGINNINGS = (
 
 @dataclass(slots=True)
 class Extracted:
-    """A payload without its large binaries.
-
-    Attributes:
-        value: The payload, with references in their places; the same object if there were none.
-        binaries: The bytes by their references; of equal bytes, one.
-    """
+    """A payload without its large binaries."""
 
     value: Any
     binaries: dict[BlobRef, bytes] = field(default_factory=dict, repr=False)
@@ -48,18 +43,6 @@ def extracted(
 
     They are bytes wherever they stand; data URLs; and base64 under the keys that frameworks use.
     Text that would not come back equal, such as base64 with line breaks, stays as it is.
-
-    Args:
-        value: The payload of a message. It is not changed.
-        limited: Whether the limits count. What is stored already must not become unchangeable
-            because somebody lowered them.
-        settings: The settings, where they were read already.
-
-    Returns:
-        What is left of it, and what was taken out.
-
-    Raises:
-        PayloadError: A binary is over ``MAX_BLOB_BYTES``, or there are more than ``MAX_BLOBS``.
     """
     settings = settings or conf.get_settings()
     if settings.BLOB_STORAGE is None:
@@ -89,14 +72,7 @@ def _check_limits(binaries: Mapping[BlobRef, bytes], settings: AgentSessionsSett
 
 
 def media_type(data: bytes) -> str:
-    """Tells what bytes are by how they begin.
-
-    Args:
-        data: The bytes, or the first of them.
-
-    Returns:
-        A media type; empty if the bytes do not tell.
-    """
+    """Tells what bytes are by how they begin."""
     if shown := image_type(data[:16]):
         return shown
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":

@@ -22,17 +22,7 @@ class DamagedBlobError(BlobNotFoundError):
 
 
 def storage_of(alias: str) -> Storage:
-    """Finds a storage.
-
-    Args:
-        alias: Its name in ``STORAGES``.
-
-    Returns:
-        The storage.
-
-    Raises:
-        ConfigurationError: There is none of this name.
-    """
+    """Finds a storage."""
     try:
         return storages[alias]
     except InvalidStorageError:
@@ -49,12 +39,6 @@ def new_name(session: UUID) -> str:
     A name that was used before might be deleted by whoever took the earlier file away. Names end
     up in logs and listings, and so tell nothing of what is in the file: by a hash, somebody could
     test guesses.
-
-    Args:
-        session: Primary key of the session.
-
-    Returns:
-        The name in the storage.
     """
     return in_folder(folder(), f"{session}/{secrets.token_hex(16)}")
 
@@ -65,29 +49,12 @@ def folder() -> str:
 
 
 def in_folder(name: str, file: str) -> str:
-    """Names what is in a folder of a storage.
-
-    Args:
-        name: The folder's name; ``""`` is the storage's own.
-        file: What is in it.
-
-    Returns:
-        The name in the storage, which never begins with a slash.
-    """
+    """Names what is in a folder of a storage."""
     return f"{name}/{file}" if name else file
 
 
 def save(alias: str, name: str, data: bytes) -> None:
-    """Writes a file.
-
-    Args:
-        alias: The storage.
-        name: The file's name.
-        data: What is in it.
-
-    Raises:
-        BlobError: It could not be written whole.
-    """
+    """Writes a file."""
     try:
         storing.write_file(storage_of(alias), name, data)
     except Exception as error:
@@ -97,15 +64,7 @@ def save(alias: str, name: str, data: bytes) -> None:
 
 
 def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
-    """Reads files, several at a time.
-
-    Args:
-        blobs: Their rows.
-
-    Returns:
-        What is in each, by its hash; or why it cannot be read, :class:`BlobNotFoundError` where
-        it is missing or damaged.
-    """
+    """Reads files, several at a time."""
     by_storage: dict[str, dict[str, Blob]] = {}
     for blob in blobs:
         by_storage.setdefault(blob.storage, {})[blob.file] = blob
@@ -123,14 +82,7 @@ def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
 
 
 def lost(blobs: Iterable[Blob]) -> list[Blob]:
-    """Finds out which files are missing or of another size, without reading them.
-
-    Args:
-        blobs: Their rows.
-
-    Returns:
-        The rows of those that certainly are. Of what cannot be told now, it is not said.
-    """
+    """Finds out which files are missing or of another size, without reading them."""
     rows = list(blobs)
     found = storing.in_parallel(_is_lost, rows)
     return [row for row, gone in zip(rows, found, strict=True) if gone is True]
@@ -149,10 +101,6 @@ def delete(alias: str, names: Iterable[str]) -> None:
     """Deletes files, and the sessions' folders that are empty then.
 
     What cannot be deleted is left to ``manage.py agent_sessions_gc``.
-
-    Args:
-        alias: The storage.
-        names: The files' names.
     """
     names = list(names)
     try:
@@ -184,14 +132,7 @@ def _checked(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
 
 
 def damaged(blob: Blob) -> DamagedBlobError:
-    """Says that a file is not what was stored.
-
-    Args:
-        blob: Its row.
-
-    Returns:
-        The error.
-    """
+    """Says that a file is not what was stored."""
     return DamagedBlobError(
         f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
         "it is not what was stored"
@@ -199,15 +140,7 @@ def damaged(blob: Blob) -> DamagedBlobError:
 
 
 def unreadable(blob: Blob, error: Exception) -> BlobError:
-    """Says that a file cannot be read now.
-
-    Args:
-        blob: Its row.
-        error: What the storage raised.
-
-    Returns:
-        The error, with that as its cause.
-    """
+    """Says that a file cannot be read now."""
     # Of a setting that is wrong, the error says which.
     why = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
     failed = BlobError(

@@ -13,17 +13,7 @@ PLACEHOLDER = "[The attachment that was here is not available any more.]"
 
 
 def with_placeholders(dialect: str, payload: Any, lost: Collection[str]) -> Any:
-    """Replaces the blocks of a message that hold binaries which are gone.
-
-    Args:
-        dialect: The message format.
-        payload: The message. It is not changed.
-        lost: The hashes of what is gone.
-
-    Returns:
-        The message, with a text in the place of each such block: of the innermost list's element,
-        which every format lets be a text; of a field, if there is no list around it.
-    """
+    """Replaces the blocks of a message that hold binaries which are gone."""
     for path, reference in list(references(payload)):
         if reference.sha256 not in lost:
             continue

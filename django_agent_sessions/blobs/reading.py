@@ -25,23 +25,7 @@ class MessageGoneError(BlobNotFoundError):
 def restored(
     using: str, session: UUID, payloads: Sequence[Any], dialect: str, *, taken: bool = False
 ) -> list[Any]:
-    """Puts the binaries back into payloads of one session, for an agent to go on with.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        payloads: Payloads, with references in them or without.
-        dialect: Their message format, for ``BLOB_PLACEHOLDERS``.
-        taken: Whether their messages were taken away by this very transaction.
-
-    Returns:
-        The payloads as they were when they were written.
-
-    Raises:
-        MessageGoneError: Somebody else took away or changed one meanwhile: read them again.
-        BlobNotFoundError: A binary is missing or damaged, and there are to be no placeholders.
-        BlobError: A binary cannot be read now.
-    """
+    """Puts the binaries back into payloads of one session, for an agent to go on with."""
     found, lost, tried = _contents(using, session, payloads)
     if lost:
         if not taken:
@@ -53,20 +37,7 @@ def restored(
 
 
 def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
-    """Puts those binaries back into payloads of one session that are there, to look into them.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        payloads: Payloads, with references in them or without.
-
-    Returns:
-        The payloads; what is missing, in which nothing can be found, is still a reference.
-
-    Raises:
-        BlobError: A binary cannot be read now, or is damaged: what is looked for may be in the
-            rest of it.
-    """
+    """Puts those binaries back into payloads of one session that are there, to look into them."""
     found, lost, _ = _contents(using, session, payloads)
     for sha256, error in lost.items():
         if isinstance(error, files.DamagedBlobError):
@@ -78,19 +49,7 @@ def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
 
 
 def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
-    """Finds the row of a binary.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session whose message refers to it.
-        reference: The reference.
-
-    Returns:
-        The row.
-
-    Raises:
-        BlobNotFoundError: The session has no such binary.
-    """
+    """Finds the row of a binary."""
     found = of_session(using, session, [reference.sha256]).get(reference.sha256)
     if found is None:
         raise _no_row(session)
@@ -100,11 +59,7 @@ def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
 def _contents(
     using: str, session: UUID, payloads: Sequence[Any]
 ) -> tuple[dict[str, bytes], dict[str, BlobNotFoundError], dict[str, str]]:
-    """Reads the binaries of payloads.
-
-    Returns:
-        By hash: what is there, why the others are not, and in which file each was looked for.
-    """
+    """Reads the binaries of payloads."""
     wanted = {ref.sha256 for payload in payloads for _, ref in references(payload)}
     found: dict[str, bytes] = {}
     lost: dict[str, BlobNotFoundError] = {}
@@ -135,13 +90,7 @@ def _contents(
 
 
 def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None:
-    """Refuses to go on with messages that are not there any more, as what is lost tells.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        lost: Hashes of what is lost, with the files in which it was not; empty where it has none.
-    """
+    """Refuses to go on with messages that are not there any more, as what is lost tells."""
     messages = SessionMessage.objects.using(using).filter(session=session)
     for sha256, file in lost.items():
         used = Q(message__contains=sha256) | Q(redact_message__contains=sha256)

@@ -21,16 +21,7 @@ _PART = 500
 
 
 def of_session(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Blob]:
-    """Finds binaries of a session.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        hashes: Their hashes.
-
-    Returns:
-        The rows that are there, by their hashes.
-    """
+    """Finds binaries of a session."""
     wanted = list(hashes)
     found: dict[str, Blob] = {}
     for start in range(0, len(wanted), _PART):
@@ -42,29 +33,14 @@ def of_session(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Bl
 
 
 def note_uses(using: str, session: UUID, messages: Collection[UUID]) -> None:
-    """Reads anew which binaries messages use, and drops those that none uses any more.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        messages: Primary keys of messages that were changed.
-    """
+    """Reads anew which binaries messages use, and drops those that none uses any more."""
     keys = list(messages)
     for start in range(0, len(keys), _PART):
         _note_uses(using, session, keys[start : start + _PART])
 
 
 def are_noted(using: str, session: UUID, messages: Collection[UUID]) -> bool:
-    """Tells whether it is noted right which binaries messages use. It needs no lock.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        messages: Primary keys of messages, not very many.
-
-    Returns:
-        False if :func:`note_uses` would change something.
-    """
+    """Tells whether it is noted right which binaries messages use. It needs no lock."""
     there, wanted = _uses(using, session, messages)
     return there.keys() == wanted
 
@@ -112,13 +88,7 @@ def _uses(
 
 
 def refer(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None:
-    """Says that messages use binaries.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        uses: Pairs of message and hash, none of which is known yet.
-    """
+    """Says that messages use binaries."""
     if uses:
         blobs = of_session(using, session, {sha256 for _, sha256 in uses})
         BlobReference.objects.using(using).bulk_create(
@@ -130,12 +100,7 @@ def refer(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None
 
 
 def drop_messages(using: str, session: UUID) -> None:
-    """Drops what only messages used that are not there any more.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-    """
+    """Drops what only messages used that are not there any more."""
     here = SessionMessage.objects.filter(pk=OuterRef("message"))
     lost = BlobReference.objects.using(using).filter(~Exists(here), session=session)
     found = list(lost.values_list("pk", "blob_id"))
@@ -147,13 +112,7 @@ def drop_messages(using: str, session: UUID) -> None:
 
 
 def before_session_deletion(instance: Session, using: str, **kwargs: object) -> None:
-    """Deletes a session's files when its deletion is committed; for ``pre_delete``.
-
-    Args:
-        instance: The session.
-        using: The alias of the database.
-        **kwargs: The rest of the signal.
-    """
+    """Deletes a session's files when its deletion is committed; for ``pre_delete``."""
     _delete_files(using, Blob.objects.using(using).filter(session=instance.pk))
 
 
@@ -170,12 +129,7 @@ def _drop_unused(using: str, session: UUID, candidates: Collection[UUID]) -> Non
 
 
 def drop(using: str, rows: Collection[Blob]) -> None:
-    """Deletes rows, and when that is committed their files.
-
-    Args:
-        using: The alias of the database.
-        rows: The rows, of sessions whose rows are locked.
-    """
+    """Deletes rows, and when that is committed their files."""
     if rows:
         _delete_files(using, rows)
         keys = [row.pk for row in rows]

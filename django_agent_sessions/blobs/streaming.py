@@ -13,13 +13,7 @@ from . import files
 
 
 class Stream:
-    """A binary, or a part of it, in pieces; of the whole, the last comes after a check.
-
-    Args:
-        blob: Its row.
-        pieces: What is read of its file.
-        whole: Whether that is all of it.
-    """
+    """A binary, or a part of it, in pieces; of the whole, the last comes after a check."""
 
     def __init__(self, blob: Blob, pieces: storing.Pieces, *, whole: bool) -> None:
         self._blob = blob
@@ -66,18 +60,6 @@ def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Strea
 
     Its size is compared with what was stored. If all of it is read, its hash is too, before the
     last piece; so what has only one piece is checked before this returns.
-
-    Args:
-        blob: Its row.
-        start: The first byte that is read.
-        stop: Where reading ends, that byte not included; none for the end.
-
-    Returns:
-        What is read. It is to be closed if it is not read to its end.
-
-    Raises:
-        BlobNotFoundError: It is missing or damaged; also while it is read.
-        BlobError: It cannot be read now; also while it is read.
     """
     whole = start == 0 and stop in (None, blob.size)
     try:

@@ -46,14 +46,7 @@ class Holder(Protocol):
 
 
 class Uploads:
-    """The binaries of one write, which may be tried several times.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        messages: What is written.
-        known: Whether they may refer to binaries that are lost, because they did so before.
-    """
+    """The binaries of one write, which may be tried several times."""
 
     def __init__(
         self, using: str, session: UUID, messages: Sequence[Holder], *, known: bool = False
@@ -83,9 +76,6 @@ class Uploads:
         If the transaction certainly failed, what was uploaded is deleted, or kept for the next try
         where that may succeed. If nobody can say whether it was committed, the files are left as
         they are: the rows may name them, and where not, ``manage.py agent_sessions_gc`` finds them.
-
-        Raises:
-            BlobError: As for :meth:`prepare`.
         """
         self.prepare()
         try:
@@ -104,11 +94,7 @@ class Uploads:
             raise
 
     def prepare(self) -> None:
-        """Uploads what the session does not have; before the transaction.
-
-        Raises:
-            BlobError: A file could not be written; those that were are deleted again.
-        """
+        """Uploads what the session does not have; before the transaction."""
         wanted = self._data.keys() - self._files.keys()
         if not wanted or (alias := conf.get_settings().BLOB_STORAGE) is None:
             return
@@ -131,12 +117,7 @@ class Uploads:
             raise failures[0]
 
     def store(self) -> None:
-        """Adds the rows; in the transaction, after the session's row was locked.
-
-        Raises:
-            TryAgainError: A binary was there when :meth:`prepare` looked, and is gone: upload it.
-            PayloadError: A message refers to a binary that the session does not have.
-        """
+        """Adds the rows; in the transaction, after the session's row was locked."""
         stored = False
 
         def keep() -> None:

@@ -25,14 +25,7 @@ class ApiKey:
     label = _("key, token or password")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the keys.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the keys."""
         yield from _of_providers(text)
         yield from _with_middles(text)
         yield from _within(text)

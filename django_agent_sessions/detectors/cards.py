@@ -58,14 +58,7 @@ class Card:
     label = _("payment card number")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the numbers."""
         for match in _CARD.finditer(text):
             if _is_card(match[0]):
                 yield match.span()
@@ -86,13 +79,6 @@ def _is_card(written: str) -> bool:
 
 
 def luhn(digits: str) -> bool:
-    """Checks the last digit of a number (ISO/IEC 7812-1, annex B).
-
-    Args:
-        digits: Nothing but digits.
-
-    Returns:
-        Whether it is right.
-    """
+    """Checks the last digit of a number (ISO/IEC 7812-1, annex B)."""
     numbers = [int(digit) for digit in reversed(digits)]
     return (sum(numbers[::2]) + sum(_DOUBLED[n] for n in numbers[1::2])) % 10 == 0

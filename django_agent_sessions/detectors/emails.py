@@ -41,14 +41,7 @@ class Email:
     label = _("e-mail address")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the addresses.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the addresses."""
         if "@" not in text and "%40" not in text:
             return
         for at in _AT.finditer(text):

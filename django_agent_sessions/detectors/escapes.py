@@ -15,11 +15,7 @@ _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 
 
 class Unescaped:
-    """A text with its escapes undone, which knows the places in the original.
-
-    Args:
-        original: The text as it is kept.
-    """
+    """A text with its escapes undone, which knows the places in the original."""
 
     def __init__(self, original: str) -> None:
         self.text = original
@@ -29,15 +25,7 @@ class Unescaped:
             self._undo(original)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Finds a place of ``text`` in the original; escapes belong to it as a whole.
-
-        Args:
-            start: Where it starts in ``text``.
-            end: Where it ends in ``text``.
-
-        Returns:
-            Start and end in the original.
-        """
+        """Finds a place of ``text`` in the original; escapes belong to it as a whole."""
         return self._position(start), self._position(end)
 
     def _undo(self, original: str) -> None:

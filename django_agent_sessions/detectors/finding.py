@@ -30,16 +30,7 @@ class Detector(Protocol):
     """Its name in settings, on the command line and in masks: letters, digits and ``_``."""
 
     def find(self, text: str) -> Iterable[Place]:
-        r"""Finds the places.
-
-        Args:
-            text: What to look at. Escapes such as ``\n``, ``\"`` and ``\u0040`` of JSON within a
-                text are already undone.
-
-        Returns:
-            Start and end of each place, and its kind where that is not the detector's name. The
-            places may overlap, and be in any order.
-        """
+        r"""Finds the places."""
         ...
 
 
@@ -49,13 +40,6 @@ def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
     Places that overlap become one, so that nothing of either stays readable. It is of the kind of
     the longest of them; between equals the order of ``using`` decides. A place never begins or
     ends within an escape such as ``\n``, so that JSON within a text stays JSON when it is masked.
-
-    Args:
-        text: What to look at.
-        using: The detectors.
-
-    Returns:
-        The places, in order, none overlapping another.
     """
     plain = Unescaped(text)
     found = sorted(_candidates(plain.text, using), key=lambda item: (item[0].start, item[0].end))

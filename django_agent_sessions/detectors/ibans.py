@@ -44,14 +44,7 @@ class Iban:
     label = _("bank account number (IBAN)")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the numbers."""
         for match in _START.finditer(text):
             account = _ACCOUNTS.get(match[0][:2].upper())
             rest = account.match(text, match.end()) if account else None

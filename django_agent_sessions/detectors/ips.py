@@ -34,14 +34,7 @@ class Ip:
     label = _("IP address")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the addresses.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the addresses."""
         for match in _V4.finditer(text):
             if _speaks_of_somebody(match[0]) and not _is_version(match):
                 yield match.span()

@@ -25,14 +25,7 @@ class Jwt:
     label = _("JSON web token")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the tokens.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the tokens."""
         for start in _STARTS:
             position = text.find(start)
             while position >= 0:

@@ -10,13 +10,7 @@ _URL_SAFE = r"[0-9A-Za-z_\-]"
 
 
 class Form:
-    """A kind of key that is known by a fixed text in it.
-
-    Args:
-        literal: The text. It is looked for first, which is much faster than a pattern.
-        rest: A pattern of what follows it.
-        last: The characters that must not follow, because the word goes on.
-    """
+    """A kind of key that is known by a fixed text in it."""
 
     def __init__(self, literal: str, rest: str, last: str = _WORD) -> None:
         self.literal = literal

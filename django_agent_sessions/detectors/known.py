@@ -40,18 +40,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def load(names: Sequence[str]) -> list[Detector]:
-    """Finds detectors by name.
-
-    Args:
-        names: Names of built-in detectors, of those in ``DETECTORS``, or ``"presidio"``.
-
-    Returns:
-        The detectors, in the order of the names.
-
-    Raises:
-        ConfigurationError: There is none of that name, or an entry of ``DETECTORS`` is no detector.
-        MissingDependencyError: A detector needs a package that is not installed.
-    """
+    """Finds detectors by name."""
     known = _known()
     found = []
     for name in names:
@@ -66,39 +55,17 @@ def load(names: Sequence[str]) -> list[Detector]:
 
 
 def available() -> list[Detector]:
-    """Lists what is quick and needs nothing that is not installed.
-
-    Returns:
-        The built-in detectors without those whose package is missing, and those of ``DETECTORS``.
-        Presidio is slow, and only used by name.
-
-    Raises:
-        ConfigurationError: An entry of ``DETECTORS`` is no detector.
-    """
+    """Lists what is quick and needs nothing that is not installed."""
     return [d for d in _known().values() if d is not _PRESIDIO and _missing(d) is None]
 
 
 def names() -> list[str]:
-    """Lists the names that :func:`load` knows, whether their packages are installed or not.
-
-    Returns:
-        The names, built-in ones first.
-
-    Raises:
-        ConfigurationError: An entry of ``DETECTORS`` is no detector.
-    """
+    """Lists the names that :func:`load` knows, whether their packages are installed or not."""
     return list(_known())
 
 
 def labels() -> dict[str, str]:
-    """Says what people call the detectors that can be used here, for forms.
-
-    Returns:
-        Label by name, in the current language; with presidio, if it is installed.
-
-    Raises:
-        ConfigurationError: An entry of ``DETECTORS`` is no detector.
-    """
+    """Says what people call the detectors that can be used here, for forms."""
     usable = (d for d in _known().values() if _missing(d) is None)
     return {d.name: str(getattr(d, "label", d.name)) for d in usable}
 

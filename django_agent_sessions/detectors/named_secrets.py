@@ -57,14 +57,7 @@ _LEAST_ENTROPY = 3.0
 
 
 def named_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Finds values of names that secrets have, and headers that carry them.
-
-    Args:
-        text: What to look at.
-
-    Yields:
-        Start and end of each secret, without its name.
-    """
+    """Finds values of names that secrets have, and headers that carry them."""
     low = _lower(text)
     for noun, drawn in _NOUNS.items():
         for position in _places(low, noun):
@@ -106,14 +99,7 @@ def _places(text: str, literal: str) -> Iterator[int]:
 
 
 def passwords_in_urls(text: str) -> Iterator[tuple[int, int]]:
-    """Finds passwords such as the one in ``postgres://ada:secret@db.example.com``.
-
-    Args:
-        text: What to look at.
-
-    Yields:
-        Start and end of each password.
-    """
+    """Finds passwords such as the one in ``postgres://ada:secret@db.example.com``."""
     for position in _places(text, "://"):
         match = _URL.match(text, position)
         if match and _SCHEME.match(text, position - 1) and not _TEMPLATE.match(match["key"]):
@@ -155,13 +141,6 @@ def _stands_for_another(value: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Measures how evenly the characters of a text are spread.
-
-    Args:
-        text: Not empty.
-
-    Returns:
-        Bits per character.
-    """
+    """Measures how evenly the characters of a text are spread."""
     length = len(text)
     return -sum(n / length * math.log2(n / length) for n in Counter(text).values())

@@ -39,11 +39,7 @@ _LEAST_DIGITS = 7
 
 
 class Phone:
-    """Telephone numbers that exist: with a country's code, or written as in one region.
-
-    Args:
-        region: The country whose national numbers are found too, as ISO 3166 has it.
-    """
+    """Telephone numbers that exist: with a country's code, or written as in one region."""
 
     name = "phone"
     label = _("telephone number")
@@ -53,17 +49,7 @@ class Phone:
         self.region = region
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-
-        Raises:
-            MissingDependencyError: ``phonenumbers`` is not installed.
-        """
+        """Finds the numbers."""
         for match in _INTERNATIONAL.finditer(text) if "+" in text else ():
             yield from self._existing(match.start(), match[0])
         for match in (_NANP if self.region == "US" else _NATIONAL).finditer(text):

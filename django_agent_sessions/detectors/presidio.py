@@ -23,13 +23,7 @@ _KINDS = {
 
 
 class Presidio:
-    """What Presidio's patterns find in English texts. Names of people need a model and are not.
-
-    Args:
-        score: How certain Presidio must be, from 0 to 1.
-        without: Presidio's names of what is not wanted. Without its dates and web addresses a
-            conversation stays readable.
-    """
+    """What Presidio's patterns find in English texts. Names of people need a model and are not."""
 
     name = "presidio"
     label = _("Presidio")
@@ -40,18 +34,7 @@ class Presidio:
         self.without = without
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Finds whatever Presidio knows.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start, end and kind of each place. Kinds that a detector of ours has are called as
-            there; others as in Presidio, in lower case.
-
-        Raises:
-            MissingDependencyError: ``presidio-analyzer`` is not installed.
-        """
+        """Finds whatever Presidio knows."""
         for found in self._analyzer.analyze(text, language="en", score_threshold=self.score):
             if found.entity_type not in self.without:
                 yield (

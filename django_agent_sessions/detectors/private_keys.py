@@ -30,14 +30,7 @@ class PrivateKey:
     label = _("private key")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the keys.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each, with the lines around it.
-        """
+        """Finds the keys."""
         position = text.find(_LITERAL)
         while position >= 0:
             match = _BEGIN.match(text, max(0, position - 5))

@@ -31,14 +31,7 @@ class UsSsn:
     label = _("US social security number")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers.
-
-        Args:
-            text: What to look at.
-
-        Yields:
-            Start and end of each.
-        """
+        """Finds the numbers."""
         for match in _SEPARATED.finditer(text):
             digits = match[0].replace(match["s"], "")
             if _is_issued(digits) and not (match["s"] in SPACES and _in_a_row(match)):

@@ -142,12 +142,6 @@ class Cursor:
 
         What is new has the newest messages. Without the right number of these agents, the others
         have the fingerprint of before, if nothing happened to them.
-
-        Args:
-            tails: The last message of each agent of the session.
-
-        Returns:
-            The cursor with all agents; None if something happened to those that were folded.
         """
         if self.folded is None:
             return self
@@ -207,15 +201,7 @@ class Cursor:
 
     @classmethod
     def decode(cls, text: str, session: UUID) -> Self:
-        """Reads a cursor.
-
-        Args:
-            text: What a client sent.
-            session: Primary key of the session that it is for.
-
-        Raises:
-            InvalidCursorError: It is none, or another session's.
-        """
+        """Reads a cursor."""
         try:
             return cls._decoded(text, session)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):

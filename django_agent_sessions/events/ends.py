@@ -20,24 +20,13 @@ End = list[tuple[int, int, UUID]]
 
 
 def messages(session: Session) -> QuerySet[SessionMessage]:
-    """Gives a session's messages, in no order.
-
-    Args:
-        session: The session.
-    """
+    """Gives a session's messages, in no order."""
     rows = SessionMessage.objects.using(bridge.database())
     return rows.filter(session=session.pk, branch=MAIN_BRANCH).order_by()
 
 
 def ends(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, End]:
-    """Reads what stands at positions of agents, in one statement.
-
-    Args:
-        ranges: The first and the last position, by the keys of agents of a session; not too many.
-
-    Returns:
-        What is there.
-    """
+    """Reads what stands at positions of agents, in one statement."""
     found: dict[UUID, End] = {agent: [] for agent in ranges}
     if not ranges:
         return found
@@ -55,16 +44,6 @@ def ends(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, End]:
 
 
 def end(session: Session, agent: UUID, first: int, count: int) -> End:
-    """Reads the next messages of one agent, also where positions are left out.
-
-    Args:
-        session: The session.
-        agent: The agent's key.
-        first: From which position on.
-        count: How many at the most.
-
-    Returns:
-        What is there.
-    """
+    """Reads the next messages of one agent, also where positions are left out."""
     rows = messages(session).filter(agent=agent, message_id__gte=first).order_by("message_id")
     return list(rows.values_list("message_id", "revision", "pk")[:count])

@@ -47,14 +47,7 @@ class Watch:
         self._happened.set()
 
     async def happened(self, seconds: float) -> bool:
-        """Waits until something happened since the last call.
-
-        Args:
-            seconds: How long at the most.
-
-        Returns:
-            Whether something may have happened.
-        """
+        """Waits until something happened since the last call."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._happened.wait()
@@ -68,9 +61,6 @@ def watching(session: UUID) -> Iterator[Watch]:
     """Watches a session in the running event loop.
 
     What happens between the beginning and the first wait is not missed.
-
-    Args:
-        session: Primary key of the session.
     """
     loop = asyncio.get_running_loop()
     using = bridge.database()
@@ -89,12 +79,7 @@ def watching(session: UUID) -> Iterator[Watch]:
 
 
 class Hub:
-    """Looks at all watched sessions at once; it runs only while somebody watches.
-
-    Args:
-        loop: The event loop in which it runs.
-        using: The alias of the database.
-    """
+    """Looks at all watched sessions at once; it runs only while somebody watches."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, using: str) -> None:
         # The hub is kept by its loop, and must not keep that.
@@ -144,11 +129,7 @@ class Hub:
         return not self._watches
 
     def hear(self, session: UUID | None) -> None:
-        """Takes what the listening thread heard: from any thread.
-
-        Args:
-            session: In which session something was written; None if anything may have been.
-        """
+        """Takes what the listening thread heard: from any thread."""
         loop = self._loop()
         if loop is not None:
             # A loop that was closed meanwhile has nobody left to tell.
@@ -179,11 +160,7 @@ class Hub:
             self._nudged.clear()
 
     async def _tick(self) -> float:
-        """Looks at what is due.
-
-        Returns:
-            Seconds until the next look.
-        """
+        """Looks at what is due."""
         now = time.monotonic()
         every = max(_LEAST_SECONDS, conf.get_settings().EVENTS_POLL_SECONDS)
         if self._listener is not None and self._listener.hears:

@@ -33,15 +33,7 @@ class Hearing(Protocol):
 
 
 def listener(using: str) -> Listener | None:
-    """Gives the process's listener.
-
-    Args:
-        using: The alias of the database that the sessions are written to.
-
-    Returns:
-        The listener; None where nobody listens, because ``LISTEN_DATABASE`` is not set or is not
-        PostgreSQL with psycopg 3.
-    """
+    """Gives the process's listener."""
     alias = conf.get_settings().LISTEN_DATABASE
     if alias is None or connections[using].vendor != "postgresql":
         return None
@@ -56,12 +48,7 @@ def listener(using: str) -> Listener | None:
 
 
 class Listener:
-    """A thread that listens as long as somebody wants to hear, and connects again by itself.
-
-    Args:
-        alias: The alias of a database whose connections are the server's own, with no pooler
-            between that shares them.
-    """
+    """A thread that listens as long as somebody wants to hear, and connects again by itself."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias

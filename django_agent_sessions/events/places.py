@@ -35,15 +35,7 @@ class Places:
         self._taken: Counter[Hashable] = Counter()
 
     def take(self, key: Hashable, most: int) -> Place | None:
-        """Takes a place.
-
-        Args:
-            key: Whose.
-            most: How many there are.
-
-        Returns:
-            The place; None if all are taken.
-        """
+        """Takes a place."""
         with self._lock:
             if self._taken[key] >= most:
                 return None

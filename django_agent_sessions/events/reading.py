@@ -39,14 +39,7 @@ class _Step:
 
 
 def beginning(session: Session) -> Cursor | None:
-    """Gives the cursor of which nothing was told yet.
-
-    Args:
-        session: The session.
-
-    Returns:
-        The cursor; None if the session is gone.
-    """
+    """Gives the cursor of which nothing was told yet."""
     using = bridge.database()
     state = states(using, [session.pk]).get(session.pk)
     if state is None:
@@ -66,14 +59,7 @@ def beginning(session: Session) -> Cursor | None:
 
 
 def now(session: Session) -> Cursor | None:
-    """Gives the cursor behind everything that is there.
-
-    Args:
-        session: The session.
-
-    Returns:
-        The cursor; None if the session is gone.
-    """
+    """Gives the cursor behind everything that is there."""
     cursor = beginning(session)
     # The redactions first: one that comes in between is told, and none is left out.
     state = states(bridge.database(), [session.pk]).get(session.pk)
@@ -96,16 +82,7 @@ def now(session: Session) -> Cursor | None:
 
 
 def read(session: Session, cursor: Cursor, *, count: int = PAGE) -> Page | None:
-    """Reads what comes after a cursor.
-
-    Args:
-        session: The session.
-        cursor: How far it was told.
-        count: How many events at the most, roughly.
-
-    Returns:
-        The next page; None if the session is gone, or somebody else's than it was.
-    """
+    """Reads what comes after a cursor."""
     using = bridge.database()
     page = None
     for _ in range(_TRIES):

@@ -51,15 +51,7 @@ class State:
 
 
 def states(using: str, sessions: Collection[UUID]) -> dict[UUID, State]:
-    """Reads how far sessions are.
-
-    Args:
-        using: The alias of the database.
-        sessions: Primary keys.
-
-    Returns:
-        Their states; a session that is gone has none.
-    """
+    """Reads how far sessions are."""
     keys = list(sessions)
     found: dict[UUID, State] = {}
     for first in range(0, len(keys), _AT_ONCE):

@@ -42,13 +42,7 @@ class Span(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """What there is to know of an agent.
-
-    Attributes:
-        session: Primary key of its session.
-        dialect: The format of its messages.
-        window: What it had in memory.
-    """
+    """What there is to know of an agent."""
 
     session: UUID
     dialect: str
@@ -56,13 +50,7 @@ class Agent(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Figures that were added up.
-
-    Attributes:
-        messages: How many messages.
-        input_tokens: Tokens that models were given.
-        output_tokens: Tokens that models made.
-    """
+    """Figures that were added up."""
 
     messages: int = 0
     input_tokens: int = 0
@@ -79,19 +67,7 @@ class Tally(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Some sessions, and what was found in them.
-
-    Attributes:
-        using: The alias of the database.
-        sessions: The rows, by primary key.
-        agents: Their agents, by primary key.
-        spans: Their conversations, in order.
-        newest: When the newest message of each session was written.
-        spent: What the messages and turns of each session have cost, copies left out.
-        days: What was said on each day, copies left out, up to ``counted``.
-        counted: The last message that the roll-up of usage counted; None if it counted none.
-        messages: How many messages were looked at.
-    """
+    """Some sessions, and what was found in them."""
 
     using: str
     sessions: dict[UUID, Session]
@@ -116,11 +92,7 @@ class Batch:
             self._found[finding] = None
 
     def findings(self) -> Iterator[Finding]:
-        """Tells what was found, the worst first.
-
-        Yields:
-            The findings, in an order that is always the same.
-        """
+        """Tells what was found, the worst first."""
         kinds = {kind: place for place, kind in enumerate(Kind)}
         order = {severity: place for place, severity in enumerate(Severity)}
         yield from sorted(
@@ -142,16 +114,7 @@ class Batch:
 
 
 def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Batch:
-    """Reads sessions, their agents and how long their conversations are.
-
-    Args:
-        using: The alias of the database.
-        keys: Primary keys of the sessions; of those that are gone meanwhile nothing is known.
-        counted: The last message that the roll-up of usage counted.
-
-    Returns:
-        The batch.
-    """
+    """Reads sessions, their agents and how long their conversations are."""
     found = Session.objects.using(using).in_bulk(keys)
     batch = Batch(using, {key: found[key] for key in keys if key in found}, counted=counted)
     agents = SessionAgent.objects.using(using).filter(session__in=batch.sessions)

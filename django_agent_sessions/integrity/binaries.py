@@ -24,11 +24,7 @@ from .pieces import PART, parts
 
 
 class Binaries:
-    """One look at the large binaries of a batch.
-
-    Args:
-        batch: The sessions, and where findings go.
-    """
+    """One look at the large binaries of a batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -36,11 +32,7 @@ class Binaries:
         self._any = noted.exists()
 
     def look_at(self, messages: Sequence[Message]) -> None:
-        """Compares what messages refer to with what is noted of them.
-
-        Args:
-            messages: Some messages.
-        """
+        """Compares what messages refer to with what is noted of them."""
         holding = [row for row in messages if _may_hold(row)]
         if not holding and not self._any:
             return
@@ -112,29 +104,14 @@ class Binaries:
 
 
 def dangling(using: str) -> QuerySet[BlobReference]:
-    """Finds uses of binaries where the message or the binary is not there.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        The rows.
-    """
+    """Finds uses of binaries where the message or the binary is not there."""
     message = SessionMessage.objects.filter(pk=OuterRef("message"))
     blob = Blob.objects.filter(pk=OuterRef("blob"))
     return BlobReference.objects.using(using).filter(~Exists(message) | ~Exists(blob))
 
 
 def look_at_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
-    """Looks for files that no row names.
-
-    Args:
-        using: The alias of the database.
-        mend: Whether to delete them, if they are old enough.
-
-    Returns:
-        What was found, and how many files were deleted.
-    """
+    """Looks for files that no row names."""
     found = collecting.collect(dry_run=not mend, using=using)
     findings = [
         Finding(Kind.BLOB_STORAGE, detail=f"{alias}: {why}")

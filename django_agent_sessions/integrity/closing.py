@@ -38,12 +38,7 @@ _MOST_COPIES = 100_000
 
 @dataclass(slots=True)
 class Moves:
-    """Where the positions of one branch go.
-
-    Attributes:
-        runs: First and last position of what stands without a gap, in order.
-        starts: Where each of them is to begin.
-    """
+    """Where the positions of one branch go."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
@@ -72,14 +67,6 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
 
     A copy of a message has the same position on each branch, which redaction relies on. So all
     branches are closed up together, or none.
-
-    Args:
-        using: The alias of the database.
-        session: The session; locked, and not under legal hold.
-        agent: Primary key of the agent.
-
-    Returns:
-        Why nothing was done, if nothing was.
     """
     if is_arriving(session.origin):
         return "an import of the session is not complete"
@@ -160,11 +147,7 @@ def _parted(using: str, agent: UUID, moves: Mapping[int, Moves]) -> str:
 
 
 def _references(using: str, agent: UUID, moves: Mapping[int, Moves]) -> list[_Change] | None:
-    """Lets what refers to positions follow.
-
-    Returns:
-        What to write; None if something cannot be read.
-    """
+    """Lets what refers to positions follow."""
     changes: list[_Change] = []
     window = SessionAgent.objects.using(using).values_list("window", flat=True).get(pk=agent)
     moved = moves.get(MAIN_BRANCH, Moves())

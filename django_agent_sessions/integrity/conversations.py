@@ -74,15 +74,7 @@ class Message(NamedTuple):
 
 
 def each_part(using: str, spans: Sequence[Span]) -> Iterator[list[Message]]:
-    """Walks through conversations in order, many short ones at once and long ones in parts.
-
-    Args:
-        using: The alias of the database.
-        spans: The conversations, in order.
-
-    Yields:
-        Messages, in the order of agent, branch and position.
-    """
+    """Walks through conversations in order, many short ones at once and long ones in parts."""
     messages = SessionMessage.objects.using(using).order_by("agent", "branch", "message_id")
     for pack in _packs(spans):
         if len(pack) == 1 and pack[0].messages > PART:
@@ -128,15 +120,7 @@ def _long(messages: QuerySet[SessionMessage], span: Span) -> Iterator[list[Messa
 
 
 def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[Message]]:
-    """Reads messages by their keys.
-
-    Args:
-        using: The alias of the database.
-        keys: Primary keys, not very many.
-
-    Yields:
-        Those that are there, not too many bytes at once.
-    """
+    """Reads messages by their keys."""
     yield from _read(SessionMessage.objects.using(using).filter(pk__in=keys))
 
 
@@ -150,11 +134,7 @@ def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[Message]]:
 
 
 class Conversations:
-    """One look at all that was said in a batch.
-
-    Args:
-        batch: The sessions, and where findings go.
-    """
+    """One look at all that was said in a batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
@@ -166,11 +146,7 @@ class Conversations:
         self._answered: dict[str, None] = {}
 
     def look(self) -> Iterator[list[Message]]:
-        """Looks at all messages.
-
-        Yields:
-            What was looked at, for others to look at too.
-        """
+        """Looks at all messages."""
         for part in each_part(self._batch.using, self._batch.spans):
             for row in part:
                 agent = self._batch.agents[row.agent]
@@ -292,17 +268,7 @@ class Conversations:
 
 
 def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> dict[str, Any]:
-    """Compares the neutral columns of a message with what they are read from.
-
-    Args:
-        batch: The sessions.
-        row: The message.
-        agent: Its agent.
-        content: The payload that everybody reads.
-
-    Returns:
-        The columns that should be otherwise, and what they should be.
-    """
+    """Compares the neutral columns of a message with what they are read from."""
     told = transcripts.summary(agent.dialect, content)
     wanted: dict[str, Any] = {"role": told.role[:ROLE_LENGTH], "text": told.text}
     # Of what was changed, imported or copied, the figures are those of what was said first.

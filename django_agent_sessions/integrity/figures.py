@@ -36,11 +36,6 @@ def look_at_counters(batch: Batch, grace: timedelta) -> None:
 
     Tokens were paid for, and are counted also when the message is taken away again: they can only
     be more than what is there.
-
-    Args:
-        batch: The sessions, of which the messages and turns were looked at.
-        grace: In a session in which something was written that lately, a turn may be under way,
-            at whose end the counters move.
     """
     now = timezone.now()
     for key, session in batch.sessions.items():
@@ -53,16 +48,7 @@ def look_at_counters(batch: Batch, grace: timedelta) -> None:
 
 
 def wanted_counters(session: Session, messages: int, spent: Tally) -> dict[str, int]:
-    """Says which counters of a session should be otherwise.
-
-    Args:
-        session: The session.
-        messages: How many there are, on all branches.
-        spent: What its messages and turns have cost.
-
-    Returns:
-        What they should be.
-    """
+    """Says which counters of a session should be otherwise."""
     wanted = {} if session.message_count == messages else {"message_count": messages}
     if session.origin is None:
         # What was imported or copied was counted elsewhere.
@@ -74,37 +60,19 @@ def wanted_counters(session: Session, messages: int, spent: Tally) -> dict[str, 
 
 
 def look_at_leases(batch: Batch) -> None:
-    """Looks for leases that nobody holds any more.
-
-    Args:
-        batch: The sessions.
-    """
+    """Looks for leases that nobody holds any more."""
     rows = old_leases(batch.using).filter(session__in=batch.sessions)
     for (key,) in rows.values_list("pk"):
         batch.add(Kind.LEASE, session=key)
 
 
 def old_leases(using: str) -> QuerySet[RunLease]:
-    """Finds leases that expired long ago, by the database's clock.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        The rows.
-    """
+    """Finds leases that expired long ago, by the database's clock."""
     return RunLease._base_manager.using(using).filter(expires_at__lt=DatabaseNow() - LEASE_AGE)
 
 
 def damaged_objects(rows: QuerySet[StoredObject]) -> list[Finding]:
-    """Looks for stored objects whose parts are not all there.
-
-    Args:
-        rows: Which ones to look at.
-
-    Returns:
-        What was found.
-    """
+    """Looks for stored objects whose parts are not all there."""
     measured = rows.annotate(
         there=Coalesce(Sum(OctetLength(F("parts__data"))), 0),
         pieces=Count("parts"),
@@ -122,14 +90,7 @@ def damaged_objects(rows: QuerySet[StoredObject]) -> list[Finding]:
 
 
 def counted_message(using: str) -> UUID | None:
-    """Reads which message the roll-up of usage counted last.
-
-    Args:
-        using: The alias of the database.
-
-    Returns:
-        Its primary key; None if it counted none.
-    """
+    """Reads which message the roll-up of usage counted last."""
     cursor = UsageCursor.objects.using(using).first()
     return None if cursor is None else cursor.message
 
@@ -138,14 +99,6 @@ def look_at_usage(using: str, days: Mapping[date, Tally], counted: UUID | None) 
     """Compares rolled-up figures with each other, and with what was said.
 
     What was deleted stays in them, so that they can only be more than what is there.
-
-    Args:
-        using: The alias of the database.
-        days: What was said on each day, up to the last message that was counted.
-        counted: That message, as it was when the look began.
-
-    Returns:
-        What was found.
     """
     now = counted_message(using)
     if counted is None or now is None or now < counted:

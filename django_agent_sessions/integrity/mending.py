@@ -41,14 +41,6 @@ def mend(using: str, session: UUID, findings: Sequence[Finding]) -> dict[Finding
     """Mends findings of one session, each kind in a transaction of its own.
 
     Nothing is mended in a session under legal hold, in which nothing may change.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        findings: Findings of kinds that can be mended.
-
-    Returns:
-        Why those that were left as they are were left.
     """
     by_kind: dict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:

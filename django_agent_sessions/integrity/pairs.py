@@ -9,12 +9,7 @@ from django_agent_sessions.transcripts import OPENAI, STRANDS
 
 
 class Pairs(NamedTuple):
-    """Ids of calls.
-
-    Attributes:
-        calls: Of those that a payload makes, and somebody else has to answer.
-        results: Of those that it answers.
-    """
+    """Ids of calls."""
 
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -37,15 +32,7 @@ _OPENAI_RESULTS = frozenset(f"{kind}_output" for kind in _OPENAI_CALLS)
 
 
 def pairs(dialect: str, payload: Any) -> Pairs:
-    """Reads the ids of calls.
-
-    Args:
-        dialect: The message format. What a frontend stored has call and result in one part.
-        payload: The message or item.
-
-    Returns:
-        The ids; none of what is not as the format has it.
-    """
+    """Reads the ids of calls."""
     if not isinstance(payload, dict):
         return _NONE
     if dialect == STRANDS:

@@ -33,15 +33,7 @@ def size_of(columns: Iterable[str]) -> Combinable:
 
 
 def parts(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Walks through small rows by their primary keys.
-
-    Args:
-        rows: Which ones.
-        *columns: What to read; the primary key comes before them.
-
-    Yields:
-        Lists of tuples.
-    """
+    """Walks through small rows by their primary keys."""
     ordered = rows.order_by("pk").values_list("pk", *columns)
     found = list(ordered[:PART])
     while found:
@@ -52,30 +44,14 @@ def parts(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]
 
 
 def large(rows: QuerySet[Any], columns: Sequence[str], sized: Sequence[str]) -> Iterator[list[Row]]:
-    """Walks through rows that may be large.
-
-    Args:
-        rows: Which ones.
-        columns: What to read beside the primary key.
-        sized: Those of them that may be large.
-
-    Yields:
-        Lists of dicts.
-    """
+    """Walks through rows that may be large."""
     for found in parts(rows.annotate(bytes=size_of(sized)), "bytes"):
         for keys in small_enough(found):
             yield list(rows.filter(pk__in=keys).order_by().values("pk", *columns))
 
 
 def small_enough(heads: Iterable[tuple[Any, ...]]) -> Iterator[list[UUID]]:
-    """Divides keys so that what is read at once is bounded; a larger one is by itself.
-
-    Args:
-        heads: Keys and sizes.
-
-    Yields:
-        Keys.
-    """
+    """Divides keys so that what is read at once is bounded; a larger one is by itself."""
     keys: list[UUID] = []
     room = _BYTES
     for key, size, *_ in heads:

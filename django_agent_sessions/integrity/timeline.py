@@ -26,11 +26,7 @@ _CONTENTS = ("messages", "document")
 
 
 def look_at_timeline(batch: Batch) -> None:
-    """Looks at all that refers to the conversations of a batch by their positions.
-
-    Args:
-        batch: The sessions, and where findings go.
-    """
+    """Looks at all that refers to the conversations of a batch by their positions."""
     ends = {(span.agent, span.branch): span.last + 1 for span in batch.spans}
     _windows(batch, ends)
     _branches(batch, ends)

@@ -38,14 +38,7 @@ _COUNTERS = ("input_tokens", "output_tokens")
 
 
 class SessionImport:
-    """One session on its way in.
-
-    Args:
-        run: The import.
-        found: The session as the source has it.
-        store: The store of its owner and namespace.
-        place: What to call it in the report.
-    """
+    """One session on its way in."""
 
     def __init__(self, run: Run, found: SourceSession, store: ImportStore, place: str) -> None:
         self.run, self.found, self.store, self.place = run, found, store, place
@@ -59,14 +52,7 @@ class SessionImport:
         self.mark: dict[str, Any] = {}
 
     def take(self) -> str:
-        """Takes it in.
-
-        Returns:
-            Which figure of the report that is.
-
-        Raises:
-            AgentSessionsError: It cannot be taken, or not as a whole.
-        """
+        """Takes it in."""
         validate_id(self.found.session_id)
         there = self.all.find_imported(self.found.session_id)
         self._set_origin({})
@@ -296,12 +282,7 @@ class SessionImport:
         self.store.finish_import(session, origin=self.origin, columns=columns)
 
     def skip(self, place: str, reason: str) -> None:
-        """Notes what was not taken.
-
-        Args:
-            place: Where it is in the session.
-            reason: Why.
-        """
+        """Notes what was not taken."""
         self.run.report.skip(Skipped(self.place + place, reason))
 
 

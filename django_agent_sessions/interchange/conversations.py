@@ -50,15 +50,7 @@ class Parent(Protocol):
 
 
 class Conversation:
-    """The messages of an agent on their way in.
-
-    Args:
-        parent: The import of its session.
-        session: The session's row.
-        record: The agent's row.
-        agent: The agent as the source has it.
-        place: What to call it in the report, behind the session's name.
-    """
+    """The messages of an agent on their way in."""
 
     def __init__(
         self,

@@ -16,15 +16,7 @@ _MOST_KEPT = 100_000
 
 
 def moment(value: Any) -> datetime | None:
-    """Takes a time.
-
-    Args:
-        value: Anything. A time without a zone is one of UTC.
-
-    Returns:
-        The time, as the database takes it; None if it is none, or one that not every database
-        has.
-    """
+    """Takes a time."""
     if not isinstance(value, datetime) or not 1900 <= value.year <= 9990:
         return None
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -32,26 +24,12 @@ def moment(value: Any) -> datetime | None:
 
 
 def count(value: Any) -> int | None:
-    """Takes a number.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        The number; None if it is none, or below zero, or too large for a column.
-    """
+    """Takes a number."""
     return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
 def is_window(value: Any) -> bool:
-    """Tells whether a value says which messages an agent had in memory.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        Whether it is what :class:`~django_agent_sessions.records.AgentState` takes.
-    """
+    """Tells whether a value says which messages an agent had in memory."""
     if value is None:
         return True
     if not isinstance(value, dict) or count(value.get("tail")) is None:
@@ -65,15 +43,7 @@ def is_window(value: Any) -> bool:
 
 
 def key(value: Any, now: datetime) -> UUID | None:
-    """Takes a primary key. One of the future would stand behind all that is said from now on.
-
-    Args:
-        value: Anything.
-        now: The present.
-
-    Returns:
-        The key; None if it is no UUIDv7 of the past.
-    """
+    """Takes a primary key. One of the future would stand behind all that is said from now on."""
     if not isinstance(value, UUID) or value.version != 7:
         return None
     return value if (value.int >> 80) / 1000 <= now.timestamp() + 1 else None

@@ -31,14 +31,7 @@ Lost = Callable[[BlobNotFoundError], None]
 
 
 def blobs_beside(path: str | Path) -> Path | None:
-    """Names the directory in which an export's binaries are, if they are not in it.
-
-    Args:
-        path: The file.
-
-    Returns:
-        ``sessions.blobs`` beside ``sessions.jsonl.gz``; none for the standard input.
-    """
+    """Names the directory in which an export's binaries are, if they are not in it."""
     name = str(path)
     if name == "-":
         return None
@@ -46,14 +39,7 @@ def blobs_beside(path: str | Path) -> Path | None:
 
 
 def hashes(text: str | None) -> set[str]:
-    """Finds out which binaries a stored payload refers to.
-
-    Args:
-        text: The payload as it is stored.
-
-    Returns:
-        Their hashes.
-    """
+    """Finds out which binaries a stored payload refers to."""
     if text is None or not payloads.has_blobs(text):
         return set()
     value = read(text)
@@ -69,23 +55,7 @@ def each_blob(
     beside: Path | None = None,
     lost: Lost | None = None,
 ) -> Iterator[str]:
-    """Writes binaries of a session.
-
-    Args:
-        session: Primary key of the session.
-        wanted: Their hashes: only those to which the line refers, because others may belong to
-            what was redacted.
-        alias: The alias of the database.
-        beside: A directory to put them into, in a folder called by the session's key and under
-            their hashes; none has them in the line.
-        lost: Is told of each that is missing or damaged; by default the log is.
-
-    Yields:
-        An object for each, with commas between them. One that is missing or damaged has no data.
-
-    Raises:
-        BlobError: A binary cannot be read now.
-    """
+    """Writes binaries of a session."""
     comma = ""
     for sha256 in sorted(wanted):
         blob = Blob.objects.using(alias).filter(session=session, sha256=sha256).first()
@@ -108,12 +78,7 @@ def each_blob(
 
 
 class Contents(Mapping[str, bytes]):
-    """The binaries of a line that was read, if they are what they say, by their hashes.
-
-    Args:
-        found: What stands there.
-        beside: The directory in which those of this session are that are not in the line.
-    """
+    """The binaries of a line that was read, if they are what they say, by their hashes."""
 
     def __init__(self, found: Any, beside: Path | None = None) -> None:
         rows = found if isinstance(found, list) else []
@@ -151,20 +116,6 @@ def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost:
 
     A short line may refer to one binary any number of times. What will stand in a storage stands
     there once, so its first use is free.
-
-    Args:
-        value: The payload.
-        contents: The bytes by their hashes.
-        dialect: The message format.
-        lost: Takes the hashes of those that are not there.
-
-    Returns:
-        The payload without references, with a text in the place of each block whose binary is not
-        there.
-
-    Raises:
-        PayloadError: They are larger together than any payload may be, or too many are not there,
-            or all of it is one that is not.
     """
     settings = conf.get_settings()
     room = settings.MAX_PAYLOAD_BYTES

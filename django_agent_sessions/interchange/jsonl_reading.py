@@ -83,14 +83,7 @@ class JsonLines:
             raise ConfigurationError(f"there is no file {self._path}")
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions.
-
-        Yields:
-            The session of each line, or why it cannot be read.
-
-        Raises:
-            ConfigurationError: The file is none of text, or of a later version.
-        """
+        """Reads the sessions."""
         number = 0
         try:
             with self._open() as file:

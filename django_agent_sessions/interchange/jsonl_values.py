@@ -18,15 +18,7 @@ class OddError(Exception):
 
 
 def check_word(row: Mapping[str, Any], name: str) -> None:
-    """Checks a short text as an id is checked, save that it may be empty.
-
-    Args:
-        row: An object of the file.
-        name: Which of its members.
-
-    Raises:
-        OddError: It cannot be one.
-    """
+    """Checks a short text as an id is checked, save that it may be empty."""
     if row.get(name):
         try:
             validate_id(row[name], name)
@@ -35,36 +27,14 @@ def check_word(row: Mapping[str, Any], name: str) -> None:
 
 
 def as_dict(value: Any, what: str) -> Mapping[str, Any]:
-    """Takes an object.
-
-    Args:
-        value: Anything.
-        what: What to call it in the error.
-
-    Returns:
-        The object.
-
-    Raises:
-        OddError: It is none.
-    """
+    """Takes an object."""
     if not isinstance(value, dict):
         raise OddError(f"{what} is no object")
     return value
 
 
 def as_list(row: Mapping[str, Any], name: str) -> Sequence[Any]:
-    """Takes a list.
-
-    Args:
-        row: An object of the file.
-        name: Which of its members.
-
-    Returns:
-        The list; an empty one if it is not there.
-
-    Raises:
-        OddError: It is none.
-    """
+    """Takes a list."""
     value = row.get(name, [])
     if not isinstance(value, list):
         raise OddError(f"its {name} are no list")
@@ -72,18 +42,7 @@ def as_list(row: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 
 def as_time(row: Mapping[str, Any], name: str) -> datetime | None:
-    """Takes a time.
-
-    Args:
-        row: An object of the file.
-        name: Which of its members.
-
-    Returns:
-        The time; None if it is not there.
-
-    Raises:
-        OddError: It is none.
-    """
+    """Takes a time."""
     value = row.get(name)
     if value is None:
         return None
@@ -96,18 +55,7 @@ def as_time(row: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def as_uuid(row: Mapping[str, Any], name: str) -> UUID | None:
-    """Takes a primary key.
-
-    Args:
-        row: An object of the file.
-        name: Which of its members.
-
-    Returns:
-        The key; None if it is not there.
-
-    Raises:
-        OddError: It is none.
-    """
+    """Takes a primary key."""
     value = row.get(name)
     if value is None:
         return None

@@ -48,34 +48,14 @@ _LOOKED_FOR = {
 
 
 def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
-    """Opens a source.
-
-    Args:
-        kind: One of :data:`KINDS`.
-        place: Where it is.
-        max_line_bytes: How long a line of JSON Lines may be.
-
-    Returns:
-        The source.
-
-    Raises:
-        ConfigurationError: There is nothing of this kind.
-    """
+    """Opens a source."""
     if kind == JsonLines.kind:
         return JsonLines(place, max_line_bytes=max_line_bytes)
     return KINDS[kind][1](place)
 
 
 def nothing_found(kind: str, place: str) -> str:
-    """Says that there was nothing to import, and why that may be.
-
-    Args:
-        kind: One of :data:`KINDS`.
-        place: Where it was looked for.
-
-    Returns:
-        What was looked for and where, with a hint if the place seems to be too deep.
-    """
+    """Says that there was nothing to import, and why that may be."""
     if kind not in _LOOKED_FOR:
         # The place may be a URL with a password in it.
         return f"there is no session in these tables of {kind}"

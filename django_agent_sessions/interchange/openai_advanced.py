@@ -36,11 +36,6 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
     The metadata says in ``"openai_branches"`` which name has which number, and in
     ``"openai_usage"`` what each branch has used, as ``get_session_usage(branch_id)`` does. The sum
     of all branches is in the session's own counters of tokens.
-
-    Args:
-        path: The file. It may be in use.
-        sessions_table: The name of the table of sessions, if the SDK was given another one.
-        messages_table: The name of the table of items, likewise.
     """
 
     kind = "openai-advanced-sqlite"

@@ -23,13 +23,7 @@ from .sources import Skipped, SourceMessage, SourceSession
 
 
 class OpenAIDjangoSessionsSource:
-    """The sessions that the package openai-django-sessions wrote.
-
-    Args:
-        using: The alias of the database they are in.
-        sessions_table: The name of the table of sessions, if the package was given another one.
-        messages_table: The name of the table of items, likewise.
-    """
+    """The sessions that the package openai-django-sessions wrote."""
 
     kind = "openai-django-sessions"
 
@@ -45,26 +39,12 @@ class OpenAIDjangoSessionsSource:
         self._messages_table = messages_table
 
     def count(self) -> int:
-        """Counts the sessions.
-
-        Returns:
-            How many there are.
-
-        Raises:
-            ConfigurationError: The database has no such tables.
-        """
+        """Counts the sessions."""
         sessions = self._quoted(self._checked(), self._sessions_table)
         return int(self._rows(f"SELECT COUNT(*) FROM {sessions}")[0][0])
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions in the order in which they were made.
-
-        Yields:
-            The sessions.
-
-        Raises:
-            ConfigurationError: The database has no such tables.
-        """
+        """Walks through the sessions in the order in which they were made."""
         sessions = self._quoted(self._checked(), self._sessions_table)
         keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]
         for start in range(0, len(keys), NAMES):

@@ -33,13 +33,7 @@ _CHARACTERS = 4 * 1024 * 1024
 
 
 class ItemRow(NamedTuple):
-    """A row of a table of items.
-
-    Attributes:
-        key: Its primary key.
-        data: The item, as JSON; None if the database could not read it.
-        created_at: When it was written, as the driver gives it.
-    """
+    """A row of a table of items."""
 
     key: int
     data: object
@@ -58,11 +52,7 @@ C = TypeVar("C", bound=Closable)
 
 
 class Held(Generic[C]):
-    """Opens something for the time it is used, however often that is nested, and closes it then.
-
-    Args:
-        start: Opens it.
-    """
+    """Opens something for the time it is used, however often that is nested, and closes it then."""
 
     def __init__(self, start: Callable[[], C]) -> None:
         self._start = start
@@ -71,11 +61,7 @@ class Held(Generic[C]):
 
     @contextmanager
     def use(self) -> Iterator[C]:
-        """Lends it.
-
-        Yields:
-            The opened thing, the same for nested uses.
-        """
+        """Lends it."""
         if self._opened is None:
             self._opened = self._start()
         opened = self._opened
@@ -90,11 +76,7 @@ class Held(Generic[C]):
 
 
 class Messages:
-    """Messages that are read when they are asked for, and again if they are asked for again.
-
-    Args:
-        read: Reads them from the start.
-    """
+    """Messages that are read when they are asked for, and again if they are asked for again."""
 
     def __init__(self, read: Callable[[], Iterator[SourceMessage | Skipped]]) -> None:
         self._read = read
@@ -104,14 +86,7 @@ class Messages:
 
 
 def agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
-    """Describes the one agent of a session.
-
-    Args:
-        read: Reads its messages from the start.
-
-    Returns:
-        The agent.
-    """
+    """Describes the one agent of a session."""
     return SourceAgent(AGENT_ID, transcripts.OPENAI, Messages(read))
 
 
@@ -123,18 +98,7 @@ def each_message(
     zone: tzinfo = UTC,
     shared: bool = False,
 ) -> Iterator[SourceMessage | Skipped]:
-    """Walks through the items of a conversation, in parts of some megabytes.
-
-    Args:
-        places: The primary keys of all its rows, in order, each with the branch it is on.
-        fetch: Reads the rows of some keys, in any order. Missing ones were deleted meanwhile.
-        table: What the table is called.
-        zone: The time zone of times that name none.
-        shared: Whether a key may be on several branches.
-
-    Yields:
-        The messages, and in their places the rows that hold no item.
-    """
+    """Walks through the items of a conversation, in parts of some megabytes."""
     keys, branches = array("q"), array("q")
     for key, branch in places:
         keys.append(key)
@@ -155,27 +119,12 @@ def each_message(
 
 
 def on_main(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Places items on the main branch, for stores that have no others.
-
-    Args:
-        keys: Their primary keys.
-
-    Yields:
-        Each with its branch.
-    """
+    """Places items on the main branch, for stores that have no others."""
     return ((key, 0) for key in keys)
 
 
 def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """Reads a time as a driver gives it.
-
-    Args:
-        value: A datetime, or the text of one.
-        zone: The time zone of a time that names none.
-
-    Returns:
-        An aware time, or None if it is none.
-    """
+    """Reads a time as a driver gives it."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
@@ -192,15 +141,7 @@ def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
 
 
 def session_place(table: str, name: str) -> str:
-    """Names a session in a report.
-
-    Args:
-        table: What the table of sessions is called.
-        name: The session's name.
-
-    Returns:
-        The place, no longer than a report can show.
-    """
+    """Names a session in a report."""
     return f"{table} session_id={name[:MAX_ID_LENGTH]!r}"
 
 

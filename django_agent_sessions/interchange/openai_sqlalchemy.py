@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 
 class OpenAISQLAlchemySource:
-    """The sessions in a database that ``SQLAlchemySession`` wrote.
-
-    Args:
-        url: The database, as the SDK was given it. One with an async driver, such as
-            ``postgresql+asyncpg://``, is read with that driver; SQLite with Python's own.
-        sessions_table: The name of the table of sessions, if the SDK was given another one.
-        messages_table: The name of the table of items, likewise.
-        zone: The time zone of the times in it, which are stored without one: that of the SDK's
-            connections, which is UTC on SQLite and on most servers.
-    """
+    """The sessions in a database that ``SQLAlchemySession`` wrote."""
 
     kind = "openai-sqlalchemy"
 
@@ -47,28 +38,12 @@ class OpenAISQLAlchemySource:
         self._tables = Held(self._open)
 
     def count(self) -> int:
-        """Counts the sessions.
-
-        Returns:
-            How many there are.
-
-        Raises:
-            MissingDependencyError: SQLAlchemy is not installed.
-            ConfigurationError: The URL cannot be used, or names no database of the SDK.
-        """
+        """Counts the sessions."""
         with self._tables.use() as tables:
             return tables.count()
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions by name.
-
-        Yields:
-            The sessions.
-
-        Raises:
-            MissingDependencyError: SQLAlchemy is not installed.
-            ConfigurationError: The URL cannot be used, or names no database of the SDK.
-        """
+        """Walks through the sessions by name."""
         with self._tables.use() as tables:
             names = tables.names()
             for start in range(0, len(names), NAMES):

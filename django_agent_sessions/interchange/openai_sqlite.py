@@ -23,13 +23,7 @@ MAIN = "main"
 
 
 class OpenAISQLiteSource:
-    """The sessions in a file that ``SQLiteSession`` wrote.
-
-    Args:
-        path: The file. It may be in use.
-        sessions_table: The name of the table of sessions, if the SDK was given another one.
-        messages_table: The name of the table of items, likewise.
-    """
+    """The sessions in a file that ``SQLiteSession`` wrote."""
 
     kind = "openai-sqlite"
 
@@ -58,27 +52,13 @@ class OpenAISQLiteSource:
         self._rows = f"SELECT id, message_data, created_at FROM {messages} WHERE id IN ({{}})"
 
     def count(self) -> int:
-        """Counts the sessions.
-
-        Returns:
-            How many there are.
-
-        Raises:
-            ConfigurationError: The file is not there, is not what the SDK writes, or is damaged.
-        """
+        """Counts the sessions."""
         with self._file.use() as connection, self._explained():
             found: int = connection.execute(f"SELECT COUNT(*) FROM ({self._names})").fetchone()[0]
             return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions by name.
-
-        Yields:
-            The sessions, and those whose names are no text.
-
-        Raises:
-            ConfigurationError: The file is not there, is not what the SDK writes, or is damaged.
-        """
+        """Walks through the sessions by name."""
         with self._file.use() as connection, self._explained():
             names = [name for (name,) in connection.execute(f"{self._names} ORDER BY 1")]
             for start in range(0, len(names), NAMES):

@@ -18,31 +18,14 @@ _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 def gone(names: Sequence[str]) -> dict[str, Any]:
-    """Makes the internal state of an agent that had branches of these names.
-
-    Args:
-        names: The names, which no new branch gets.
-
-    Returns:
-        The state.
-    """
+    """Makes the internal state of an agent that had branches of these names."""
     return {BRANCH_NAMES: {"deleted": list(names), "cleared": []}} if names else {}
 
 
 def turn_costs(
     connection: sqlite3.Connection, name: bytes, branches: Mapping[bytes, int]
 ) -> Iterator[TurnCost]:
-    """Reads what the turns of a session have cost.
-
-    Args:
-        connection: The file.
-        name: The session's name.
-        branches: The numbers of its branches.
-
-    Yields:
-        The turns. Those of branches that are not there are left out, and so are those whose
-        figures are none.
-    """
+    """Reads what the turns of a session have cost."""
     found = connection.execute(
         f"SELECT branch_id, user_turn_number, {', '.join(_NAMES + _DETAILS)} "
         "FROM turn_usage WHERE session_id = CAST(? AS TEXT) ORDER BY id",

@@ -22,14 +22,7 @@ OwnerOf = Callable[..., Any]
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
-    """Makes a function of whatever says who owns a session.
-
-    Args:
-        owner: A user, a user's primary key, None, or a function of a session.
-
-    Returns:
-        A function of a session and the alias of the database.
-    """
+    """Makes a function of whatever says who owns a session."""
     if callable(owner):
         known: set[Any] = set()
 
@@ -113,19 +106,7 @@ def owners_from_function(path: str) -> OwnerOf:
 
 
 def find_user(name: str, column: str = "user", *, using: str | None = None) -> Any:
-    """Finds a user.
-
-    Args:
-        name: A primary key or user name.
-        column: Which of the two it is: ``user_id``, ``username``; or ``user`` for either.
-        using: The alias of the database.
-
-    Returns:
-        The primary key.
-
-    Raises:
-        SessionNotFoundError: There is no such user; or one has as a name what another has as key.
-    """
+    """Finds a user."""
     model = get_user_model()
     users = model._default_manager.using(using)
     found = set()

@@ -10,19 +10,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 
 
 def find_place(place: str, *, make: bool = False) -> tuple[Storage, str]:
-    """Finds a place by its name.
-
-    Args:
-        place: The path of a directory; or ``ALIAS:`` or ``ALIAS:folder``, with an alias in
-            ``STORAGES``.
-        make: Whether a directory that is not there is made.
-
-    Returns:
-        The storage, and the folder in it.
-
-    Raises:
-        ConfigurationError: There is no such directory.
-    """
+    """Finds a place by its name."""
     alias, colon, folder = place.partition(":")
     if colon and alias in storages.backends:
         return storages[alias], folder.strip("/")

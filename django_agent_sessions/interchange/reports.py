@@ -40,11 +40,7 @@ class ImportReport:
         return self.made + self.continued + self.unchanged + self.left_out
 
     def skip(self, skipped: Skipped) -> None:
-        """Notes something that was not taken.
-
-        Args:
-            skipped: Where it is, and why.
-        """
+        """Notes something that was not taken."""
         self.skips += 1
         self.errors += skipped.error
         if len(self.skipped) < _MOST_SKIPPED:
@@ -53,16 +49,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One import.
-
-    Attributes:
-        kind: What the source is.
-        using: The alias of the database.
-        dry_run: Whether nothing is written.
-        batch: How many messages are written at once.
-        progress: Is called with the report after each batch and each session.
-        report: What was done until now.
-    """
+    """One import."""
 
     kind: str
     using: str

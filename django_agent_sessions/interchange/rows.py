@@ -25,26 +25,12 @@ Row = dict[str, Any]
 
 
 def as_text(column: str) -> ExpressionWrapper[F]:
-    """Selects a payload as its stored text, which is exact JSON already.
-
-    Args:
-        column: The name of the field.
-
-    Returns:
-        An expression.
-    """
+    """Selects a payload as its stored text, which is exact JSON already."""
     return ExpressionWrapper(F(column), output_field=TextField())
 
 
 def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
-    """Walks through sessions.
-
-    Args:
-        sessions: Rows; or a queryset, which is read in the order of its keys unless it is sliced.
-
-    Yields:
-        The primary keys.
-    """
+    """Walks through sessions."""
     if not isinstance(sessions, QuerySet):
         yield from (session.pk for session in sessions)
     elif sessions.query.is_sliced or sessions.query.combinator:
@@ -56,17 +42,7 @@ def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
 def each_message(
     messages: QuerySet[SessionMessage], position: str, columns: Sequence[str], **texts: Any
 ) -> Iterator[Row]:
-    """Walks through messages, a few at a time; a large one by itself.
-
-    Args:
-        messages: Which ones, as a queryset without order.
-        position: The field that orders them and is unique among them.
-        columns: The plain fields to read.
-        **texts: Expressions to read beside them.
-
-    Yields:
-        The rows, as dicts.
-    """
+    """Walks through messages, a few at a time; a large one by itself."""
     ordered = messages.order_by(position)
     heads = ordered.annotate(size=Length(CONTENT_TEXT)).values_list(position, "pk", "size")
     found = list(heads[:_MESSAGES])

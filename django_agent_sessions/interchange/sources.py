@@ -55,13 +55,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class SourceBranch:
-    """A side branch of a conversation.
-
-    Attributes:
-        number: Its number, as its messages have it.
-        name: Its name.
-        created_at: When it was made, if the source tells.
-    """
+    """A side branch of a conversation."""
 
     number: int
     name: str

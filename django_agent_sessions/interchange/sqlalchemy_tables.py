@@ -39,24 +39,13 @@ _ITEM_COLUMNS = ("id", "session_id", "message_data", "created_at")
 
 
 class Database:
-    """A database by a sync driver. No piece of work leaves anything open.
-
-    Args:
-        engine: SQLAlchemy's engine.
-    """
+    """A database by a sync driver. No piece of work leaves anything open."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Runs some work on a connection, and rolls back what it began.
-
-        Args:
-            work: The work.
-
-        Returns:
-            What it returns.
-        """
+        """Runs some work on a connection, and rolls back what it began."""
         with self._engine.connect() as connection:
             return work(connection)
 
@@ -69,9 +58,6 @@ class AsyncDatabase:
     """A database by an async driver, in a thread and a loop of its own.
 
     The caller's thread may run a loop, which cannot wait for another one.
-
-    Args:
-        engine: SQLAlchemy's engine.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -80,14 +66,7 @@ class AsyncDatabase:
         self._thread = ThreadPoolExecutor(1, "agent-sessions-import")
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Runs some work on a connection, and rolls back what it began.
-
-        Args:
-            work: The work.
-
-        Returns:
-            What it returns.
-        """
+        """Runs some work on a connection, and rolls back what it began."""
 
         async def on_connection() -> T:
             async with self._engine.connect() as connection:
@@ -108,11 +87,6 @@ class Tables:
     """The two tables of a ``SQLAlchemySession``.
 
     What cannot be read is a ``ConfigurationError``, at each call.
-
-    Args:
-        database: Where they are.
-        sessions: The name of the table of sessions.
-        messages: The name of the table of items.
     """
 
     def __init__(self, database: Database | AsyncDatabase, sessions: str, messages: str) -> None:
@@ -126,11 +100,7 @@ class Tables:
         self._database.close()
 
     def missing(self) -> str:
-        """Looks whether both tables are there.
-
-        Returns:
-            What is missing, or nothing.
-        """
+        """Looks whether both tables are there."""
 
         def look(connection: Connection) -> str:
             inspector = inspect(connection)
@@ -146,44 +116,22 @@ class Tables:
         return self._run(look)
 
     def count(self) -> int:
-        """Counts the sessions.
-
-        Returns:
-            How many there are.
-        """
+        """Counts the sessions."""
         return int(self._all(select(func.count()).select_from(self._sessions))[0][0])
 
     def names(self) -> list[str]:
-        """Lists the sessions.
-
-        Returns:
-            Their names, in an order that is the same each time.
-        """
+        """Lists the sessions."""
         name = self._sessions.c.session_id
         return [row[0] for row in self._all(select(name).order_by(name))]
 
     def times(self, names: Sequence[str]) -> dict[str, tuple[object, object]]:
-        """Tells when sessions were made and last changed.
-
-        Args:
-            names: The sessions.
-
-        Returns:
-            Both times, by name.
-        """
+        """Tells when sessions were made and last changed."""
         columns = self._sessions.c
         found = self._all(select(self._sessions).where(columns.session_id.in_(names)))
         return {name: (created_at, updated_at) for name, created_at, updated_at in found}
 
     def keys(self, name: str) -> list[int]:
-        """Lists the items of a session.
-
-        Args:
-            name: The session.
-
-        Returns:
-            Their primary keys, in the SDK's order.
-        """
+        """Lists the items of a session."""
         columns = self._messages.c
         found = self._all(
             select(columns.id)
@@ -193,14 +141,7 @@ class Tables:
         return [row[0] for row in found]
 
     def items(self, keys: Sequence[int]) -> list[ItemRow]:
-        """Reads items.
-
-        Args:
-            keys: Their primary keys.
-
-        Returns:
-            Those that are there, in any order.
-        """
+        """Reads items."""
         columns = self._messages.c
         wanted = select(columns.id, columns.message_data, columns.created_at)
         return [ItemRow(*row) for row in self._all(wanted.where(columns.id.in_(list(keys))))]
@@ -221,17 +162,7 @@ class Tables:
 
 
 def connect(url: str) -> Database | AsyncDatabase:
-    """Makes an engine. It connects when it is used.
-
-    Args:
-        url: The database.
-
-    Returns:
-        The database.
-
-    Raises:
-        ConfigurationError: The URL is none, its driver is not installed, or its file is not there.
-    """
+    """Makes an engine. It connects when it is used."""
     try:
         parsed = _for_reading(make_url(url))
         # Parameters of a statement are ids, but an error names none of them all the same.

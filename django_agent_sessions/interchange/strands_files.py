@@ -29,12 +29,7 @@ LASTING = (AgentSessionsError, SuspiciousFileOperation, FileNotFoundError)
 
 
 class StrandsFiles:
-    """Sessions in the layout of ``FileSessionManager`` and ``S3SessionManager``.
-
-    Args:
-        storage: The storage, or its alias in ``STORAGES``.
-        prefix: The folder in it that holds the sessions.
-    """
+    """Sessions in the layout of ``FileSessionManager`` and ``S3SessionManager``."""
 
     kind = "strands-files"
 
@@ -50,11 +45,7 @@ class StrandsFiles:
         return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions, in alphabetic order.
-
-        Yields:
-            The sessions, and what does not belong there or cannot be read.
-        """
+        """Reads the sessions, in alphabetic order."""
         names = listed(self._layout.session_ids)
         yield from self._told()
         for session_id in names:
@@ -152,14 +143,7 @@ class _Messages:
 
 
 def agent_state(document: Mapping[str, Any]) -> AgentState:
-    """Takes the state of an agent, with what Strands 1.62 calls the parts of it.
-
-    Args:
-        document: What ``agent.json`` says.
-
-    Returns:
-        The state.
-    """
+    """Takes the state of an agent, with what Strands 1.62 calls the parts of it."""
     return AgentState(
         state=document.get("state", {}),
         conversation_manager_state=document.get("conversation_manager_state", {}),
@@ -168,17 +152,7 @@ def agent_state(document: Mapping[str, Any]) -> AgentState:
 
 
 def listed(names: Callable[[], list[str]]) -> list[str]:
-    """Lists what is in a storage.
-
-    Args:
-        names: Lists it.
-
-    Returns:
-        The names.
-
-    Raises:
-        SourceError: The storage does not answer.
-    """
+    """Lists what is in a storage."""
     try:
         return names()
     except Exception as error:
@@ -186,14 +160,7 @@ def listed(names: Callable[[], list[str]]) -> list[str]:
 
 
 def moment(value: Any) -> datetime | None:
-    """Reads a time as Strands writes it.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        The time; None if it is none.
-    """
+    """Reads a time as Strands writes it."""
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -201,14 +168,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def reason(error: Exception) -> str:
-    """Says why a file could not be read, without a word of what is in it.
-
-    Args:
-        error: What reading it raised.
-
-    Returns:
-        The reason.
-    """
+    """Says why a file could not be read, without a word of what is in it."""
     # A storage has errors of its own, whose words may be anything.
     own = isinstance(error, AgentSessionsError | SuspiciousFileOperation)
     return str(error) if own else type(error).__name__

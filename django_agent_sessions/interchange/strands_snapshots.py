@@ -39,12 +39,7 @@ _ALL = {"kept": [], "tail": 0}
 
 
 class StrandsSnapshots:
-    """Sessions in the storage of a ``SnapshotSessionManager``.
-
-    Args:
-        storage: The storage, or its alias in ``STORAGES``.
-        prefix: The folder in it that the SDK's storage was given.
-    """
+    """Sessions in the storage of a ``SnapshotSessionManager``."""
 
     kind = "strands-snapshots"
 
@@ -58,11 +53,7 @@ class StrandsSnapshots:
         return len(listed(lambda: self._folders(self._root)))
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions, in alphabetic order.
-
-        Yields:
-            The sessions; those that have no snapshot of an agent or orchestrator are reported.
-        """
+        """Reads the sessions, in alphabetic order."""
         for session_id in listed(lambda: self._folders(self._root)):
             skipped: list[Skipped] = []
             scopes = f"{self._root}/{session_id}/scopes"

@@ -43,19 +43,6 @@ def export_strands_files(
 
     ``session.json`` is written last. So a session whose export was killed is none for Strands, and
     is written anew by the next one.
-
-    Args:
-        session: Its row.
-        layout: Where to.
-        using: The alias of the database.
-
-    Yields:
-        What cannot be in the files: other message formats, other branches, what is corrupt.
-
-    Raises:
-        InvalidIdError: The session's id cannot be a folder's name.
-        SessionConflictError: There is a session of this id already.
-        BlobError: A binary cannot be read now; the files are no session for Strands yet.
     """
     alias = bridge.database(using)
     name, place = session.session_id, f"session {session.session_id!r}"
@@ -91,15 +78,7 @@ def export_strands_files(
 
 
 def is_of_strands(session: UUID, *, using: str | None = None) -> bool:
-    """Tells whether a session has anything that Strands could go on with.
-
-    Args:
-        session: Primary key of the session.
-        using: The alias of the database.
-
-    Returns:
-        Whether it has an agent of Strands, or an orchestrator, or nothing at all.
-    """
+    """Tells whether a session has anything that Strands could go on with."""
     alias = bridge.database(using)
     agents = SessionAgent.objects.using(alias).filter(session=session)
     dialects = set(agents.order_by().values_list("dialect", flat=True).distinct())

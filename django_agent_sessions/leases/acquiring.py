@@ -160,11 +160,7 @@ class _Attempt:
         return random.uniform(_POLITENESS / 2, _POLITENESS)  # noqa: S311 - not a secret
 
     def pause(self, busy: Busy) -> float:
-        """Seconds until it asks again: the longer it has waited, the sooner.
-
-        Raises:
-            SessionBusyError: It has waited long enough.
-        """
+        """Seconds until it asks again: the longer it has waited, the sooner."""
         waited = clock() - self._started
         if waited >= self._wait:
             raise SessionBusyError(

@@ -36,19 +36,7 @@ def _forget_long_ago() -> None:
 
 
 class Hold:
-    """A session that this process holds, or tries to.
-
-    Args:
-        session: Primary key of the session.
-        seconds: After how many seconds without a renewal it expires.
-        using: The alias of the database.
-
-    Attributes:
-        session: As given.
-        using: As given.
-        seconds: As given.
-        renewal_due: When it should be renewed.
-    """
+    """A session that this process holds, or tries to."""
 
     def __init__(self, session: UUID, *, seconds: float, using: str) -> None:
         self.session = session
@@ -79,15 +67,7 @@ class Hold:
         return clock() >= self._deadline and not self._unseen
 
     def take(self) -> rows.Busy | None:
-        """Tries to take it; database work.
-
-        Returns:
-            None if it was taken.
-
-        Raises:
-            ConfigurationError: The caller has a transaction open.
-            SessionNotFoundError: There is no such session.
-        """
+        """Tries to take it; database work."""
         self._unseen = rows.refuse_transaction(self.using, self.session)
         started = clock()
         holder = f"{socket.gethostname()[:200]}:{self._process}"
@@ -131,11 +111,7 @@ class Hold:
         rows.give_back(self.using, self.session, self._token)
 
     def renew(self) -> bool:
-        """Renews it; database work.
-
-        Returns:
-            Whether it still is this process's.
-        """
+        """Renews it; database work."""
         started = clock()
         if rows.extend(self.using, self.session, self._token, seconds=self.seconds):
             self._note_renewed(started)

@@ -30,33 +30,14 @@ class DatabaseNow(Now):
 
 
 class Busy(NamedTuple):
-    """Who holds a session.
-
-    Attributes:
-        holder: The host and process.
-        age: For how long.
-    """
+    """Who holds a session."""
 
     holder: str
     age: timedelta
 
 
 def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float) -> Busy | None:
-    """Takes a lease if it is free: two statements, or one if it is not.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        token: What proves later whose it is. Taking it again with the same one is no conflict.
-        holder: Who takes it.
-        seconds: When it expires, from now on.
-
-    Returns:
-        None if it was taken.
-
-    Raises:
-        SessionNotFoundError: There is no such session.
-    """
+    """Takes a lease if it is free: two statements, or one if it is not."""
 
     def statement(unsure: bool) -> Busy | None:
         found = _row(using, session).values_list(
@@ -81,11 +62,7 @@ def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float)
 
 
 def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
-    """Renews a lease.
-
-    Returns:
-        Whether it is still the token's. An expired one that nobody took is.
-    """
+    """Renews a lease."""
     expires_at = _times(seconds)["expires_at"]
 
     def statement(unsure: bool) -> int:
@@ -106,14 +83,7 @@ def give_back(using: str, session: UUID, token: UUID) -> None:
 
 
 def refuse_transaction(using: str, session: UUID) -> bool:
-    """Refuses to work in a caller's transaction.
-
-    Returns:
-        Whether there is one all the same, because it is a test's.
-
-    Raises:
-        ConfigurationError: There is one.
-    """
+    """Refuses to work in a caller's transaction."""
     connection = connections[using]
     connection.ensure_connection()
     if connection.in_atomic_block:

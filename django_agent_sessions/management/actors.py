@@ -12,12 +12,7 @@ from django_agent_sessions.interchange.owners import find_user
 
 
 def add_actor(parser: CommandParser, command: str) -> None:
-    """Adds the options that say who acts.
-
-    Args:
-        parser: The command's.
-        command: Its name, which stands in the audit trail if neither is given.
-    """
+    """Adds the options that say who acts."""
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--actor",
@@ -33,18 +28,7 @@ def add_actor(parser: CommandParser, command: str) -> None:
 
 
 def actor_of(options: dict[str, Any], using: str) -> Any:
-    """Tells who acts.
-
-    Args:
-        options: Those of the command.
-        using: The alias of the database.
-
-    Returns:
-        The user; or the name of the program, which the audit trail keeps without a user's key.
-
-    Raises:
-        CommandError: There is no such user, or a program is called as a user is.
-    """
+    """Tells who acts."""
     if options["actor"] is not None:
         return _user(options["actor"], using)
     program = options["program"]

@@ -12,11 +12,7 @@ from django_agent_sessions.models import Session
 
 
 def add_database(parser: CommandParser) -> None:
-    """Adds the option that says in which database a command works.
-
-    Args:
-        parser: The command's.
-    """
+    """Adds the option that says in which database a command works."""
     parser.add_argument(
         "--database",
         choices=tuple(connections),
@@ -25,17 +21,7 @@ def add_database(parser: CommandParser) -> None:
 
 
 def database_of(options: dict[str, Any]) -> str:
-    """Tells which database a command works in, by its option ``--database``.
-
-    Args:
-        options: Those of the command.
-
-    Returns:
-        The alias.
-
-    Raises:
-        CommandError: That database does not have the tables of the sessions.
-    """
+    """Tells which database a command works in, by its option ``--database``."""
     alias = bridge.database(options["database"])
     # The names of the tables, because asking one that is not there would break a transaction. A
     # project may have made views of them.

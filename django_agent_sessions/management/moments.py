@@ -13,18 +13,7 @@ from django_agent_sessions.querysets import is_in_any_calendar
 
 
 def read_moment(given: str | date, option: str) -> datetime:
-    """Reads a moment; of a day, its beginning in the project's time zone.
-
-    Args:
-        given: What was typed; or, by a caller from Python, a day or a moment itself.
-        option: The option it was typed for, for the error.
-
-    Returns:
-        The moment, as the project has its times.
-
-    Raises:
-        CommandError: It is none, or one that not every database has.
-    """
+    """Reads a moment; of a day, its beginning in the project's time zone."""
     text = str(given)
     try:
         day = parse_date(text)
@@ -41,14 +30,7 @@ def read_moment(given: str | date, option: str) -> datetime:
 
 
 def in_our_time(moment: datetime) -> datetime:
-    """Gives a moment a time zone exactly where the project's times have one.
-
-    Args:
-        moment: Any moment.
-
-    Returns:
-        The same.
-    """
+    """Gives a moment a time zone exactly where the project's times have one."""
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)

@@ -15,17 +15,6 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
 
     Until then it is called as it will be, with the ending ``.part``. If anything goes wrong, that
     is deleted; what a process that was killed left there is written over.
-
-    Args:
-        path: Its name. It is compressed if that ends with ``.gz``.
-
-    Yields:
-        The file.
-
-    Raises:
-        FileExistsError: There is a file of this name.
-        FileNotFoundError: There is no directory for it.
-        OSError: It cannot be written.
     """
     part = path.with_name(f"{path.name}.part")
     _refuse(path)

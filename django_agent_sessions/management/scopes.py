@@ -19,11 +19,7 @@ _ALL = "all"
 
 
 def add_scopes(parser: CommandParser) -> None:
-    """Adds the options that say what to redact.
-
-    Args:
-        parser: The command's.
-    """
+    """Adds the options that say what to redact."""
     group = parser.add_argument_group("what to redact (each may be given several times)")
     group.add_argument(
         "--find-stdin",
@@ -77,17 +73,7 @@ def _uuid(text: str) -> UUID:
 
 
 def scopes_of(options: dict[str, Any]) -> Iterator[Scope]:
-    """Tells what to redact.
-
-    Args:
-        options: Those of the command. A file, or the standard input, is read now.
-
-    Yields:
-        The scopes.
-
-    Raises:
-        CommandError: There is no such detector, or a file cannot be read as text.
-    """
+    """Tells what to redact."""
     for message in several(options, "message"):
         yield WholeMessage(message)
     for text in several(options, "find"):

@@ -11,19 +11,7 @@ from django_agent_sessions.models import Session
 
 
 def find_session(using: str, namespace: str, name: str) -> UUID:
-    """Finds a session by what it was called.
-
-    Args:
-        using: The alias of the database.
-        namespace: The namespace of its session id.
-        name: Its session id; or its primary key, whatever the namespace.
-
-    Returns:
-        Its primary key.
-
-    Raises:
-        CommandError: There is none.
-    """
+    """Finds a session by what it was called."""
     rows = Session.objects.using(using)
     key = rows.named(namespace, name).values_list("pk", flat=True).first()
     if key is None:

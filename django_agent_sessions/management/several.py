@@ -11,13 +11,6 @@ def several(options: dict[str, Any], name: str) -> list[Any]:
 
     ``call_command`` hands on what its caller wrote, and each letter of a single text would be
     taken for one of several.
-
-    Args:
-        options: Those of the command.
-        name: The option.
-
-    Returns:
-        All that was given for it.
     """
     given = options[name]
     return [given] if isinstance(given, str | UUID) else list(given)

@@ -45,14 +45,7 @@ class StoppableCommand(BaseCommand):
 
 
 def end_without_reader(stream: TextIO) -> NoReturn:
-    """Ends a command whose output nobody reads any more, as behind ``| head``.
-
-    Args:
-        stream: The output.
-
-    Raises:
-        SystemExit: Always, with the status that shells give to such a program.
-    """
+    """Ends a command whose output nobody reads any more, as behind ``| head``."""
     # Python would write the rest of its buffer at its end, and complain. What is no file has none.
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

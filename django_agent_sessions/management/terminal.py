@@ -14,13 +14,7 @@ _WIDTH = 24
 
 
 class ProgressLine:
-    """A line on a terminal that is written over; nothing anywhere else.
-
-    Args:
-        stream: Where it stands.
-        wanted: False to show nothing.
-        total: What stands for all of it, if that is known.
-    """
+    """A line on a terminal that is written over; nothing anywhere else."""
 
     def __init__(self, stream: TextIO, *, wanted: bool = True, total: int | None = None) -> None:
         self._stream, self._total = stream, total
@@ -29,12 +23,7 @@ class ProgressLine:
         self._length = 0
 
     def show(self, done: int, words: str) -> None:
-        """Shows how far it came, some times a second at the most.
-
-        Args:
-            done: How much of the total is done.
-            words: What to say beside it.
-        """
+        """Shows how far it came, some times a second at the most."""
         now = time.monotonic()
         if not self._shown or now - self._last < _SECONDS:
             return
@@ -60,14 +49,7 @@ class ProgressLine:
 
 
 def printable(text: str) -> str:
-    """Makes a text one line that no terminal obeys.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The text, with what cannot be shown spelled out.
-    """
+    """Makes a text one line that no terminal obeys."""
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1]
         for character in displayable(text)
@@ -75,12 +57,7 @@ def printable(text: str) -> str:
 
 
 def write_letters(stream: TextIO, **how: str) -> None:
-    """Changes how an output writes letters, where it is one of the process and not a caller's.
-
-    Args:
-        stream: The output.
-        **how: Its ``encoding`` and ``errors``, as ``TextIOWrapper.reconfigure`` takes them.
-    """
+    """Changes how an output writes letters, where it is one of the process and not a caller's."""
     if isinstance(stream, TextIOWrapper):
         # A pipe that came into the place of a file cannot be asked how far it was written.
         with suppress(OSError):
@@ -88,13 +65,5 @@ def write_letters(stream: TextIO, **how: str) -> None:
 
 
 def counted(count: int, what: str) -> str:
-    """Says how many there are.
-
-    Args:
-        count: The number.
-        what: What one of them is called.
-
-    Returns:
-        The number and the word.
-    """
+    """Says how many there are."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -28,15 +28,7 @@ _FORMAT = "ai-sdk/v6"
 
 
 def blank_stored(message: _Message) -> _Message:
-    """Takes away all that a frontend's message says.
-
-    Args:
-        message: What was stored for assistant-ui's client.
-
-    Returns:
-        The message with masks: its role, and the types and states of its parts are as before, and
-        so are ids and names of tools that can be nothing else.
-    """
+    """Takes away all that a frontend's message says."""
     content = message.get("content")
     blanked = _links(message)
     blanked["content"] = _content(content) if isinstance(content, dict) else {}
@@ -44,14 +36,7 @@ def blank_stored(message: _Message) -> _Message:
 
 
 def mask_stored(message: _Message) -> _Message:
-    """Takes away all of a frontend's message but its place in the thread.
-
-    Args:
-        message: What was stored for assistant-ui's client.
-
-    Returns:
-        A message that is a mask.
-    """
+    """Takes away all of a frontend's message but its place in the thread."""
     content = message.get("content")
     said = content if isinstance(content, dict) else {}
     role = said.get("role")

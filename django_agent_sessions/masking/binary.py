@@ -8,15 +8,7 @@ from .finders import Finder, Found, Literal, places
 
 
 def places_in_bytes(data: bytes, finders: Sequence[Finder]) -> list[Found]:
-    """Finds places in bytes.
-
-    Args:
-        data: The bytes.
-        finders: What to look for.
-
-    Returns:
-        The places, by the numbers of their bytes, in order, none overlapping another.
-    """
+    """Finds places in bytes."""
     named = [finder for finder in finders if isinstance(finder, Literal)]
     # What is no text is set in no letters.
     spelled: list[Finder] = [

@@ -38,16 +38,7 @@ _TTLS = ("5m", "1h")
 
 
 def blank(dialect: str, message: Any) -> Any:
-    """Takes away all that a message says.
-
-    Args:
-        dialect: The message format, a name of :mod:`django_agent_sessions.transcripts`.
-        message: The payload.
-
-    Returns:
-        The payload with masks. What is of no known form becomes a mask as a whole. This never
-        raises: a message that is odd must not be one that cannot be redacted.
-    """
+    """Takes away all that a message says."""
     if not isinstance(message, dict):
         return mask()
     # A payload is foreign data, and may be anything.
@@ -75,19 +66,7 @@ def _masked(dialect: str, message: _Message) -> _Message:
 
 
 def blank_block(dialect: str, message: Any, path: Path) -> Any:
-    """Takes away what one block of a message says.
-
-    Args:
-        dialect: The message format.
-        message: The payload.
-        path: Where the block is, as :func:`django_agent_sessions.transcripts.blocks` tells it.
-
-    Returns:
-        The payload with a mask there.
-
-    Raises:
-        LookupError: There is nothing at this path.
-    """
+    """Takes away what one block of a message says."""
     value_at(message, path)
     blanked = blank(dialect, message)
     if not path:
@@ -99,19 +78,7 @@ def blank_block(dialect: str, message: Any, path: Path) -> Any:
 
 
 def blank_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
-    """Takes away parts of one text of a message.
-
-    Args:
-        message: The payload.
-        path: Where the text is, or the block that has it as its ``text``.
-        *spans: Index of the first character of each part, and index behind its last one.
-
-    Returns:
-        The payload with masks there.
-
-    Raises:
-        LookupError: There is no such part of a text at this path.
-    """
+    """Takes away parts of one text of a message."""
     text = value_at(message, path)
     if isinstance(text, dict) and "text" in text:
         path, text = (*path, "text"), text["text"]

@@ -23,15 +23,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 def container(text: str, depth: int = 0) -> Any:
-    """Reads JSON in a string, if it can be said again and is not too deep to be walked.
-
-    Args:
-        text: The text.
-        depth: How deep the text itself is.
-
-    Returns:
-        A dict, list or text; None if it is none.
-    """
+    """Reads JSON in a string, if it can be said again and is not too deep to be walked."""
     if text.lstrip()[:1] not in _JSON_START:
         return None
     try:
@@ -43,15 +35,7 @@ def container(text: str, depth: int = 0) -> Any:
 
 
 def within_escape(text: str, position: int) -> bool:
-    r"""Tells whether a position is inside of an escape such as ``\n`` or ``\u00e9``.
-
-    Args:
-        text: JSON.
-        position: An index in it.
-
-    Returns:
-        Whether it is.
-    """
+    r"""Tells whether a position is inside of an escape such as ``\n`` or ``\u00e9``."""
     start = max(text.rfind('"', 0, position), text.rfind("\\", 0, position))
     # Of a row of backslashes, which two belong together is told by the first.
     while start > 0 and text[start - 1] == "\\":
@@ -63,27 +47,13 @@ def within_escape(text: str, position: int) -> bool:
 
 
 def after_data_url(text: str) -> int:
-    """Finds where the base64 of a data URL begins.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        The index; 0 if it is no such URL.
-    """
+    """Finds where the base64 of a data URL begins."""
     match = _DATA_URL.match(text)
     return match.end() if match else 0
 
 
 def from_base64(text: str) -> bytes | None:
-    """Reads base64, as SDKs and browsers do.
-
-    Args:
-        text: The text.
-
-    Returns:
-        The bytes; None if it is no base64.
-    """
+    """Reads base64, as SDKs and browsers do."""
     try:
         return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
     except (binascii.Error, ValueError):
@@ -91,15 +61,7 @@ def from_base64(text: str) -> bytes | None:
 
 
 def coded_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
-    """Finds texts that stand in a text as base64: credentials, tokens, files.
-
-    Args:
-        text: The text.
-        shortest: How many letters of base64 there are at least.
-
-    Yields:
-        Where each starts and ends, and what it says.
-    """
+    """Finds texts that stand in a text as base64: credentials, tokens, files."""
     shortest = max(shortest, _SHORTEST)
     if len(text) < shortest:
         return

@@ -57,9 +57,6 @@ class Spelled:
     Of a longer text only the escapes with backslashes are read, because a pattern with all of them
     would take long to make; one of more than 2,000 characters is only found as it is, or escaped
     once or twice.
-
-    Args:
-        text: The string; not blank.
     """
 
     exact = True
@@ -136,11 +133,7 @@ class Spelled:
 
 
 class Literal:
-    """A string, however it is spelled, in whatever letters it is set, and in base64.
-
-    Args:
-        text: The string; not blank.
-    """
+    """A string, however it is spelled, in whatever letters it is set, and in base64."""
 
     exact = True
 
@@ -209,14 +202,7 @@ def _grouped(text: str) -> re.Pattern[str] | None:
 
 
 class Pattern:
-    """A regular expression, in any case.
-
-    Args:
-        pattern: Python's syntax. Whoever writes one answers for how long it takes.
-
-    Raises:
-        re.error: It is none.
-    """
+    """A regular expression, in any case."""
 
     exact = True
 
@@ -231,11 +217,7 @@ class Pattern:
 
 
 class Detecting:
-    """What detectors find.
-
-    Args:
-        detectors: The detectors.
-    """
+    """What detectors find."""
 
     exact = False
 
@@ -249,15 +231,7 @@ class Detecting:
 
 
 def may_hold(text: str, secret: str) -> bool:
-    """Tells without a pattern whether a :class:`Literal` may be found in a text.
-
-    Args:
-        text: The text.
-        secret: What would be looked for.
-
-    Returns:
-        Whether it is worth looking.
-    """
+    """Tells without a pattern whether a :class:`Literal` may be found in a text."""
     wanted = _squeezed(secret)
     # What is composed has fewer letters than what is not.
     inside = (said for _, _, said in coded_texts(text, len(secret) // 2))
@@ -271,15 +245,7 @@ def _squeezed(text: str) -> str:
 
 
 def places(text: str, finders: Iterable[Finder]) -> list[Found]:
-    """Finds all places in a text, in order, none overlapping; what is within a mask is none.
-
-    Args:
-        text: The text.
-        finders: What to look for.
-
-    Returns:
-        The places. Where two overlap they are one, of the longer one's kind.
-    """
+    """Finds all places in a text, in order, none overlapping; what is within a mask is none."""
     found = sorted(
         (place for finder in finders for place in finder.find(text)),
         key=lambda place: (place.start, -place.end),

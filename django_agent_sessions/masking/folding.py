@@ -28,27 +28,13 @@ MARK = r"[\u0300-\u036f]"
 
 
 def alike(character: str) -> str:
-    """Tells what people write in the place of a sign.
-
-    Args:
-        character: Any character.
-
-    Returns:
-        The sign in all its forms, the plain one first; the character itself if it has but one.
-    """
+    """Tells what people write in the place of a sign."""
     sign = _PLAIN_SIGN.get(character, character)
     return sign + _SIGNS[sign] if sign in _SIGNS else character
 
 
 def fold(text: str) -> str:
-    """Sets a text in plain letters, all of one case, without what nobody sees.
-
-    Args:
-        text: The text.
-
-    Returns:
-        What is equal for texts that people read alike.
-    """
+    """Sets a text in plain letters, all of one case, without what nobody sees."""
     if text.isascii():
         return text.lower()
     text = _UNSEEN_RUN.sub("", text)
@@ -58,11 +44,7 @@ def fold(text: str) -> str:
 
 
 class Folded:
-    """A folded text that knows its places in the original.
-
-    Args:
-        original: The text as it is kept.
-    """
+    """A folded text that knows its places in the original."""
 
     def __init__(self, original: str) -> None:
         known: dict[str, str] = {}
@@ -77,13 +59,5 @@ class Folded:
         self.text = "".join(pieces)
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Finds a place of ``text`` in the original; a letter that is two belongs to it whole.
-
-        Args:
-            start: Where it starts in ``text``.
-            end: Where it ends in ``text``, behind the start.
-
-        Returns:
-            Start and end in the original.
-        """
+        """Finds a place of ``text`` in the original; a letter that is two belongs to it whole."""
         return self._places[start], self._places[end - 1] + 1

@@ -9,17 +9,7 @@ _SIGNIFICANT = 6
 
 
 def follow(live: Any, before: Any, after: Any) -> Any:
-    """Applies to a copy that went on changing what was redacted in its original.
-
-    Args:
-        live: The copy. It is not changed.
-        before: The original as it was when the copy was made.
-        after: The original, redacted.
-
-    Returns:
-        The copy, redacted where it still says what the original said; the same object if it does
-        so nowhere. What it says anew stays.
-    """
+    """Applies to a copy that went on changing what was redacted in its original."""
     if before == after:
         return live
     if live == before:
@@ -50,11 +40,5 @@ def significant(secrets: Iterable[str]) -> set[str]:
     """Keeps the texts that are long enough to be looked for wherever they may stand.
 
     A redacted "10" or "yes" is part of much that has nothing to do with it.
-
-    Args:
-        secrets: What was redacted.
-
-    Returns:
-        Those of six characters or more.
     """
     return {secret for secret in secrets if len(secret.strip()) >= _SIGNIFICANT}

@@ -33,14 +33,7 @@ NAMELESS = "redacted"
 
 
 def masked_ids(text: str) -> tuple[str, ...]:
-    """Tells what an id becomes where something is found in it.
-
-    Args:
-        text: The id.
-
-    Returns:
-        What may stand in its place, the plain form first.
-    """
+    """Tells what an id becomes where something is found in it."""
     # Alike wherever it stands, of the letters that every provider takes, and not to be guessed.
     said = text.encode(errors="surrogatepass")
     new = salted_hmac("agent_sessions.masking", said, algorithm="sha256").hexdigest()[:20]
@@ -50,28 +43,12 @@ def masked_ids(text: str) -> tuple[str, ...]:
 
 
 def is_new(text: str) -> bool:
-    """Tells whether an id is one that :func:`masked_ids` makes.
-
-    Args:
-        text: The id.
-
-    Returns:
-        Whether it looks so.
-    """
+    """Tells whether an id is one that :func:`masked_ids` makes."""
     return _NEW_ID.match(text) is not None
 
 
 def new_id(text: str, start: int, *, prefixed: bool) -> str:
-    """Renames an id in which something was found.
-
-    Args:
-        text: The id.
-        start: Index of what was found.
-        prefixed: Whether its prefix tells what is meant.
-
-    Returns:
-        The new id, with the prefix if that says nothing.
-    """
+    """Renames an id in which something was found."""
     plain, *others = masked_ids(text)
     prefix = _PREFIX.match(text) if prefixed else None
     if prefix is None or (start < prefix.end() and prefix[0] not in _KNOWN_PREFIXES):
@@ -80,39 +57,16 @@ def new_id(text: str, start: int, *, prefixed: bool) -> str:
 
 
 def kept_id(text: str, *, prefixed: bool = False, chosen: bool = False) -> str:
-    """Keeps an id of a message that is redacted as a whole, if it can only be an id.
-
-    Args:
-        text: The id.
-        prefixed: As for :func:`new_id`.
-        chosen: Whether a person's program chose it, and not a provider of models.
-
-    Returns:
-        The id, or what it is called from now on, wherever it stands.
-    """
+    """Keeps an id of a message that is redacted as a whole, if it can only be an id."""
     plain = (_CHOSEN if chosen else _GIVEN).fullmatch(text) is not None
     return text if plain or is_mask(text) else new_id(text, 0, prefixed=prefixed)
 
 
 def opaque_id(text: str) -> str:
-    """Renames an id that nothing is paired by.
-
-    Args:
-        text: The id.
-
-    Returns:
-        Another, alike wherever it stands.
-    """
+    """Renames an id that nothing is paired by."""
     return text if is_new(text) else masked_ids(text)[0]
 
 
 def kept_name(text: str) -> str:
-    """Keeps a tool's name in a message that is redacted as a whole, if it can only be one.
-
-    Args:
-        text: The name.
-
-    Returns:
-        The name, or :data:`NAMELESS`.
-    """
+    """Keeps a tool's name in a message that is redacted as a whole, if it can only be one."""
     return text if _NAME.fullmatch(text) or is_mask(text) else NAMELESS

@@ -19,29 +19,12 @@ _NUMBERED = re.compile(r" \(\d+\)\Z")
 
 
 def removed(before: Any, after: Any) -> set[str]:
-    """Finds out what a redaction took away.
-
-    Args:
-        before: A payload or state as somebody knew it.
-        after: The same as it is now.
-
-    Returns:
-        The texts that masks stand for. A difference without a mask is no redaction.
-    """
+    """Finds out what a redaction took away."""
     return {text for text in _removed(before, after) if len(text.strip()) >= _SHORTEST}
 
 
 def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
-    """Masks texts wherever they stand.
-
-    Args:
-        value: A text, payload or state. It is not changed.
-        secrets: The texts; blank ones are passed over.
-        free: As for :func:`mask_tree`.
-
-    Returns:
-        The value with masks; the same object if nothing was found.
-    """
+    """Masks texts wherever they stand."""
     finders = [
         Literal(secret)
         for secret in secrets
@@ -51,16 +34,7 @@ def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
 
 
 def scrub_in_place(value: Any, secrets: Collection[str], *, free: bool = False) -> bool:
-    """Masks texts in a dict or list that somebody else holds.
-
-    Args:
-        value: The dict or list.
-        secrets: The texts.
-        free: As for :func:`mask_tree`.
-
-    Returns:
-        Whether anything was found.
-    """
+    """Masks texts in a dict or list that somebody else holds."""
     clean = scrub(value, secrets, free=free)
     if clean is value:
         return False

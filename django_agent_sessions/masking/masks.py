@@ -26,40 +26,19 @@ _OWN = frozenset(
 
 
 def mask(kind: str = "") -> str:
-    """Makes a mask.
-
-    Args:
-        kind: What was there, in capitals, digits and underscores.
-
-    Returns:
-        The mask.
-    """
+    """Makes a mask."""
     return f"[REDACTED:{kind}]" if kind else "[REDACTED]"
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Finds the masks in a text, of known kinds only.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Start and end of each, in order.
-    """
+    """Finds the masks in a text, of known kinds only."""
     if "[REDACTED" not in text:
         return []
     return [match.span() for match in MASK_PATTERN.finditer(text) if _is_known(match[0])]
 
 
 def is_mask(text: str) -> bool:
-    """Tells whether a text is a mask of a known kind, and nothing else.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Whether it is.
-    """
+    """Tells whether a text is a mask of a known kind, and nothing else."""
     return MASK_PATTERN.fullmatch(text) is not None and _is_known(text)
 
 

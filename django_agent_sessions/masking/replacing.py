@@ -16,15 +16,7 @@ from .masks import spans as masks_in
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Masks parts of a text; JSON stays JSON.
-
-    Args:
-        text: The text.
-        spans: Where each part begins and ends. A mask that one cuts goes with it as a whole.
-
-    Returns:
-        The text with masks; the same object if only masks are there.
-    """
+    """Masks parts of a text; JSON stays JSON."""
     masks = masks_in(text)
     alone = set(masks)
     found: list[Found] = []
@@ -49,16 +41,7 @@ def _widened(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[i
 
 
 def replace_at(value: Any, path: Path, new: Any) -> Any:
-    """Replaces what is at a place in a payload.
-
-    Args:
-        value: The payload. It is not changed.
-        path: The place, which is there.
-        new: What to put there.
-
-    Returns:
-        The payload with the new value, and without what repeats the old one in another form.
-    """
+    """Replaces what is at a place in a payload."""
     if not path:
         return new
     changed = replace_at(value[path[0]], path[1:], new)
@@ -69,15 +52,7 @@ def replace_at(value: Any, path: Path, new: Any) -> Any:
 
 
 def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
-    """Replaces several texts in a payload at once.
-
-    Args:
-        value: The payload; on the way to the texts there are dicts only. It is not changed.
-        texts: What to put where.
-
-    Returns:
-        The payload, as :func:`replace_at` gives it.
-    """
+    """Replaces several texts in a payload at once."""
     if () in texts:
         return texts[()]
     below: dict[Any, dict[Path, str]] = {}

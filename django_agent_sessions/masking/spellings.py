@@ -39,52 +39,24 @@ GAP = (
 
 
 def forms(text: str) -> set[str]:
-    """Spells a text in the ways that ignoring the case alone does not make equal.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Its forms, the text itself among them.
-    """
+    """Spells a text in the ways that ignoring the case alone does not make equal."""
     cased = {text, text.upper(), text.lower(), text.casefold()}
     composed = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
     return {form.lower() for form in composed} | {text}
 
 
 def plain(text: str) -> str:
-    """Makes a pattern for a text without escapes.
-
-    Args:
-        text: One form of it.
-
-    Returns:
-        The pattern, to be used in any case.
-    """
+    """Makes a pattern for a text without escapes."""
     return r"\s+".join(re.escape(word) for word in text.split())
 
 
 def unescaped(text: str) -> str:
-    """Makes a pattern for a text whose escapes are undone, all but those of backslashes.
-
-    Args:
-        text: One form of it, its own escapes undone as well.
-
-    Returns:
-        The pattern, to be used in any case.
-    """
+    """Makes a pattern for a text whose escapes are undone, all but those of backslashes."""
     return re.sub(r"(?:\\\\)+", lambda row: f"(?:{row[0]}){{1,16}}+", plain(text))
 
 
 def spelled(text: str) -> str:
-    """Makes a pattern for a text with escapes of any kind.
-
-    Args:
-        text: One form of it.
-
-    Returns:
-        The pattern, to be used in any case.
-    """
+    """Makes a pattern for a text with escapes of any kind."""
     pieces: list[str] = []
     behind = False
     for at, word in enumerate(text.split()):

@@ -82,15 +82,7 @@ class Hit:
 
 
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
-    """Masks what detectors find in a text.
-
-    Args:
-        text: The text.
-        detectors: The detectors.
-
-    Returns:
-        The text with masks.
-    """
+    """Masks what detectors find in a text."""
     found = places(text, [Detecting(detectors)])
     return replaced(text, found) if found else text
 
@@ -98,19 +90,7 @@ def mask_text(text: str, detectors: Sequence[Detector]) -> str:
 def mask_tree(
     value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
 ) -> tuple[Any, list[Hit]]:
-    """Masks what finders find in a payload.
-
-    Args:
-        value: A payload or state. It is not changed.
-        finders: What to look for.
-        free: Whether all of it is content, as a user's own state is; else it is structured as the
-            payloads of the SDKs are.
-        kept: Here goes where something was found in what cannot be changed: a name of a tool or
-            node, an encrypted text.
-
-    Returns:
-        The value with masks (the same object if nothing was found), and what was found.
-    """
+    """Masks what finders find in a payload."""
     masker = _Masker(finders, [] if kept is None else kept)
     changed = masker.value(value, (), free)
     return changed, masker.hits
@@ -406,14 +386,7 @@ class _Masker:
 
 
 def is_tool(parent: dict[str, Any]) -> bool:
-    """Tells whether the ``name`` in a dict is that of a tool.
-
-    Args:
-        parent: The dict.
-
-    Returns:
-        Whether it is; else it is a person's or a file's.
-    """
+    """Tells whether the ``name`` in a dict is that of a tool."""
     return not _CALLS.isdisjoint(parent) or parent.get("role") in ("function", "tool")
 
 

@@ -147,48 +147,20 @@ _NAME = re.compile(r"[^\W\d][\w.\-/: ]{0,63}")
 
 
 def is_word(value: object) -> bool:
-    """Tells whether a value is one that the SDKs give.
-
-    Args:
-        value: What stands under one of ``ENUMS``.
-
-    Returns:
-        Whether it is.
-    """
+    """Tells whether a value is one that the SDKs give."""
     return isinstance(value, str) and value in _WORDS
 
 
 def may_be_word(value: str) -> bool:
-    """Tells whether a value may be a word of an SDK newer than this list.
-
-    Args:
-        value: What stands under one of ``ENUMS``.
-
-    Returns:
-        Whether it may be.
-    """
+    """Tells whether a value may be a word of an SDK newer than this list."""
     return _WORD.fullmatch(value) is not None
 
 
 def is_named_type(value: str) -> bool:
-    """Tells whether a type of the AI SDK may be one that holds the name of a tool or of data.
-
-    Args:
-        value: What stands under ``type``.
-
-    Returns:
-        Whether it may be.
-    """
+    """Tells whether a type of the AI SDK may be one that holds the name of a tool or of data."""
     return value.startswith(_NAMED_TYPES)
 
 
 def is_name(value: object) -> bool:
-    """Tells whether a value may be the name of a tool, a node or a class.
-
-    Args:
-        value: The value.
-
-    Returns:
-        Whether it may be.
-    """
+    """Tells whether a value may be the name of a tool, a node or a class."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None

@@ -67,19 +67,11 @@ class AuditEvent(models.Model):
         return f"{self.get_action_display()} {self.created_at:%Y-%m-%d %H:%M}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Adds the event.
-
-        Raises:
-            AuditError: It was added before.
-        """
+        """Adds the event."""
         if not self._state.adding:
             raise AuditError("an audit event cannot be changed")
         super().save(*args, **{**kwargs, "force_insert": True})
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Refuses.
-
-        Raises:
-            AuditError: Always; old events are purged with ``manage.py purge_audit_events``.
-        """
+        """Refuses."""
         raise AuditError("an audit event cannot be deleted; see manage.py purge_audit_events")

@@ -29,12 +29,7 @@ MAIN_BRANCH = 0
 def cascade_unless_held(
     collector: Collector, field: models.Field[Any, Any], sub_objs: Any, using: str
 ) -> None:
-    """Deletes a user's sessions with the user, unless one is under legal hold; an ``on_delete``.
-
-    Raises:
-        LegalHoldError: One is. Django makes a ``ProtectedError`` of it that names the sessions,
-            and the admin shows its usual page of what is protected.
-    """
+    """Deletes a user's sessions with the user, unless one is under legal hold; an ``on_delete``."""
     if held := list(sub_objs.filter(legal_hold=True)):
         raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
@@ -130,11 +125,7 @@ class Session(models.Model):
         return self.session_id
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Deletes the session with all that belongs to it, unless it is under legal hold.
-
-        Raises:
-            LegalHoldError: It is; nothing was deleted.
-        """
+        """Deletes the session with all that belongs to it, unless it is under legal hold."""
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
         refuse_held(row)
         count: Counter[str] = Counter()
@@ -151,11 +142,7 @@ class OfSession(models.Model):
         abstract = True
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Deletes the row, unless its session is under legal hold.
-
-        Raises:
-            LegalHoldError: It is; nothing was deleted.
-        """
+        """Deletes the row, unless its session is under legal hold."""
         sessions = Session.objects.using(kwargs.get("using") or self._state.db)
         session: Any = self.session_id  # type: ignore[attr-defined] # each of them has it
         refuse_held(sessions.filter(pk=session))

@@ -127,11 +127,7 @@ def redact(
 
 
 def _key(session: object) -> UUID:
-    """Reads what names a session: its primary key, also as text.
-
-    Raises:
-        RedactionScopeError: It is none.
-    """
+    """Reads what names a session: its primary key, also as text."""
     with suppress(ValueError):
         return session if isinstance(session, UUID) else UUID(str(session))
     # Not what was given: a session's name may be content, and a record's text is.

@@ -23,28 +23,14 @@ _NOTHING = object()
 
 @dataclass
 class Family:
-    """All that are copies of one message, and that message.
-
-    Attributes:
-        scopes: What is to be redacted in each.
-        named: Those that the scopes name, with what these said before.
-        removed: What is taken out of the named ones; to be looked for where a copy differs.
-    """
+    """All that are copies of one message, and that message."""
 
     scopes: list[Scope] = field(default_factory=list)
     named: dict[UUID, Any] = field(default_factory=dict, repr=False)
     removed: set[str] = field(default_factory=set, repr=False)
 
     def steps(self, key: UUID, payload: Any) -> list[Find | Detect | Cut | list[Finder]]:
-        """Says how to redact one of the family.
-
-        Args:
-            key: Primary key of the message.
-            payload: What it says.
-
-        Returns:
-            Scopes, in order; or what to look for, where a copy is not what a scope speaks of.
-        """
+        """Says how to redact one of the family."""
         found: list[Find | Detect | Cut | list[Finder]] = []
         for scope in in_order(self.scopes):
             if (
@@ -67,16 +53,7 @@ class Family:
 
 
 def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
-    """Reads which messages the scopes name, and of what these are copies.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        plan: The scopes.
-
-    Returns:
-        The families, by the key of the first of each.
-    """
+    """Reads which messages the scopes name, and of what these are copies."""
     found: dict[UUID, Family] = {}
     if not plan.by_message:
         return found
@@ -93,16 +70,7 @@ def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
 
 
 def members_of(using: str, session: UUID, families: Mapping[UUID, Family]) -> dict[UUID, Family]:
-    """Finds the messages of a session that belong to families.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        families: The families, by the key of the first of each.
-
-    Returns:
-        The family of each, by its key.
-    """
+    """Finds the messages of a session that belong to families."""
     if not families:
         return {}
     rows = SessionMessage.objects.using(using).filter(

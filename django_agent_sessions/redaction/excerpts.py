@@ -21,17 +21,7 @@ _LONGEST = 2000
 
 
 def excerpts(step: Cut, payload: Any, dialect: str) -> list[tuple[str, str]]:
-    """Tells what goes from a message.
-
-    Args:
-        step: What is taken away.
-        payload: The message's payload, in which there is something at that place.
-        dialect: Its format.
-
-    Returns:
-        Before and after of each piece; of a whole message or block, what is read there, which is
-        cut where it is very long.
-    """
+    """Tells what goes from a message."""
     if isinstance(step, Spans) and not isinstance(payload, CorruptPayload):
         return _pieces(step, payload)
     count = len(step.parts) if isinstance(step, Spans) else 1

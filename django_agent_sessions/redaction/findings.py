@@ -20,15 +20,7 @@ from .scopes import Hit, Place
 
 @dataclass
 class Change:
-    """A row to update.
-
-    Attributes:
-        row: The row as it is.
-        columns: What to write.
-        message: Of a message, what is left of it.
-        contents: Of a stored object, its bytes.
-        follows: Whether it changes only because another row does.
-    """
+    """A row to update."""
 
     row: Model
     columns: dict[str, Any]
@@ -56,17 +48,7 @@ class Findings:
         free: bool = False,
         finders: Sequence[Finder] | None = None,
     ) -> Any:
-        """Masks what is looked for everywhere, or by these finders.
-
-        Args:
-            value: What a column holds, or a part of it.
-            place: Where that is.
-            free: Whether all of it is content.
-            finders: What to look for.
-
-        Returns:
-            The value with masks; the same object if nothing was found.
-        """
+        """Masks what is looked for everywhere, or by these finders."""
         finders = self._plan.everywhere if finders is None else finders
         if not finders:
             return value

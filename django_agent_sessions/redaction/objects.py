@@ -24,11 +24,6 @@ def look_at_objects(using: str, session: Session, findings: Findings) -> None:
     """Looks at the stored objects of a session, one after the other.
 
     JSON stays JSON. Of other texts and of bytes, what is found is masked where it stands.
-
-    Args:
-        using: The alias of the database.
-        session: The session.
-        findings: Where what is found goes.
     """
     rows = StoredObject.objects.using(using).filter(session=session).order_by("pk")
     part = list(rows[:_PART])
@@ -44,15 +39,7 @@ def look_at_objects(using: str, session: Session, findings: Findings) -> None:
 
 
 def write_object(using: str, change: Change) -> bool:
-    """Overwrites the bytes of an object; in the transaction, with the session's row locked.
-
-    Args:
-        using: The alias of the database.
-        change: The change, with the bytes.
-
-    Returns:
-        Whether the object was as it was read.
-    """
+    """Overwrites the bytes of an object; in the transaction, with the session's row locked."""
     row, data = change.row, change.contents
     assert isinstance(row, StoredObject)  # noqa: S101 - made below
     assert data is not None  # noqa: S101 - made below

@@ -66,16 +66,7 @@ def purge_originals(
 def original_kept_until(
     session: UUID, message: UUID, *, using: str | None = None
 ) -> datetime | None:
-    """Tells whether the original of a redacted message may still be seen.
-
-    Args:
-        session: Primary key of the session.
-        message: Primary key of the message.
-        using: The alias of the database.
-
-    Returns:
-        Until when; ``None`` if there is no original, or it is not to be seen any longer.
-    """
+    """Tells whether the original of a redacted message may still be seen."""
     rows = SessionMessage.objects.using(bridge.database(using)).filter(pk=message, session=session)
     rows = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
     redacted_at = rows.values_list("redacted_at", flat=True).first()

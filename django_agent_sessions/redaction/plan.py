@@ -52,11 +52,7 @@ Cut: TypeAlias = WholeMessage | Block | Spans
 
 
 def finder(scope: Find | Detect) -> Finder:
-    """Makes what finds what a scope names.
-
-    Raises:
-        RedactionScopeError: There is nothing to look for, or the pattern is not valid.
-    """
+    """Makes what finds what a scope names."""
     if isinstance(scope, Detect):
         known = detectors.load(scope.names) if scope.names else detectors.available()
         return masking.Detecting(known)

@@ -30,11 +30,6 @@ def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
     """Looks at all that snapshots hold themselves, after the messages were looked at.
 
     Nobody writes a snapshot without the session's row, which a redaction has locked.
-
-    Args:
-        using: The alias of the database.
-        session: The session.
-        findings: Where what is found goes.
     """
     changed = _changed_messages(findings)
     rows = Snapshot.objects.using(using).filter(session=session).order_by("pk")
@@ -53,14 +48,7 @@ def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
 
 
 def look_at_forms(using: str, session: Session, findings: Findings) -> None:
-    """Lets snapshots refer to the messages that are redacted, where they have another form of one.
-
-    Args:
-        using: The alias of the database.
-        session: The session. Under legal hold nothing is dropped: what stands there is not read
-            any more, and ends with the originals.
-        findings: What is redacted.
-    """
+    """Lets snapshots refer to the messages that are redacted, where they have another form of one."""
     changed = _changed_messages(findings)
     if not changed or session.legal_hold:
         return

@@ -21,17 +21,7 @@ _FORK = "fork"
 def look_at_states(
     using: str, session: Session, findings: Findings, *, locked: bool
 ) -> dict[UUID, str]:
-    """Looks at a session's own columns, its agents, orchestrators and branches.
-
-    Args:
-        using: The alias of the database.
-        session: The session.
-        findings: Where what is found goes.
-        locked: Whether it is to be written, so that rows are locked.
-
-    Returns:
-        The message formats of its agents.
-    """
+    """Looks at a session's own columns, its agents, orchestrators and branches."""
     dialects: dict[UUID, str] = {}
 
     def owned(rows: QuerySet[M]) -> QuerySet[M]:

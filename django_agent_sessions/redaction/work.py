@@ -51,26 +51,7 @@ def redact_all(
     actor: Any,
     dry_run: bool,
 ) -> Redaction:
-    """Redacts in a session and its forks: finds all of it before anything is written.
-
-    Args:
-        using: The alias of the database.
-        session: The session; locked, unless this is a dry run.
-        forks: Its forks, alike.
-        plan: The scopes.
-        reason: Why.
-        actor: Who redacts.
-        dry_run: Only find out.
-
-    Returns:
-        What was found in the session, and with it what was found in each fork.
-
-    Raises:
-        SessionNotFoundError: A scope's message is not in the session.
-        RedactionScopeError: A scope names a place that is not there.
-        LegalHoldError: One is held, and something is found there that keeps no original.
-        TryAgainError: A writer without an epoch changed a message after it was read.
-    """
+    """Redacts in a session and its forks: finds all of it before anything is written."""
     families = families_of(using, session.pk, plan)
     first = Work(using, session, plan, families, dry_run=dry_run)
     works = [first, *(Work(using, fork, plan, families, dry_run=dry_run) for fork in forks)]
@@ -92,15 +73,7 @@ def redact_all(
 
 
 class Work:
-    """One redaction in one session, whose row is locked.
-
-    Args:
-        using: The alias of the database.
-        session: The session.
-        plan: The scopes.
-        families: The messages that the scopes name, and all that are copies of the same ones.
-        dry_run: Whether nothing is to be written.
-    """
+    """One redaction in one session, whose row is locked."""
 
     def __init__(
         self,
@@ -146,15 +119,7 @@ class Work:
     # --- looking -----------------------------------------------------------------------------
 
     def look(self, named: set[UUID] | None = None) -> None:
-        """Looks for all that is to be redacted.
-
-        Args:
-            named: Messages that must be there.
-
-        Raises:
-            SessionNotFoundError: One is not.
-            RedactionScopeError: A scope names a place that is not there.
-        """
+        """Looks for all that is to be redacted."""
         dialects: dict[UUID, str] = {}
         if self._plan.everywhere:
             dialects = look_at_states(
@@ -295,11 +260,7 @@ class Work:
     # --- writing -----------------------------------------------------------------------------
 
     def refuse_if_held(self) -> None:
-        """Refuses what a legal hold forbids.
-
-        Raises:
-            LegalHoldError: The session is held, and something is found that keeps no original.
-        """
+        """Refuses what a legal hold forbids."""
         if self._session.legal_hold and any(c.message is None for c in self._found.changes):
             raise LegalHoldError(
                 f"session {self._session.session_id!r} is under legal hold, and what is to be "
@@ -323,17 +284,7 @@ class Work:
             raise
 
     def write(self, reason: str, actor: Any, secrets: set[str], details: Mapping[str, Any]) -> None:
-        """Writes what was found, if anything was.
-
-        Args:
-            reason: Why.
-            actor: Who redacts.
-            secrets: What must not be in the reason.
-            details: What else the audit event tells.
-
-        Raises:
-            TryAgainError: A row is not as it was read.
-        """
+        """Writes what was found, if anything was."""
         found = self._found
         if not found.changes:
             return

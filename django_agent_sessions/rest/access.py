@@ -61,12 +61,7 @@ class SessionAccess:
 
     @property
     def reaches_everybody(self) -> bool:
-        """Whether the request asks for other people's sessions.
-
-        Raises:
-            Http404: It does, and the user may not.
-            ValidationError: It asks for something else.
-        """
+        """Whether the request asks for other people's sessions."""
         scope = self.request.query_params.get(SCOPE, OWN)
         if scope not in (OWN, EVERYBODY):
             raise ValidationError({SCOPE: [f"Give {OWN} or {EVERYBODY}."]})
@@ -76,11 +71,7 @@ class SessionAccess:
         return bool(scope == EVERYBODY)
 
     def reachable_sessions(self) -> SessionQuerySet:
-        """Gives the sessions that the user reaches.
-
-        Raises:
-            Http404: The request asks for everybody's, and the user may not.
-        """
+        """Gives the sessions that the user reaches."""
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions) if self.reaches_everybody else self.own_sessions()
 
@@ -90,33 +81,14 @@ class SessionAccess:
         return self._in_namespace(sessions.owned_by(_unplanned(self.request.user.pk)))
 
     def session(self, key: object, *needed: Allowed) -> Session:
-        """Finds a session.
-
-        Args:
-            key: Its primary key, or anything.
-            *needed: What the user is to be allowed to do with it.
-
-        Returns:
-            The session, without its metadata.
-
-        Raises:
-            Http404: There is none, or not for this user, or the user may not.
-        """
+        """Finds a session."""
         row = self.reachable_sessions().defer("metadata", "origin").filter(pk=uuid_of(key)).first()
         if row is None or row.namespace == DOOMED or not self.allows(row, *needed):
             raise Http404
         return row
 
     def allows(self, session: Session, *needed: Allowed) -> bool:
-        """Tells whether the user may do something with a session that is reached.
-
-        Args:
-            session: The session.
-            *needed: Permissions.
-
-        Returns:
-            Whether the user may do all of it.
-        """
+        """Tells whether the user may do something with a session that is reached."""
         if self.owns(session):
             needed = tuple(one for one in needed if one not in self.owner_may)
         return not needed or may(self.request.user, *needed)
@@ -136,13 +108,7 @@ class SessionAccess:
     def record_reading(
         self, session: Session | None, target: UUID | None = None, **details: Any
     ) -> None:
-        """Records that something is about to be shown, unless it is the user's own.
-
-        Args:
-            session: The session; ``None`` if it is about several.
-            target: Primary key of the message, agent or orchestrator, if it is about one.
-            **details: Figures and names, never content.
-        """
+        """Records that something is about to be shown, unless it is the user's own."""
         if session is None or not self.owns(session):
             audit.record(
                 AuditEvent.Action.READ,
@@ -167,17 +133,7 @@ def _unplanned(key: Any) -> Any:
 
 
 def uuid_of(value: object) -> UUID:
-    """Reads a primary key from an address.
-
-    Args:
-        value: A UUID, or anything.
-
-    Returns:
-        The UUID.
-
-    Raises:
-        Http404: It is none, so that nothing can have it.
-    """
+    """Reads a primary key from an address."""
     if isinstance(value, UUID):
         return value
     try:

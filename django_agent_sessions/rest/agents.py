@@ -26,18 +26,7 @@ class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
     pagination_class: Any = None
 
     def find_agent(self, key: str, *needed: Allowed) -> tuple[Session, AgentRecord]:
-        """Finds an agent of a session that the user reaches.
-
-        Args:
-            key: The agent's primary key, or anything.
-            *needed: What the user is to be allowed to do with its session.
-
-        Returns:
-            The session, and the agent without its state.
-
-        Raises:
-            Http404: There is none, or not for this user, or the user may not.
-        """
+        """Finds an agent of a session that the user reaches."""
         primary = uuid_of(key)
         row = (
             self.reachable_sessions()
@@ -63,18 +52,7 @@ class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
         return SessionStore(using=self.using)
 
     def find_branch(self, agent: AgentRecord, number: str | int) -> BranchRecord:
-        """Finds a branch.
-
-        Args:
-            agent: The agent.
-            number: The number, or any text.
-
-        Returns:
-            The branch.
-
-        Raises:
-            Http404: There is none.
-        """
+        """Finds a branch."""
         wanted = number_of(number)
         for branch in self.store().branches(agent):
             if branch.number == wanted:
@@ -83,17 +61,7 @@ class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
 
 
 def number_of(given: str | int) -> int:
-    """Reads the number of a branch.
-
-    Args:
-        given: A number, or any text.
-
-    Returns:
-        The number.
-
-    Raises:
-        Http404: It is none that a branch can have.
-    """
+    """Reads the number of a branch."""
     text = str(given)
     # Python refuses to read thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) > MOST:

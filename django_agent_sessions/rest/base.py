@@ -45,15 +45,7 @@ class SessionAPI(SessionAccess, APIView):
         return super().dispatch(request, *args, **self.taken(request, kwargs))
 
     def taken(self, request: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Leaves out what the project's own part of the path names, such as a version or a tenant.
-
-        Args:
-            request: The request, whose ``resolver_match`` has all of it.
-            kwargs: What the whole path names.
-
-        Returns:
-            What the handler of the request's method takes.
-        """
+        """Leaves out what the project's own part of the path names, such as a version or a tenant."""
         handler = getattr(self, (request.method or "").lower(), None)
         known = {} if handler is None else inspect.signature(handler).parameters
         if handler is None or any(one.kind is one.VAR_KEYWORD for one in known.values()):

@@ -24,19 +24,7 @@ class BranchPagination(KeyPagination):
     def read(
         self, request: Any, branches: Callable[[], Sequence[BranchRecord]], view: Any = None
     ) -> Sequence[BranchRecord]:
-        """Reads a page.
-
-        Args:
-            request: The request.
-            branches: Gives all branches in order.
-            view: The view.
-
-        Returns:
-            The branches of the page.
-
-        Raises:
-            ValidationError: A parameter is not what it can be.
-        """
+        """Reads a page."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
         side, number = self.read_cursor(request) or (AFTER, -1)

@@ -17,21 +17,7 @@ T = TypeVar("T")
 
 
 def alone(using: str, session: Session, work: Callable[[Session], T], what: str) -> T:
-    """Does something while every other writer of a session waits, and again if that failed.
-
-    Args:
-        using: The alias of the database.
-        session: The session.
-        work: What is done, in a transaction, with the session's row as it is then.
-        what: What it is called in errors.
-
-    Returns:
-        What the work returns.
-
-    Raises:
-        SessionNotFoundError: The session was deleted, or given to somebody else.
-        SessionConflictError: Others were in the way each time.
-    """
+    """Does something while every other writer of a session waits, and again if that failed."""
     what = f"{what} in session {session.pk}"
 
     def of_the_same_owner(found: Session) -> T:
@@ -45,15 +31,7 @@ def alone(using: str, session: Session, work: Callable[[Session], T], what: str)
 def record(
     view: Any, action: AuditEvent.Action, session: Session, target: UUID | None, **details: Any
 ) -> None:
-    """Records a change, in its transaction.
-
-    Args:
-        view: The view, whose user makes it.
-        action: What it is.
-        session: The session.
-        target: What it is about.
-        **details: Figures and ids, never content.
-    """
+    """Records a change, in its transaction."""
     audit.record(
         action,
         session=session.pk,
@@ -67,21 +45,7 @@ def record(
 def place_of(
     using: str, agent: UUID, field: str, place: UUID | int, branch: int | None
 ) -> tuple[int, int]:
-    """Finds a message of an agent.
-
-    Args:
-        using: The alias of the database.
-        agent: Primary key of the agent.
-        field: The field of the request that names it.
-        place: The message's id or position; -1 is before the first.
-        branch: The branch that it is on; None for any.
-
-    Returns:
-        The number of the branch, and the position.
-
-    Raises:
-        NotThere: There is no such message on that branch.
-    """
+    """Finds a message of an agent."""
     rows = SessionMessage.objects.using(using).filter(agent=agent)
     if isinstance(place, int):
         number = branch or MAIN_BRANCH

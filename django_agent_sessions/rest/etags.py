@@ -15,30 +15,13 @@ from .problems import PreconditionFailed
 
 
 def etag_of(representation: Any) -> str:
-    """Makes the strong tag of an answer.
-
-    Args:
-        representation: What is answered. What a viewer may not see is not in it, and redacted
-            content is there as its mask, so that both make another tag.
-
-    Returns:
-        The tag, in its quotes.
-    """
+    """Makes the strong tag of an answer."""
     text = json.dumps(representation, sort_keys=True, default=str)
     return f'"{hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]}"'
 
 
 def tagged(request: Any, representation: Any, *, status: int = 200) -> Any:
-    """Answers with a tag; with 304 if the client has it already.
-
-    Args:
-        request: The request.
-        representation: What is answered.
-        status: The HTTP status.
-
-    Returns:
-        The answer.
-    """
+    """Answers with a tag; with 304 if the client has it already."""
     etag = etag_of(representation)
     if request.method in ("GET", "HEAD"):
         known = _tags(request.headers.get("If-None-Match", ""))
@@ -48,16 +31,7 @@ def tagged(request: Any, representation: Any, *, status: int = 200) -> Any:
 
 
 def require_match(request: Any, representation: Any) -> None:
-    """Refuses a change of what the client has not seen as it is now.
-
-    Args:
-        request: The request; without ``If-Match`` nothing is required.
-        representation: What is there now.
-
-    Raises:
-        PreconditionFailed: ``If-Match`` names something else.
-        ValidationError: ``If-Match`` is no list of tags.
-    """
+    """Refuses a change of what the client has not seen as it is now."""
     given = request.headers.get("If-Match")
     if given is None:
         return

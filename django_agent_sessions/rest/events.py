@@ -148,15 +148,7 @@ class SessionEventsView(StreamingAPI):
         return HttpResponse(content_type="text/event-stream; charset=utf-8")
 
     def representation(self, session: Session) -> Callable[[Session, list[Row]], list[Any]]:
-        """Gives what represents messages, as the rest of the API does.
-
-        Args:
-            session: The session.
-
-        Returns:
-            A function that takes the session and rows with their payloads, and gives JSON; it may
-            ask the database.
-        """
+        """Gives what represents messages, as the rest of the API does."""
         media = media_url(self)
 
         def all_of(session: Session, rows: list[Row]) -> list[Any]:
@@ -245,11 +237,7 @@ class SessionEventsView(StreamingAPI):
         cursor: Cursor,
         represent_rows: Callable[[Session, list[Row]], list[Any]],
     ) -> tuple[list[bytes], Cursor, bool] | None:
-        """Looks whether the user may still see the session, and reads what comes next.
-
-        Returns:
-            Events, how far they tell, and whether there is more at once; None if it is over.
-        """
+        """Looks whether the user may still see the session, and reads what comes next."""
         allowed = self._still(session)
         if allowed is None:
             return None

@@ -21,14 +21,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def ending_answers(application: Application) -> Application:
-    """Makes an application answer a server's lifespan protocol (ASGI): at its end, answers end.
-
-    Args:
-        application: Django's, or one around it, which hears of the lifespan as before.
-
-    Returns:
-        The same for all else.
-    """
+    """Makes an application answer a server's lifespan protocol (ASGI): at its end, answers end."""
 
     async def wrapped(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":

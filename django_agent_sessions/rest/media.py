@@ -13,14 +13,7 @@ _NONE = UUID(int=0)
 
 
 def media_url(view: Any) -> str:
-    """Tells where a view's router serves the media of messages.
-
-    Args:
-        view: A view of the API, in a request.
-
-    Returns:
-        The URL with ``{message}`` for the id of a message; empty if the router has no messages.
-    """
+    """Tells where a view's router serves the media of messages."""
     match = view.request.resolver_match
     name = "message-media" if match is None else f"{match.namespace}:message-media".lstrip(":")
     # What the project's own part of the path names comes first.

@@ -62,11 +62,7 @@ class KeyPagination(BasePagination):
     previous_url: str | None = None
 
     def limit(self, request: Any) -> int:
-        """Reads how many rows a page has.
-
-        Raises:
-            ValidationError: It is no number from 1 to :attr:`max_limit`.
-        """
+        """Reads how many rows a page has."""
         given = request.query_params.get(LIMIT)
         if given is None:
             return self.default_limit
@@ -78,25 +74,13 @@ class KeyPagination(BasePagination):
         return limit
 
     def refuse_unknown(self, request: Any, view: Any) -> None:
-        """Refuses parameters that nobody would look at.
-
-        Args:
-            request: The request.
-            view: The view.
-
-        Raises:
-            ValidationError: The request has one.
-        """
+        """Refuses parameters that nobody would look at."""
         filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
         also = getattr(view, "query_parameters", ())
         refuse_unknown(request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *also])
 
     def given_key(self, request: Any, name: str) -> UUID | None:
-        """Reads a row's id from the query.
-
-        Raises:
-            ValidationError: It is no id.
-        """
+        """Reads a row's id from the query."""
         given = request.query_params.get(name)
         if given is None:
             return None
@@ -106,11 +90,7 @@ class KeyPagination(BasePagination):
             raise ValidationError({name: ["Give the id of one of the results."]}) from None
 
     def read_cursor(self, request: Any) -> list[Any] | None:
-        """Reads the place that a cursor stands for.
-
-        Raises:
-            ValidationError: It was not made for this request.
-        """
+        """Reads the place that a cursor stands for."""
         given = request.query_params.get(CURSOR)
         if given is None:
             return None
@@ -185,17 +165,7 @@ class KeyPagination(BasePagination):
 def cut(
     found: list[R], limit: int, *, backwards: bool, from_start: bool
 ) -> tuple[list[R], bool, bool]:
-    """Cuts a page out of what was found.
-
-    Args:
-        found: The rows from the place on, one more than a page has if there are so many.
-        limit: How many rows a page has.
-        backwards: Whether they were read towards the beginning of the list.
-        from_start: Whether they were read from that beginning.
-
-    Returns:
-        The rows in the list's order, and whether there are others before and after them.
-    """
+    """Cuts a page out of what was found."""
     more, rows = len(found) > limit, found[:limit]
     return (rows[::-1], more, True) if backwards else (rows, not from_start, more)
 
@@ -218,19 +188,7 @@ class RowPagination(KeyPagination):
     def paginate_queryset(  # type: ignore[override] # it is of rows only
         self, queryset: QuerySet[M], request: Any, view: Any = None
     ) -> list[M]:
-        """Reads a page.
-
-        Args:
-            queryset: The rows.
-            request: The request.
-            view: The view.
-
-        Returns:
-            Those of the page.
-
-        Raises:
-            ValidationError: A parameter is not what it can be.
-        """
+        """Reads a page."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
         side, place = AFTER, self.given_key(request, AFTER)
@@ -290,19 +248,7 @@ class SessionPagination(KeyPagination):
     def paginate_queryset(  # type: ignore[override] # it is of sessions only
         self, queryset: QuerySet[Session], request: Any, view: Any = None
     ) -> list[Session]:
-        """Reads a page.
-
-        Args:
-            queryset: Sessions, filtered.
-            request: The request.
-            view: The view.
-
-        Returns:
-            The sessions of the page.
-
-        Raises:
-            ValidationError: The limit, cursor or id is none.
-        """
+        """Reads a page."""
         sessions: Any = queryset
         self.refuse_unknown(request, view)
         limit = self.limit(request)
@@ -346,19 +292,7 @@ class MessagePagination(KeyPagination):
     parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
 
     def read(self, request: Any, scope: Scope, view: Any = None) -> Window:
-        """Reads a page's messages, without their payloads.
-
-        Args:
-            request: The request.
-            scope: Whose messages.
-            view: The view.
-
-        Returns:
-            The messages, in the order that was asked for.
-
-        Raises:
-            ValidationError: A parameter is not what it can be.
-        """
+        """Reads a page's messages, without their payloads."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
         order = request.query_params.get(ORDER, "asc")

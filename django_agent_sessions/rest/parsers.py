@@ -28,14 +28,7 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Parses a body.
-
-        Raises:
-            ParseError: It is not JSON in UTF-8, nests too deep, names a key twice, or holds a
-                number that JSON does not have.
-            TooLarge: It is larger than what is read.
-            UnsupportedMediaType: The request does not say that it is JSON.
-        """
+        """Parses a body."""
         if media_type is not None and "*" in media_type.partition(";")[0]:
             raise UnsupportedMediaType(media_type)
         body = self._read(stream)

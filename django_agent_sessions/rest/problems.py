@@ -61,12 +61,7 @@ class PreconditionFailed(exceptions.APIException):
 
 
 class NotThere(exceptions.NotFound):
-    """What a field of the request names is not there, in a place that the user reaches.
-
-    Args:
-        field: The field.
-        detail: What is not there, and where.
-    """
+    """What a field of the request names is not there, in a place that the user reaches."""
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")
@@ -98,11 +93,7 @@ class TooLarge(exceptions.APIException):
 
 
 class RangeNotSatisfiable(exceptions.APIException):
-    """A part of a file is asked for that it does not have.
-
-    Args:
-        content_range: The header ``Content-Range``.
-    """
+    """A part of a file is asked for that it does not have."""
 
     status_code = status.HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE
     default_detail = "The file is shorter. Ask for a part of it, or for all of it."
@@ -122,19 +113,7 @@ def problem(
     errors: Any = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Makes an error's answer.
-
-    Args:
-        code: The HTTP status.
-        detail: What to do, for the one who sent the request; no content.
-        kind: A short name for programs.
-        title: What it is in a few words; by default, what the status says.
-        errors: What is wrong with which field.
-        headers: Further headers.
-
-    Returns:
-        The answer.
-    """
+    """Makes an error's answer."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title or HTTPStatus(code).phrase,
@@ -150,15 +129,7 @@ def problem(
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Turns an exception into an answer; for REST framework's ``EXCEPTION_HANDLER`` too.
-
-    Args:
-        error: What a view raised.
-        context: The view, and its arguments.
-
-    Returns:
-        The answer; ``None`` for what is a fault of the program.
-    """
+    """Turns an exception into an answer; for REST framework's ``EXCEPTION_HANDLER`` too."""
     found = _answer(error)
     if found is not None:
         set_rollback()

@@ -21,17 +21,7 @@ _NAME = 100
 
 
 def query_of(request: Any) -> str:
-    """Reads what is looked for.
-
-    Args:
-        request: The request.
-
-    Returns:
-        The words; empty if everything is to be listed.
-
-    Raises:
-        ValidationError: They are too many.
-    """
+    """Reads what is looked for."""
     query: str = request.query_params.get(QUERY, "")
     if len(query) > MAX_QUERY:
         raise ValidationError({QUERY: [f"Give at most {MAX_QUERY} characters."]})
@@ -39,30 +29,12 @@ def query_of(request: Any) -> str:
 
 
 def is_search(request: Any) -> bool:
-    """Tells whether a request looks for anything.
-
-    Args:
-        request: The request.
-
-    Returns:
-        Whether it does; blank words are none.
-    """
+    """Tells whether a request looks for anything."""
     return bool(request.query_params.get(QUERY, "").strip())
 
 
 def flag_of(request: Any, name: str) -> bool:
-    """Reads whether something is wanted.
-
-    Args:
-        request: The request.
-        name: The parameter.
-
-    Returns:
-        Whether it is ``true``; it is ``false`` by default.
-
-    Raises:
-        ValidationError: It is neither.
-    """
+    """Reads whether something is wanted."""
     given = request.query_params.get(name, "false")
     if given not in ("true", "false"):
         raise ValidationError({name: ["Give true or false."]})
@@ -70,16 +42,7 @@ def flag_of(request: Any, name: str) -> bool:
 
 
 def refuse_unknown(request: Any, known: Iterable[str]) -> None:
-    """Refuses parameters that would be passed over: a misspelled filter would list everything.
-
-    Args:
-        request: The request.
-        known: The names of those that it may have. Those that every request may have, which are
-            ``scope`` and those of Django REST framework, need not be among them.
-
-    Raises:
-        ValidationError: It has another.
-    """
+    """Refuses parameters that would be passed over: a misspelled filter would list everything."""
     named = sorted({*known, SCOPE})
     always = {*named, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
     unknown = sorted(name for name in request.query_params if name not in always)

@@ -25,20 +25,7 @@ _ORIGINAL = "original"
 def redacted(
     view: Any, session: Session, request_class: type[Any], scope: Callable[[Any], Any]
 ) -> Response:
-    """Redacts what a request asks for, or tells what it would.
-
-    Args:
-        view: The view, whose user may redact in this session.
-        session: The session.
-        request_class: The serializer of the request.
-        scope: Makes the scope from the serializer.
-
-    Returns:
-        What was found.
-
-    Raises:
-        ValidationError: The request is invalid.
-    """
+    """Redacts what a request asks for, or tells what it would."""
     given: RedactionRequest = request_class(data=view.request.data)
     given.is_valid(raise_exception=True)
     wanted = given.validated_data

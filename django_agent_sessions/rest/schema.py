@@ -126,16 +126,7 @@ UNCHANGED = {304: OpenApiResponse(description="It is what `If-None-Match` says."
 
 
 def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
-    """Describes a header of answers.
-
-    Args:
-        name: Its name.
-        description: What it says.
-        *codes: The statuses of the answers that have it.
-
-    Returns:
-        The header, for ``parameters``.
-    """
+    """Describes a header of answers."""
     return OpenApiParameter(
         name,
         {"type": "string"},
@@ -147,15 +138,7 @@ def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
 
 
 def answer(shape: Any, description: str) -> OpenApiResponse:
-    """Describes an answer.
-
-    Args:
-        shape: Its serializer.
-        description: What it is.
-
-    Returns:
-        The answer.
-    """
+    """Describes an answer."""
     return OpenApiResponse(shape, description=description)
 
 
@@ -203,14 +186,7 @@ _WITH_BODY = (400, 411, 413, 415)
 
 
 def problems(*codes: int) -> dict[Any, OpenApiResponse]:
-    """Describes errors.
-
-    Args:
-        *codes: Their statuses; those that any request may meet need not be among them.
-
-    Returns:
-        The answers by status.
-    """
+    """Describes errors."""
     every = {*codes, *_ALWAYS, *(_WITH_BODY if 413 in codes else ())}
     return {
         (code, "application/problem+json"): OpenApiResponse(
@@ -221,15 +197,7 @@ def problems(*codes: int) -> dict[Any, OpenApiResponse]:
 
 
 def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
-    """Keeps the views of this API; a preprocessing hook of drf-spectacular.
-
-    Args:
-        endpoints: Path, pattern, method and view of each endpoint of the project.
-        **kwargs: Ignored.
-
-    Returns:
-        Those of this package, and of subclasses of its views.
-    """
+    """Keeps the views of this API; a preprocessing hook of drf-spectacular."""
     from .base import SessionAPI
 
     return [

@@ -105,17 +105,7 @@ def event_stream(
     headers: dict[str, str] | None = None,
     when_closed: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse:
-    """Answers with server-sent events.
-
-    Args:
-        request: The request.
-        pieces: The events, encoded.
-        headers: Further headers.
-        when_closed: Called when the answer is closed, even if nobody read it.
-
-    Returns:
-        The answer, which no cache and no proxy keeps back.
-    """
+    """Answers with server-sent events."""
     body: Any = pieces
     if not isinstance(getattr(request, "_request", request), ASGIRequest):
         body = _in_this_thread(pieces)

@@ -29,11 +29,7 @@ CHAT = "agent-sessions-chat"
 
 
 class SessionThrottle(SimpleRateThrottle):
-    """Limits one scope, where ``DEFAULT_THROTTLE_RATES`` has a rate for it.
-
-    Args:
-        scope: One of those above.
-    """
+    """Limits one scope, where ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope

@@ -49,24 +49,7 @@ _HEAD = 16
 def media(
     request: HttpRequest, content: bytes | Blob, claimed: str, name: str, *, download: bool = False
 ) -> HttpResponseBase:
-    """Serves a binary of a message.
-
-    Args:
-        request: The request, as Django has it, of somebody who may read the message.
-        content: The binary, or the row of one that is kept elsewhere.
-        claimed: The media type that the payload claims; it only chooses a file's ending.
-        name: What to call the file, without its ending.
-        download: Whether even an image is to be a download.
-
-    Returns:
-        An image that is shown, if its first bytes are those of one; else a download. The part that
-        is asked for, or 304. A redirect, where the storage signs URLs and they are wanted.
-
-    Raises:
-        UnsatisfiableRangeError: There is no such part.
-        BlobNotFoundError: The file is missing or damaged.
-        BlobError: It cannot be read now.
-    """
+    """Serves a binary of a message."""
     if isinstance(content, Blob):
         try:
             return _of_blob(request, content, claimed, name, download=download)

@@ -28,30 +28,14 @@ _PIECE = 64 * 1024
 
 
 def attachment(data: bytes, content_type: str, name: str) -> HttpResponse:
-    """Serves a file.
-
-    Args:
-        data: What is in it.
-        content_type: Its type.
-        name: Its name: of letters that need no quoting.
-
-    Returns:
-        A download.
-    """
+    """Serves a file."""
     response = HttpResponse(data, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return sealed(response)
 
 
 def sealed(response: R) -> R:
-    """Forbids a browser to take an answer for anything else, or to run anything in it.
-
-    Args:
-        response: The answer.
-
-    Returns:
-        The same answer.
-    """
+    """Forbids a browser to take an answer for anything else, or to run anything in it."""
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response
@@ -60,17 +44,7 @@ def sealed(response: R) -> R:
 def download(
     request: Any, pieces: Iterator[bytes], name: str, ending: str
 ) -> StreamingHttpResponse:
-    """Serves a file that is written while it is sent.
-
-    Args:
-        request: The request, as Django has it.
-        pieces: What is in it.
-        name: Its name, without its ending.
-        ending: ``"md"``, ``"jsonl"`` or ``"zip"``.
-
-    Returns:
-        A download.
-    """
+    """Serves a file that is written while it is sent."""
     # The first one now: if it fails, the answer says so, and the first record is the request's.
     pieces = itertools.chain([next(pieces, b"")], pieces)
     body = in_turn(pieces) if isinstance(request, ASGIRequest) else pieces
@@ -82,14 +56,7 @@ def download(
 
 
 def encoded(texts: Iterable[str]) -> Iterator[bytes]:
-    """Encodes, in pieces that are worth sending.
-
-    Args:
-        texts: What is in a file.
-
-    Yields:
-        The same as UTF-8.
-    """
+    """Encodes, in pieces that are worth sending."""
     waiting, size = [], 0
     for text in texts:
         waiting.append(text.encode())
@@ -102,26 +69,12 @@ def encoded(texts: Iterable[str]) -> Iterator[bytes]:
 
 
 def file_name(session: Session) -> str:
-    """Names a file after a session, with nothing in it that a file system or header minds.
-
-    Args:
-        session: The session.
-
-    Returns:
-        The name, without an ending.
-    """
+    """Names a file after a session, with nothing in it that a file system or header minds."""
     return _UNSAFE.sub("-", session.session_id)[:80].strip("-") or str(session.pk)
 
 
 async def in_turn(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Reads piece by piece under ASGI, where Django would read all before it sends any.
-
-    Args:
-        pieces: What is in an answer.
-
-    Yields:
-        The same, read in a thread.
-    """
+    """Reads piece by piece under ASGI, where Django would read all before it sends any."""
 
     def following() -> bytes | None:
         return next(pieces, None)

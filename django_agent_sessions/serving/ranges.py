@@ -12,11 +12,7 @@ _RANGE = re.compile(r"bytes=[ \t]*([0-9]{0,18})-([0-9]{0,18})[ \t]*", re.IGNOREC
 
 
 class UnsatisfiableRangeError(Exception):
-    """A client asks for bytes that there are not.
-
-    Attributes:
-        content_range: What the header ``Content-Range`` of the answer says.
-    """
+    """A client asks for bytes that there are not."""
 
     def __init__(self, size: int) -> None:
         super().__init__(f"there are {size} bytes")
@@ -24,20 +20,7 @@ class UnsatisfiableRangeError(Exception):
 
 
 def asked_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, int] | None:
-    """Reads which part of an answer is asked for.
-
-    Args:
-        request: The request.
-        size: How many bytes there are.
-        etag: The entity tag of what is there now; empty if it has none.
-
-    Returns:
-        Where the part begins, and where it ends, that byte not included. ``None`` for all of it:
-        if no part is asked for, several are, or one of something else that was there before.
-
-    Raises:
-        UnsatisfiableRangeError: It begins behind the end.
-    """
+    """Reads which part of an answer is asked for."""
     found = _RANGE.fullmatch(request.headers.get("Range", ""))
     if found is None or request.method != "GET":
         return None
@@ -59,14 +42,6 @@ def asked_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, i
 
 
 def is_known(request: HttpRequest, etag: str) -> bool:
-    """Tells whether the client has what is there now.
-
-    Args:
-        request: The request.
-        etag: The entity tag of what is there now.
-
-    Returns:
-        Whether ``If-None-Match`` names it.
-    """
+    """Tells whether the client has what is there now."""
     named = parse_etags(request.headers.get("If-None-Match", ""))
     return "*" in named or etag in (tag.removeprefix("W/") for tag in named)

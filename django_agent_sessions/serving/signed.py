@@ -26,14 +26,6 @@ def signed_url(blob: Blob, content_type: str, disposition: str) -> str | None:
 
     The URL fixes what the storage says of the content, so that nothing in it runs there either. A
     storage that does not do that, or signs nothing, is not asked.
-
-    Args:
-        blob: The row of the binary.
-        content_type: Its ``Content-Type``.
-        disposition: Its ``Content-Disposition``.
-
-    Returns:
-        The URL; ``None`` if the binary is to be sent by Django.
     """
     seconds = conf.get_settings().BLOB_URL_SECONDS
     if seconds is None:

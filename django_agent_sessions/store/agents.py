@@ -278,14 +278,7 @@ def _check_size(using: str, data: AgentState) -> None:
 
 
 def agent_record(row: SessionAgent) -> AgentRecord:
-    """Makes the record of an agent.
-
-    Args:
-        row: Its row.
-
-    Returns:
-        What is known of it; what is corrupt of its state is left out, and reported.
-    """
+    """Makes the record of an agent."""
 
     def sound(value: Any, instead: Any) -> Any:
         if not isinstance(value, CorruptPayload):
@@ -310,14 +303,7 @@ def agent_record(row: SessionAgent) -> AgentRecord:
 
 
 def agent_without_state(row: SessionAgent) -> AgentRecord:
-    """Makes the record of an agent of which only the rest is needed.
-
-    Args:
-        row: Its row, whose state is not read.
-
-    Returns:
-        The agent, with an empty state.
-    """
+    """Makes the record of an agent of which only the rest is needed."""
     return AgentRecord(
         id=row.pk,
         session=row.session_id,

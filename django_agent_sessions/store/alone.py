@@ -21,13 +21,6 @@ def lock_session(using: str, session: UUID) -> Session | None:
 
     A writer that carries its epoch looks at the session's row under a lock of its own, so it comes
     before this and is seen, or after and sees the new epoch.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-
-    Returns:
-        The session; None if there is none.
     """
     return Session.objects.using(using).select_for_update().filter(pk=session).first()
 
@@ -47,24 +40,6 @@ def alone(
     It is done again where :func:`~.base.write` would. Where the connection breaks at the very
     commit, nobody says whether that was done: the transaction therefore leaves a mark of its own
     in the session's row, which is looked for before it is done again.
-
-    Args:
-        using: The alias of the database.
-        lock: Locks the session's row; it raises what there is to say if there is none.
-        work: What is done, with the session as it is then. ``TryAgainError`` takes it back, for
-            another try.
-        what: What it is called in errors, with ids and no content.
-        savepoint: As for :func:`~.base.write`.
-        around: Makes what is entered around the transaction of each try.
-        changed: Tells from what the work returns whether it has changed anything. What has not
-            leaves no mark.
-
-    Returns:
-        What the work returns.
-
-    Raises:
-        SessionConflictError: The connection broke at the commit, and somebody else had the session
-            before this could look whether it was done; or others were faster each time.
     """
     mark = new_id()
     doubtful: tuple[UUID | None, R] | None = None
@@ -100,22 +75,7 @@ def alone_in(
     what: str,
     savepoint: bool = True,
 ) -> R:
-    """Does what :func:`alone` does, in a session of which the primary key is known.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-        work: As for :func:`alone`.
-        what: As for :func:`alone`.
-        savepoint: As for :func:`alone`.
-
-    Returns:
-        What the work returns.
-
-    Raises:
-        SessionNotFoundError: The session was deleted.
-        SessionConflictError: As for :func:`alone`.
-    """
+    """Does what :func:`alone` does, in a session of which the primary key is known."""
 
     def lock() -> Session:
         if (found := lock_session(using, session)) is None:

@@ -307,11 +307,7 @@ class MessageAppender(MessageReader, SessionWriter):
         columns: Mapping[str, Any],
         uploads: Uploads,
     ) -> int:
-        """Updates one message, and says anew which binaries it uses.
-
-        Returns:
-            How many rows there were.
-        """
+        """Updates one message, and says anew which binaries it uses."""
         if not uploads and not in_use():
             return found.update(**columns)
         with whole(self.using):
@@ -353,14 +349,7 @@ _HELD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
 
 
 def replacing_columns(row: Row) -> dict[str, Any]:
-    """Makes the columns of a message that is replaced by another.
-
-    Args:
-        row: The new one.
-
-    Returns:
-        What to update.
-    """
+    """Makes the columns of a message that is replaced by another."""
     new = Value(row.stored, output_field=ExactJSONField())
     return {
         # Under legal hold, what was said first stays.

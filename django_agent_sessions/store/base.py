@@ -97,10 +97,6 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     A server that restarts, or an administrator, can end a connection at any moment, also right
     after it was found to be alive. And a message can be taken away after it was read and before
     its large binaries are.
-
-    Args:
-        method: It reads. In a caller's transaction it runs once, because what the transaction
-            did before is gone with the connection.
     """
 
     @functools.wraps(method)
@@ -129,9 +125,6 @@ def is_joined(connection: BaseDatabaseWrapper) -> bool:
     """Tells whether a caller's transaction is open, so that nothing may be tried again here.
 
     What the caller did before would be gone with the connection.
-
-    Args:
-        connection: The connection.
     """
     settle(connection)
     if connection.in_atomic_block or connection.connection is None:
@@ -151,23 +144,6 @@ def write(
     Outside a transaction everything that passes is tried again: a position another writer took, a
     deadlock, a lost connection, a server that starts anew. In a caller's transaction only the
     first is; the others are the caller's to see, because its own earlier work is gone with them.
-
-    Args:
-        using: The alias of the database.
-        statement: The write. It is told whether an earlier try's outcome is unknown, because the
-            connection was lost, and must then look before it writes. It raises ``TryAgainError``
-            when another writer was in its way. What it does in :func:`whole` leaves no doubt but
-            at the commit.
-        what: What is written, with ids and no content, for errors.
-        savepoint: Whether, in a caller's transaction, the write needs a savepoint to fail alone.
-
-    Returns:
-        What the statement returned.
-
-    Raises:
-        SessionConflictError: Others were in the way each time.
-        SessionNotFoundError: What the row refers to does not exist any more.
-        PayloadError: The database refused a value.
     """
     connection = connections[using]
     joined = is_joined(connection)
@@ -216,9 +192,6 @@ def whole(using: str) -> Iterator[None]:
 
     Nothing of that has happened, whatever became of the connection. It is
     ``transaction.atomic()`` otherwise.
-
-    Args:
-        using: The alias of the database.
     """
     connection = connections[using]
     outermost = not is_joined(connection)
@@ -234,30 +207,12 @@ def whole(using: str) -> Iterator[None]:
 
 
 def had_no_effect(error: Error, *, otherwise: bool = False) -> bool:
-    """Tells whether what failed has certainly not happened.
-
-    Args:
-        error: What Django raised.
-        otherwise: The answer where it was not in :func:`whole`.
-    """
+    """Tells whether what failed has certainly not happened."""
     return bool(getattr(error, "had_no_effect", otherwise))
 
 
 def insert(using: str, row: models.Model, *, what: str) -> bool:
-    """Inserts a row with a unique name.
-
-    Args:
-        using: The alias of the database.
-        row: A row with its primary key, so that a repeated insert is the same row.
-        what: What is written, with ids and no content, for errors.
-
-    Returns:
-        True; False if the name is taken.
-
-    Raises:
-        SessionNotFoundError: What the row refers to does not exist.
-        PayloadError: The database refused a value.
-    """
+    """Inserts a row with a unique name."""
     joined = connections[using].in_atomic_block
 
     def statement(unsure: bool) -> bool:

@@ -44,13 +44,7 @@ from .turns import USER
 
 
 class NamedBranch(NamedTuple):
-    """A branch that has messages.
-
-    Attributes:
-        name: Its name.
-        created_at: When it was made; of the main branch, when its first message was said.
-        size: How much is on it.
-    """
+    """A branch that has messages."""
 
     name: str
     created_at: datetime
@@ -62,15 +56,7 @@ class NamedBranchStore(SessionStore):
 
     @repeatable
     def named_branch(self, agent: AgentRecord, name: str) -> AgentRecord | None:
-        """Finds a branch.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The name, which need not be one.
-
-        Returns:
-            The agent with this branch; None if there is none.
-        """
+        """Finds a branch."""
         if name == MAIN_NAME:
             return agent.on_branch(MAIN_BRANCH)
         found = self._branch_rows(agent).filter(name=name).values_list("number", flat=True)
@@ -78,16 +64,7 @@ class NamedBranchStore(SessionStore):
         return None if number is None else agent.on_branch(number)
 
     def follow(self, agent: AgentRecord, name: str) -> AgentRecord | None:
-        """Finds the branch that somebody was on, who may not know what happened since.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The branch's name.
-
-        Returns:
-            The agent with this branch, or with the main one if the whole conversation was cleared
-            since; None if the branch was deleted.
-        """
+        """Finds the branch that somebody was on, who may not know what happened since."""
         found = self.named_branch(agent, name)
         if found is None and name in _gone(self._state(agent), "cleared"):
             return agent.on_branch(MAIN_BRANCH)
@@ -95,14 +72,7 @@ class NamedBranchStore(SessionStore):
 
     @repeatable
     def named_branches(self, agent: AgentRecord) -> list[NamedBranch]:
-        """Lists the branches that have messages.
-
-        Args:
-            agent: The agent whose conversation it is.
-
-        Returns:
-            The branches in the order in which they were made.
-        """
+        """Lists the branches that have messages."""
         sizes = self.branch_sizes(agent)
         rows = self._branch_rows(agent).values_list("number", "name", "created_at")
         found = [(created_at, number, name) for number, name, created_at in rows if number in sizes]
@@ -115,14 +85,7 @@ class NamedBranchStore(SessionStore):
 
     @repeatable
     def has_messages(self, agent: AgentRecord) -> bool:
-        """Tells whether there is anything on a branch.
-
-        Args:
-            agent: The agent, with the branch, whose conversation it is.
-
-        Returns:
-            Whether there is.
-        """
+        """Tells whether there is anything on a branch."""
         return self._messages(agent).exists()
 
     def append_to(
@@ -138,23 +101,6 @@ class NamedBranchStore(SessionStore):
 
         A branch that was deleted meanwhile is begun anew: what was said is not lost, and does not
         come into another conversation.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The branch's name.
-            messages: As for :meth:`append_many`.
-            run_id: As for :meth:`append_many`.
-            epoch: As for :meth:`append_many`.
-
-        Returns:
-            The agent with the branch that they are on, and the messages with their positions.
-
-        Raises:
-            PayloadError: As for :meth:`append_many`.
-            SessionNotFoundError: As for :meth:`append_many`.
-            SessionConflictError: As for :meth:`append_many`.
-            StaleSessionError: As for :meth:`append_many`.
-            BlobError: As for :meth:`append_many`.
         """
         what = f"appending to a branch of agent {agent.agent_id!r}"
 
@@ -170,21 +116,7 @@ class NamedBranchStore(SessionStore):
     def pop_from(
         self, agent: AgentRecord, name: str
     ) -> tuple[AgentRecord | None, PlacedPayload | None]:
-        """Takes the last message of a branch away, and what its turn has cost with its last one.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The branch's name.
-
-        Returns:
-            The agent with the branch that was followed to, as for :meth:`follow`, and what was
-            taken, as for :meth:`pop_placed`.
-
-        Raises:
-            LegalHoldError: As for :meth:`pop`.
-            SessionConflictError: As for :meth:`pop`.
-            BlobError: As for :meth:`pop`.
-        """
+        """Takes the last message of a branch away, and what its turn has cost with its last one."""
         what = f"popping from a branch of agent {agent.agent_id!r}"
 
         def pop(session: Session) -> tuple[AgentRecord | None, PlacedPayload | None]:
@@ -200,19 +132,7 @@ class NamedBranchStore(SessionStore):
             return None, None
 
     def clear_all(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Deletes all messages of an agent, all branches, and what their turns have cost.
-
-        Args:
-            agent: The agent whose conversation it is.
-            epoch: Delete only if the session's redaction epoch is still this one.
-
-        Returns:
-            How many messages there were.
-
-        Raises:
-            StaleSessionError: The epoch moved; nothing was deleted.
-            LegalHoldError: The session is under legal hold; nothing was deleted.
-        """
+        """Deletes all messages of an agent, all branches, and what their turns have cost."""
         what = f"clearing agent {agent.agent_id!r}"
 
         def clear(session: Session) -> int:
@@ -242,23 +162,7 @@ class NamedBranchStore(SessionStore):
     def branch_at_turn(
         self, agent: AgentRecord, source: str, turn: int, name: str, *, numbered: bool = False
     ) -> str:
-        """Makes a branch that begins with what was said before a turn.
-
-        Args:
-            agent: The agent whose conversation it is.
-            source: The name of the branch with the turn.
-            turn: The turn, from 1.
-            name: The new branch's name.
-            numbered: Whether a number is put behind the name if it was given before.
-
-        Returns:
-            The new branch's name.
-
-        Raises:
-            SessionNotFoundError: There is no such turn, or the agent was deleted.
-            SessionConflictError: The name was given before.
-            InvalidIdError: The name cannot be one.
-        """
+        """Makes a branch that begins with what was said before a turn."""
         what = f"branching agent {agent.agent_id!r} at turn {turn}"
 
         def create(session: Session) -> str:
@@ -275,19 +179,7 @@ class NamedBranchStore(SessionStore):
         return self._alone(agent, create, what)
 
     def drop_branch(self, agent: AgentRecord, name: str) -> int:
-        """Deletes a branch that has messages, and what its turns have cost; its name stays taken.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The branch's name.
-
-        Returns:
-            How many messages it had.
-
-        Raises:
-            SessionNotFoundError: There is no such branch, or it is empty, or the main one.
-            LegalHoldError: The session is under legal hold.
-        """
+        """Deletes a branch that has messages, and what its turns have cost; its name stays taken."""
         what = f"deleting a branch of agent {agent.agent_id!r}"
 
         def drop(session: Session) -> int:
@@ -301,19 +193,7 @@ class NamedBranchStore(SessionStore):
         return self._alone(agent, drop, what)
 
     def store_cost_of(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
-        """Writes what the latest turn of a branch has cost, as :meth:`store_turn_cost` does.
-
-        Args:
-            agent: The agent whose conversation it is.
-            name: The branch's name.
-            cost: What it has cost.
-
-        Returns:
-            Which turn that is; None if the branch is empty or gone, and nothing was written.
-
-        Raises:
-            PayloadError: As for :meth:`store_turn_cost`.
-        """
+        """Writes what the latest turn of a branch has cost, as :meth:`store_turn_cost` does."""
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(session: Session) -> int | None:

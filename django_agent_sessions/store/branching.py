@@ -136,17 +136,7 @@ class BranchWriter(MomentStore, MessageStore):
 
 
 def branch_record(agent: AgentRecord, number: int, row: Branch | None, length: int) -> BranchRecord:
-    """Tells what is known of a branch.
-
-    Args:
-        agent: The agent whose conversation it is.
-        number: Its number.
-        row: Its row, if it has one.
-        length: How many messages it has.
-
-    Returns:
-        The branch.
-    """
+    """Tells what is known of a branch."""
     if row is None:
         # The main branch, or one that an import made before branches had names.
         name = MAIN_NAME if number == MAIN_BRANCH else f"branch-{number}"

@@ -24,18 +24,7 @@ class SessionChanges(TypedDict, total=False):
 
 
 def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
-    """Checks changes, and says which columns get which values.
-
-    Args:
-        changes: What to change.
-        using: The alias of the database.
-
-    Returns:
-        Values by the names of columns.
-
-    Raises:
-        PayloadError: The metadata is not JSON.
-    """
+    """Checks changes, and says which columns get which values."""
     columns: dict[str, Any] = {}
     if "title" in changes:
         columns["title"] = cleaned_title(changes["title"])
@@ -49,15 +38,7 @@ def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
 
 
 def refuse_loss(session: Session, columns: Mapping[str, Any]) -> None:
-    """Refuses to overwrite what a legal hold keeps.
-
-    Args:
-        session: The session as it is.
-        columns: Values by the names of columns.
-
-    Raises:
-        LegalHoldError: It is held, and has another title or other metadata.
-    """
+    """Refuses to overwrite what a legal hold keeps."""
     kept = ("title", "metadata")
     lost = [name for name in kept if name in columns and columns[name] != getattr(session, name)]
     if session.legal_hold and any(getattr(session, name) for name in lost):

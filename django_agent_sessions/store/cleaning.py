@@ -18,16 +18,7 @@ _TITLE_LENGTH = 255
 
 
 def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None) -> Any:
-    """Masks what the detectors of ``REDACT_ON_WRITE`` find.
-
-    Args:
-        value: A payload, state, title or metadata on its way into the database.
-        free: As for :func:`django_agent_sessions.masking.mask_tree`.
-        settings: The settings, where they were read already.
-
-    Returns:
-        What to write; the value itself if nothing was found, or the setting is empty.
-    """
+    """Masks what the detectors of ``REDACT_ON_WRITE`` find."""
     settings = settings or conf.get_settings()
     if not settings.REDACT_ON_WRITE:
         return value
@@ -36,30 +27,12 @@ def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | N
 
 
 def cleaned_title(title: str) -> str:
-    """Makes a title fit for its column.
-
-    Args:
-        title: Any text.
-
-    Returns:
-        What to write.
-    """
+    """Makes a title fit for its column."""
     return str(clean(displayable(title), free=True))[:_TITLE_LENGTH]
 
 
 def cleaned_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
-    """Refuses what the database would, before that aborts the caller's transaction.
-
-    Args:
-        metadata: JSON for programs.
-        using: The alias of the database.
-
-    Returns:
-        What to write.
-
-    Raises:
-        PayloadError: It is not JSON, or holds what a JSON column cannot.
-    """
+    """Refuses what the database would, before that aborts the caller's transaction."""
     cleaned = dict(clean(dict(metadata), free=True))
     try:
         text = json.dumps(cleaned, allow_nan=False)

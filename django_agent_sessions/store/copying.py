@@ -47,19 +47,6 @@ def copy(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
     """Copies messages, at their positions, in the caller's transaction.
 
     An original that is hidden behind its redaction is not copied.
-
-    Args:
-        using: The alias of the database.
-        messages: Messages of one agent, whose session is locked.
-        target: The agent, with the branch, that gets the copies; of the same session, or of one
-            that nobody knows yet.
-
-    Returns:
-        How many there were.
-
-    Raises:
-        BlobError: A large binary could not be copied to the other session.
-        SessionConflictError: A binary was taken away meanwhile.
     """
     copied = 0
     with ExitStack() as attempts:
@@ -164,17 +151,7 @@ def _copy_binaries(
 
 
 def common(using: str, agent: AgentRecord, left: int, right: int) -> int:
-    """Counts how many messages two branches begin with that are the same.
-
-    Args:
-        using: The alias of the database.
-        agent: The agent.
-        left: The number of a branch.
-        right: The number of another.
-
-    Returns:
-        The number of messages.
-    """
+    """Counts how many messages two branches begin with that are the same."""
     origin = Coalesce("source", "id")
     columns = [
         SessionMessage.objects.using(using)

@@ -18,14 +18,7 @@ _INTERNAL = ("interrupt_state", "model_state")
 
 
 def agent_state(document: Any) -> AgentState:
-    """Reads the state of an agent.
-
-    Args:
-        document: The document of a snapshot.
-
-    Returns:
-        Its state, without a window; what the document does not tell is empty.
-    """
+    """Reads the state of an agent."""
     data = document.get("data") if isinstance(document, Mapping) else None
     if not isinstance(data, Mapping):
         return AgentState()
@@ -37,15 +30,7 @@ def agent_state(document: Any) -> AgentState:
 
 
 def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
-    """Writes the document of an agent of which there is no snapshot yet.
-
-    Args:
-        state: Its state.
-        moment: When that was.
-
-    Returns:
-        The document.
-    """
+    """Writes the document of an agent of which there is no snapshot yet."""
     internal = state.internal_state if isinstance(state.internal_state, Mapping) else {}
     return {
         "scope": "agent",
@@ -67,14 +52,7 @@ def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
 
 
 def settled(state: AgentState) -> AgentState:
-    """Takes out of a state what speaks of messages, where these are not what they were.
-
-    Args:
-        state: The state.
-
-    Returns:
-        The state of an agent that has its conversation in memory, whole.
-    """
+    """Takes out of a state what speaks of messages, where these are not what they were."""
     manager = state.conversation_manager_state
     if isinstance(manager, Mapping):
         whole = {"removed_message_count": 0, "summary_message": None}

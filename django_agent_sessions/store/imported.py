@@ -32,24 +32,7 @@ FIGURES = ("input_tokens", "output_tokens", "latency_ms")
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    """A message as it was elsewhere.
-
-    Attributes:
-        id: Its primary key here.
-        message_id: Its position.
-        payload: Exact JSON, bytes allowed; or what a column held that is none.
-        created_at: When it was said.
-        updated_at: When it last changed.
-        redact_message: Its redacted version, if it was redacted; or its present version, if it
-            was edited under legal hold.
-        branch: The branch of the conversation.
-        source: The message that it is a copy of, on another branch.
-        run_id: The invocation that it belongs to.
-        redacted_at: When it was redacted; None if it was edited only.
-        redaction: The audit event that told of it.
-        revision: How often it changed.
-        figures: Tokens and latency, where they are known better than the payload says.
-    """
+    """A message as it was elsewhere."""
 
     id: UUID
     message_id: int
@@ -67,17 +50,7 @@ class ImportedMessage:
 
 
 class ImportedRow:
-    """A message on its way into the database, as :meth:`ImportStore.append_imported` takes it.
-
-    Args:
-        using: The alias of the database.
-        dialect: The message format.
-        message: The message.
-        keep: Whether the original of a redacted or edited message stays in ``message``.
-
-    Raises:
-        PayloadError: It is not JSON, or over a limit.
-    """
+    """A message on its way into the database, as :meth:`ImportStore.append_imported` takes it."""
 
     def __init__(
         self, using: str, dialect: str, message: ImportedMessage, *, keep: bool = False
@@ -117,15 +90,7 @@ class ImportedRow:
         return self._original.hashes | self.row.hashes
 
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
-        """Makes the database values of the row, as :func:`statements.insert` takes them.
-
-        Args:
-            using: The alias of the database.
-            agent: The agent whose message it is.
-
-        Returns:
-            The values.
-        """
+        """Makes the database values of the row, as :func:`statements.insert` takes them."""
         message, connection = self.message, connections[using]
         known = dict(zip(_ROW_NAMES, *values_of([self.row], using), strict=True))
         known |= {
@@ -170,12 +135,5 @@ def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
 
 
 def figure(value: Any) -> int | None:
-    """Takes a figure that somebody else counted, if it is one.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        The figure; None if it cannot be one.
-    """
+    """Takes a figure that somebody else counted, if it is one."""
     return value if type(value) is int and 0 <= value < _MOST_TOKENS else None

@@ -32,12 +32,7 @@ M = TypeVar("M", bound=models.Model)
 
 @dataclass(frozen=True, slots=True)
 class BranchEnd:
-    """Where a branch of a conversation ends.
-
-    Attributes:
-        message_id: The last position.
-        id: Primary key of the last message.
-    """
+    """Where a branch of a conversation ends."""
 
     message_id: int
     id: UUID
@@ -47,17 +42,7 @@ class ImportStore(SessionStore):
     """A store that also takes in what was elsewhere; there is nothing async in it."""
 
     def find_imported(self, session_id: str) -> tuple[SessionRecord, Any] | None:
-        """Reads a session, and where it came from.
-
-        Args:
-            session_id: Its name.
-
-        Returns:
-            The session and its origin; None if there is none.
-
-        Raises:
-            InvalidIdError: The id cannot be one.
-        """
+        """Reads a session, and where it came from."""
         found = self.find(session_id)
         if found is None:
             return None
@@ -72,23 +57,7 @@ class ImportStore(SessionStore):
         columns: Mapping[str, Any],
         created_at: datetime,
     ) -> SessionRecord:
-        """Makes a session that says where it came from from its first moment on.
-
-        Args:
-            session_id: Its name.
-            origin: Where it came from.
-            columns: As :meth:`create` takes them, and ``redaction_epoch``, ``redactions``,
-                ``archived_at`` and ``expires_at``.
-            created_at: When it was made.
-
-        Returns:
-            The session.
-
-        Raises:
-            SessionConflictError: As for :meth:`create`.
-            InvalidIdError: As for :meth:`create`.
-            PayloadError: As for :meth:`create`.
-        """
+        """Makes a session that says where it came from from its first moment on."""
         # Not of what a session is made with, but of what happens to it later.
         later = ("redaction_epoch", "redactions", "archived_at", "expires_at")
         given = {name: value for name, value in columns.items() if name not in later}
@@ -106,19 +75,7 @@ class ImportStore(SessionStore):
         return made if not rest else self.get(session_id)
 
     def imported_row(self, dialect: str, message: ImportedMessage, *, keep: bool) -> ImportedRow:
-        """Checks a message on its way in.
-
-        Args:
-            dialect: The message format.
-            message: The message.
-            keep: Whether the original of a redacted or edited message stays.
-
-        Returns:
-            What :meth:`append_imported` writes.
-
-        Raises:
-            PayloadError: It is not JSON, or over a limit.
-        """
+        """Checks a message on its way in."""
         if message.redacted_at is not None:
             # The originals of edits stay under legal hold only, whose end lets go of them.
             keep = keep or conf.get_settings().REDACTION_KEEP_ORIGINAL
@@ -132,19 +89,7 @@ class ImportStore(SessionStore):
         *,
         origin: Mapping[str, Any],
     ) -> None:
-        """Writes a batch of messages, and how far the import came: both or neither.
-
-        Args:
-            session: The session, as the import made it.
-            agent: The agent whose messages they are.
-            rows: The messages.
-            origin: What the session's origin is from now on.
-
-        Raises:
-            SessionConflictError: The session was deleted or redacted, or somebody else wrote at a
-                position of these.
-            BlobError: A large binary could not be stored; nothing was written.
-        """
+        """Writes a batch of messages, and how far the import came: both or neither."""
         what = f"importing messages of agent {agent.agent_id!r} of session {session.session_id!r}"
 
         uploads = Uploads(self.using, session.id, rows)
@@ -167,16 +112,7 @@ class ImportStore(SessionStore):
     def finish_import(
         self, session: SessionRecord, *, origin: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> None:
-        """Completes an import: the counters, the times, and that it is complete.
-
-        Args:
-            session: The session, as the import made it.
-            origin: What the session's origin is from now on.
-            columns: What its columns are to be; counters that are not among them are counted.
-
-        Raises:
-            SessionConflictError: The session was deleted or redacted.
-        """
+        """Completes an import: the counters, the times, and that it is complete."""
         what = f"completing the import of session {session.session_id!r}"
 
         def finish(unsure: bool) -> None:
@@ -188,14 +124,7 @@ class ImportStore(SessionStore):
 
     @repeatable
     def branch_ends(self, agent: AgentRecord) -> tuple[int, dict[int, BranchEnd]]:
-        """Finds out how much of an agent's conversation is there.
-
-        Args:
-            agent: The agent.
-
-        Returns:
-            How many messages there are, and the end of each branch.
-        """
+        """Finds out how much of an agent's conversation is there."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         found = list(rows.values("branch").annotate(last=Max("message_id"), count=Count("pk")))
         ends = {
@@ -209,14 +138,7 @@ class ImportStore(SessionStore):
 
     @repeatable
     def keys_at(self, agent: AgentRecord) -> dict[tuple[int, int], UUID]:
-        """Finds out which message is where.
-
-        Args:
-            agent: The agent.
-
-        Returns:
-            The primary keys, by branch and position.
-        """
+        """Finds out which message is where."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         return {(b, p): key for b, p, key in rows.values_list("branch", "message_id", "pk")}
 
@@ -226,16 +148,7 @@ class ImportStore(SessionStore):
         names: Mapping[int, tuple[str, datetime]],
         costs: Sequence[TurnCost],
     ) -> None:
-        """Writes what is known of side branches, and of turns, unless it is written already.
-
-        Args:
-            agent: The agent, whose messages are there.
-            names: Name and time of each side branch, by number.
-            costs: What turns have cost.
-
-        Raises:
-            SessionNotFoundError: The agent was deleted.
-        """
+        """Writes what is known of side branches, and of turns, unless it is written already."""
         what = f"importing branches of agent {agent.agent_id!r}"
 
         def write_rows(unsure: bool) -> None:
@@ -254,15 +167,7 @@ class ImportStore(SessionStore):
         write(self.using, write_rows, what=what, savepoint=False)
 
     def free_key(self, model: type[M], key: UUID | None) -> UUID:
-        """Takes a primary key that a file names, if nobody has it.
-
-        Args:
-            model: The table.
-            key: The key, if the file names one.
-
-        Returns:
-            That key, or a new one.
-        """
+        """Takes a primary key that a file names, if nobody has it."""
         if key is None or model._base_manager.using(self.using).filter(pk=key).exists():
             return new_id()
         return key

@@ -224,14 +224,7 @@ class MessageStore(MessageAppender):
         return write(using, pop, what=what, savepoint=False)
 
     def _take_note(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
-        """Counts one message less, and leaves a mark, in the session's row.
-
-        Returns:
-            Whether there is such a session.
-
-        Raises:
-            LegalHoldError: It is under legal hold.
-        """
+        """Counts one message less, and leaves a mark, in the session's row."""
         free = self._all().filter(pk=agent.session, legal_hold=False)
         if self._move_counters(free, Usage(messages=-1), last_write=mark):
             return True
@@ -239,11 +232,7 @@ class MessageStore(MessageAppender):
         return False
 
     def _was_taken(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
-        """Finds out whether a pop was committed whose connection was lost just then.
-
-        Raises:
-            SessionConflictError: Nobody can tell, because another has had the session since.
-        """
+        """Finds out whether a pop was committed whose connection was lost just then."""
         # Locked: a server may still commit what it was cut off from.
         session = lock_session(self.using, agent.session)
         if session is not None and session.last_write == mark:
@@ -265,11 +254,7 @@ class MessageStore(MessageAppender):
 
 
 def refuse_held(using: str, agent: AgentRecord, what: str) -> None:
-    """Says that a session is under legal hold, if that is why nothing happened.
-
-    Raises:
-        LegalHoldError: It is.
-    """
+    """Says that a session is under legal hold, if that is why nothing happened."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
     if row := held.first():
         raise LegalHoldError(f"{what}: its session is under legal hold; release it first", [row])

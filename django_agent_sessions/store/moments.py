@@ -125,14 +125,7 @@ class MomentStore(MessageReader):
         *,
         became_main: str | None = None,
     ) -> None:
-        """Brings the agent's state in line with a main branch that was changed.
-
-        Args:
-            agent: The agent.
-            length: How long the main branch is now.
-            moment: The snapshot to take the state from; the newest of this length, if not given.
-            became_main: The name of the branch that is the main one now, if it was another.
-        """
+        """Brings the agent's state in line with a main branch that was changed."""
         now = timezone.now()
         row = SessionAgent.objects.using(self.using).get(pk=agent.id)
         if moment is None:
@@ -212,15 +205,7 @@ class MomentStore(MessageReader):
 
 
 def ranges(window: Any, length: int) -> list[list[int]]:
-    """Writes which messages an agent has in memory as a snapshot does.
-
-    Args:
-        window: The agent's window.
-        length: How many messages its conversation has.
-
-    Returns:
-        Pairs of the first position and the one behind the last.
-    """
+    """Writes which messages an agent has in memory as a snapshot does."""
     if not isinstance(window, dict):
         return [[0, length]] if length else []
     found: list[list[int]] = []
@@ -233,15 +218,7 @@ def ranges(window: Any, length: int) -> list[list[int]]:
 
 
 def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
-    """Writes which messages a snapshot refers to as an agent's window does.
-
-    Args:
-        messages: What the snapshot refers to.
-        length: How many messages the conversation has.
-
-    Returns:
-        The window; None if it is the whole conversation.
-    """
+    """Writes which messages a snapshot refers to as an agent's window does."""
     spans = spans_of(messages)
     positions = [position for first, stop in spans for position in range(first, stop)]
     if positions == list(range(length)):

@@ -39,18 +39,7 @@ class ObjectStore(StorePart):
     """
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
-        """Writes an object, or overwrites it.
-
-        Args:
-            key: Its key, unique among the owner's in the namespace.
-            data: The bytes.
-            session: The session it belongs to.
-
-        Raises:
-            InvalidIdError: The key cannot be one.
-            SessionNotFoundError: The session was deleted.
-            LegalHoldError: Its session is under legal hold, and other bytes are there.
-        """
+        """Writes an object, or overwrites it."""
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
@@ -89,37 +78,14 @@ class ObjectStore(StorePart):
 
     @repeatable
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
-        """Reads an object.
-
-        Args:
-            key: Its key.
-            session: The session it belongs to.
-
-        Returns:
-            Its bytes; None if there is none.
-
-        Raises:
-            InvalidIdError: The key cannot be one.
-        """
+        """Reads an object."""
         owner = self.owner_id if session is None else session.owner_id
         parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
         found = [bytes(part) for part in parts.values_list("data", flat=True)]
         return b"".join(found) if found else None
 
     def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
-        """Deletes an object.
-
-        Args:
-            key: Its key.
-            session: The session it belongs to.
-
-        Returns:
-            Whether there was one.
-
-        Raises:
-            InvalidIdError: The key cannot be one.
-            LegalHoldError: Its session is under legal hold.
-        """
+        """Deletes an object."""
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
@@ -138,14 +104,7 @@ class ObjectStore(StorePart):
 
     @repeatable
     def object_keys(self, prefix: str = "") -> list[str]:
-        """Lists the keys of the objects that the store reaches in its namespace.
-
-        Args:
-            prefix: How the keys begin.
-
-        Returns:
-            The keys; without an owner those of all sessions, and those of nobody.
-        """
+        """Lists the keys of the objects that the store reaches in its namespace."""
         owner = self.owner_id
         rows = self._stored().filter(namespace=self.namespace)
         if owner is None:
@@ -160,15 +119,6 @@ class ObjectStore(StorePart):
         """Deletes a session of which a storage has let go: no snapshot and no object is left.
 
         A session in which other programs wrote stays.
-
-        Args:
-            session: Primary key of the session.
-
-        Returns:
-            Whether it was deleted.
-
-        Raises:
-            LegalHoldError: It is under legal hold.
         """
 
         def drop(unsure: bool) -> bool:

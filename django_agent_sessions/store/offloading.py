@@ -27,15 +27,7 @@ _REFUSALS = 10
 
 @dataclass(slots=True)
 class Offloaded:
-    """What was moved, or would be.
-
-    Attributes:
-        messages: How many messages had large binaries in them.
-        binaries: How many binaries there were.
-        bytes: How large they are together, as files.
-        failures: Why messages stayed as they were, by their keys.
-        given_up: Whether messages behind these were not looked at, because the storage refuses.
-    """
+    """What was moved, or would be."""
 
     messages: int = 0
     binaries: int = 0
@@ -64,16 +56,6 @@ def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
     interrupted goes on where it was. To whoever reads it, a message is what it was: neither its
     revision nor the session's redaction epoch moves. What is in the database already may be over
     the limits of today. A message that cannot be moved stays as it was, and the others go on.
-
-    Args:
-        dry_run: Only find out how much there is.
-        using: The alias of the database.
-
-    Returns:
-        What was moved.
-
-    Raises:
-        ConfigurationError: There is no ``BLOB_STORAGE``.
     """
     if not in_use():
         raise ConfigurationError(

@@ -34,23 +34,7 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
         *,
         kind: str = "",
     ) -> tuple[UUID, int]:
-        """Writes the latest snapshot of an orchestrator.
-
-        Args:
-            session_id: The session, which is made if there is none.
-            multi_agent_id: The orchestrator, which is made if there is none.
-            plan: Gets the redaction epoch, and a function that reads state and document as they
-                are stored; says what to write of both.
-            kind: What a new orchestrator is.
-
-        Returns:
-            The session, and its redaction epoch.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-            InvalidIdError: An id cannot be one.
-            PayloadError: Something is not JSON or over a limit; nothing was written.
-        """
+        """Writes the latest snapshot of an orchestrator."""
         what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
 
         def save(session: Session) -> tuple[UUID, int]:
@@ -96,16 +80,7 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
     def load_orchestrator(
         self, session_id: str, multi_agent_id: str
     ) -> tuple[UUID, int, Any, Any] | None:
-        """Reads the latest snapshot of an orchestrator.
-
-        Args:
-            session_id: The session.
-            multi_agent_id: The orchestrator.
-
-        Returns:
-            The session, its redaction epoch, the state, and the rest of the document; None if
-            there is none, or it is not this owner's.
-        """
+        """Reads the latest snapshot of an orchestrator."""
         rows = self._named_snapshots(session_id).filter(
             multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
         )

@@ -23,15 +23,7 @@ class Spot(NamedTuple):
 
 
 def snapshots_with_forms(using: str, session: UUID) -> QuerySet[Snapshot]:
-    """Finds the snapshots of a session that have messages in a form of their own.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session.
-
-    Returns:
-        The snapshots, without their documents.
-    """
+    """Finds the snapshots of a session that have messages in a form of their own."""
     text = ExpressionWrapper(F("messages"), output_field=TextField())
     rows = Snapshot.objects.using(using).filter(session=session).annotate(references_text=text)
     # Ranges of positions are lists of numbers.
@@ -39,14 +31,7 @@ def snapshots_with_forms(using: str, session: UUID) -> QuerySet[Snapshot]:
 
 
 def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
-    """Reads snapshots in parts: there may be thousands, and a pooler has no cursors.
-
-    Args:
-        rows: The snapshots, in order of their keys.
-
-    Yields:
-        Some of them.
-    """
+    """Reads snapshots in parts: there may be thousands, and a pooler has no cursors."""
     part = list(rows[:_PART])
     while part:
         yield part
@@ -54,44 +39,19 @@ def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
 
 
 def spot_of(row: Snapshot, item: Any) -> Spot | None:
-    """Tells of which message of the conversation an item of a snapshot is another form.
-
-    Args:
-        row: The snapshot.
-        item: An item of its references.
-
-    Returns:
-        Where that message stands; None if the item is no such form.
-    """
+    """Tells of which message of the conversation an item of a snapshot is another form."""
     if not isinstance(item, dict) or not isinstance(item.get("position"), int):
         return None
     return Spot(row.agent_id, row.branch, item["position"])
 
 
 def plain(spot: Spot) -> list[int]:
-    """Writes a reference to a message itself.
-
-    Args:
-        spot: Where it stands.
-
-    Returns:
-        The reference. It is not joined to those beside it: who compares the references with
-        what they were finds each at its place.
-    """
+    """Writes a reference to a message itself."""
     return [spot.position, spot.position + 1]
 
 
 def drop_forms(using: str, session: UUID, spots: Collection[Spot]) -> int:
-    """Lets snapshots refer to messages of which they have another form; within a transaction.
-
-    Args:
-        using: The alias of the database.
-        session: Primary key of the session, whose row is locked.
-        spots: Where those messages stand.
-
-    Returns:
-        How many snapshots changed.
-    """
+    """Lets snapshots refer to messages of which they have another form; within a transaction."""
     wanted = set(spots)
     changed = 0
     for part in in_parts(snapshots_with_forms(using, session)):

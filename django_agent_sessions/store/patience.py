@@ -24,20 +24,12 @@ class Patience:
         self._longest = _SHORTEST
 
     def after_meeting(self) -> bool:
-        """Waits a moment because another writer was faster.
-
-        Returns:
-            Whether to try again.
-        """
+        """Waits a moment because another writer was faster."""
         self._meetings -= 1
         return self._meetings > 0 and self._wait(_LONGEST_MEETING)
 
     def after_outage(self) -> bool:
-        """Waits because the server was away, or somebody held a lock for too long.
-
-        Returns:
-            Whether to try again.
-        """
+        """Waits because the server was away, or somebody held a lock for too long."""
         return time.monotonic() < self._until and self._wait(_LONGEST_OUTAGE)
 
     def _wait(self, longest: float) -> bool:

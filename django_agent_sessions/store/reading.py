@@ -124,11 +124,7 @@ class MessageReader(StorePart):
 
     @repeatable
     def _sound_payloads(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
-        """Reads what nearly all conversations are: sound payloads.
-
-        Returns:
-            The payloads as they were read; None if there is anything else among them.
-        """
+        """Reads what nearly all conversations are: sound payloads."""
         rows = reads.texts(self.using, agent.id, branch=agent.branch, latest=latest)
         texts = [text for (text,) in rows]
         try:
@@ -281,11 +277,7 @@ class MessageReader(StorePart):
     def _read(
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
     ) -> tuple[list[tuple[Any, ...]], list[Any]]:
-        """Reads the content of rows that start with position and content, whole.
-
-        Returns:
-            The rows that can be read, and the payload of each.
-        """
+        """Reads the content of rows that start with position and content, whole."""
         rows = list(rows)
         texts = [row[1] for row in rows]
         try:

@@ -145,16 +145,7 @@ def keeps_original(session: Session) -> bool:
 
 
 def redacted_columns(row: Row, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
-    """Makes the columns of a redacted message.
-
-    Args:
-        row: Its redacted version.
-        event: The audit event that tells of it.
-        keep: Whether the original stays in ``message``.
-
-    Returns:
-        What to update.
-    """
+    """Makes the columns of a redacted message."""
     columns = {
         "redact_message": row.stored,
         "redacted_at": row.created_at,
@@ -194,17 +185,7 @@ def record_redaction(
 def move_epoch(
     using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
 ) -> int:
-    """Tells every writer that what it read may be out of date.
-
-    Args:
-        using: The alias of the database.
-        session: The session, locked.
-        now: When it happened.
-        redacted: Whether it was a redaction, which people are told of, too.
-
-    Returns:
-        The new epoch.
-    """
+    """Tells every writer that what it read may be out of date."""
     epoch = session.redaction_epoch + 1
     Session.objects.using(using).filter(pk=session.pk).update(
         redaction_epoch=epoch,

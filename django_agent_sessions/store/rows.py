@@ -30,17 +30,6 @@ class Row:
 
     ``message`` is what was given, ``stored`` what is written of it: without the large binaries, if
     these go to a storage.
-
-    Args:
-        dialect: The message format.
-        message: The payload, or a ``NewMessage`` with it.
-        run_id: The invocation it belongs to.
-        limited: Whether the limits on large binaries count; not for what was stored before.
-        now: What time it is, where somebody looked already.
-        settings: The settings, where they were read already.
-
-    Raises:
-        PayloadError: The payload is not JSON or over a limit.
     """
 
     def __init__(
@@ -102,12 +91,7 @@ class Row:
         }
 
     def values(self, created_at: str, updated_at: str) -> list[Any]:
-        """The database values of the row, as :func:`statements.append` takes them.
-
-        Args:
-            created_at: The database value of ``created_at``.
-            updated_at: The database value of ``updated_at``.
-        """
+        """The database values of the row, as :func:`statements.append` takes them."""
         role, text, input_tokens, output_tokens, latency_ms = self._summary
         # Every database reads a key from its digits, whether it has a type for it or not.
         return [
@@ -139,33 +123,13 @@ class Row:
 
 
 def rows_of(dialect: str, messages: Sequence[Any], run_id: UUID | None = None) -> list[Row]:
-    """Makes the rows of one batch, which is said at one moment and under the same settings.
-
-    Args:
-        dialect: As for :class:`Row`.
-        messages: The payloads, or ``NewMessage`` with them, in order.
-        run_id: As for :class:`Row`.
-
-    Returns:
-        The rows, in order.
-
-    Raises:
-        PayloadError: As for :class:`Row`.
-    """
+    """Makes the rows of one batch, which is said at one moment and under the same settings."""
     settings, now = conf.get_settings(), timezone.now()
     return [Row(dialect, message, run_id, now=now, settings=settings) for message in messages]
 
 
 def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
-    """Makes the database values of rows, as :func:`statements.append` takes them.
-
-    Args:
-        rows: The rows.
-        using: The alias of the database.
-
-    Returns:
-        The values of each, in order of :data:`statements.ROW_FIELDS`.
-    """
+    """Makes the database values of rows, as :func:`statements.append` takes them."""
     connection = connections[using]
     # Most rows of a batch have the same time, as one object, and its adaptation takes as long as
     # all else of a row.
@@ -181,27 +145,13 @@ def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
 
 
 def usage_of(rows: Sequence[Row]) -> Usage:
-    """Adds up what messages add to the session's counters.
-
-    Args:
-        rows: The messages.
-
-    Returns:
-        The sums.
-    """
+    """Adds up what messages add to the session's counters."""
     tokens = [row.tokens for row in rows]
     return Usage(len(rows), sum(given for given, _ in tokens), sum(made for _, made in tokens))
 
 
 def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
-    """Divides rows into statements of a size that every database takes.
-
-    Args:
-        rows: The rows of one batch.
-
-    Returns:
-        The rows in order, in parts; a large row is a part of its own.
-    """
+    """Divides rows into statements of a size that every database takes."""
     if len(rows) == 1:
         return [rows]
     parts: list[list[Row]] = []

@@ -165,26 +165,12 @@ class SessionReader(StorePart):
 
 
 def session_not_found(session_id: str) -> SessionNotFoundError:
-    """Makes the error that says so.
-
-    Args:
-        session_id: The session's name.
-
-    Returns:
-        The error, to be raised.
-    """
+    """Makes the error that says so."""
     return SessionNotFoundError(f"there is no session {session_id!r}")
 
 
 def session_record(row: Session) -> SessionRecord:
-    """Makes the record of a session.
-
-    Args:
-        row: Its row.
-
-    Returns:
-        What is known of it.
-    """
+    """Makes the record of a session."""
     return SessionRecord(
         id=row.id,
         session_id=row.session_id,

@@ -29,15 +29,7 @@ class SnapshotName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlace:
-    """Where to look for snapshots.
-
-    Attributes:
-        namespace: The namespace of their sessions.
-        below: Whether any namespace counts that begins so.
-        session_id: Their session, if it is known.
-        session_prefix: How the ids of their sessions begin.
-        agent_id: Their agent, if it is known.
-    """
+    """Where to look for snapshots."""
 
     namespace: str
     below: bool = False
@@ -51,14 +43,7 @@ class SnapshotFinder(SessionWriter):
 
     @repeatable
     def snapshot_names(self, places: Sequence[SnapshotPlace]) -> list[SnapshotName]:
-        """Lists snapshots.
-
-        Args:
-            places: Where to look.
-
-        Returns:
-            What they are called, in no order.
-        """
+        """Lists snapshots."""
         condition = Q()
         for place in places:
             condition |= _at(place)
@@ -77,20 +62,7 @@ class SnapshotFinder(SessionWriter):
     def delete_snapshot(
         self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
     ) -> bool:
-        """Deletes a snapshot; its messages stay.
-
-        Args:
-            session_id: The session.
-            snapshot_id: The snapshot; empty for the latest.
-            agent_id: Its agent, or else
-            multi_agent_id: its orchestrator.
-
-        Returns:
-            Whether there was one that is this owner's.
-
-        Raises:
-            LegalHoldError: The session is under legal hold.
-        """
+        """Deletes a snapshot; its messages stay."""
         rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
         if agent_id:
             rows = rows.filter(agent__agent_id=agent_id)

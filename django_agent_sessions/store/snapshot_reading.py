@@ -36,21 +36,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
 
     @repeatable
     def load_snapshot(self, session_id: str, agent_id: str, snapshot_id: str) -> Loaded | None:
-        """Reads a snapshot with its messages.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            snapshot_id: The snapshot; empty for the latest.
-
-        Returns:
-            The snapshot; None if there is none, or it is not this owner's. If an agent was gone on
-            with by a manager that writes message by message, the latest one is made of what there
-            is.
-
-        Raises:
-            SessionConflictError: Messages that it refers to were taken away since.
-        """
+        """Reads a snapshot with its messages."""
         rows = self._named_snapshots(session_id).filter(
             agent__agent_id=agent_id, snapshot_id=snapshot_id
         )
@@ -97,15 +83,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
 
     @repeatable
     def load_log(self, session_id: str, agent_id: str) -> Loaded | None:
-        """Makes a latest snapshot of an agent that has none, whose messages came from elsewhere.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-
-        Returns:
-            The snapshot; None if there is no such agent, or it is not this owner's.
-        """
+        """Makes a latest snapshot of an agent that has none, whose messages came from elsewhere."""
         return self._of_log(session_id, agent_id, None)
 
     def _was_gone_on_with(self, agent: AgentRecord, row: Snapshot) -> bool:

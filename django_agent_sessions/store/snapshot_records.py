@@ -21,15 +21,7 @@ class LastRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a save finds, with the session's row locked.
-
-    Attributes:
-        session: Primary key of the session.
-        epoch: Its redaction epoch.
-        agent: The agent, on the main branch.
-        revision: Of the agent's latest snapshot; None if there is none.
-        last: The last message of the main branch, if there is one.
-    """
+    """What a save finds, with the session's row locked."""
 
     session: UUID
     epoch: int
@@ -45,17 +37,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a save writes.
-
-    Attributes:
-        document: All of the snapshot but its messages.
-        messages: References to messages, as ``Snapshot.messages`` has them.
-        appended: Messages that are new, for the end of the conversation.
-        keep: Position of the last message that stays on the main branch; None if all do.
-        kind: What a side branch is that takes the others.
-        updated: Messages that changed, by their positions.
-        state: The agent's state; None if it stays as it is.
-    """
+    """What a save writes."""
 
     document: Any
     messages: list[Any]
@@ -73,20 +55,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot as it was read.
-
-    Attributes:
-        session: Primary key of its session.
-        epoch: The session's redaction epoch.
-        agent: Primary key of its agent.
-        revision: Of the agent's latest snapshot; None if there is none.
-        last: The last message of the main branch.
-        branch: The branch that it refers to.
-        messages: Its references.
-        document: All of it but its messages.
-        contents: What its messages say, by position, redacted where they were redacted.
-        redacted: Positions of those that were.
-    """
+    """A snapshot as it was read."""
 
     session: UUID
     epoch: int
@@ -101,15 +70,7 @@ class Loaded:
 
 
 def spans_of(messages: Sequence[Any]) -> list[list[int]]:
-    """Tells which messages of the conversation a snapshot refers to.
-
-    Args:
-        messages: References, as ``Snapshot.messages`` has them.
-
-    Returns:
-        Pairs of the first position and the one behind the last; none for a message that only the
-        snapshot has.
-    """
+    """Tells which messages of the conversation a snapshot refers to."""
     return [
         item if isinstance(item, list) else [item["position"], item["position"] + 1]
         for item in messages

@@ -38,25 +38,7 @@ class SnapshotStore(SnapshotReader):
         snapshot_id: str,
         plan: Callable[[Head], Saving],
     ) -> Head:
-        """Writes a snapshot, and of its messages what is new.
-
-        Args:
-            session_id: The session, which is made if there is none.
-            agent_id: The agent, which is made if there is none.
-            snapshot_id: The snapshot; empty for the latest.
-            plan: Says what to write. It is called with the session's row locked, and again if
-                somebody else's write came in between.
-
-        Returns:
-            What there is now.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-            SessionConflictError: Others were faster each time.
-            StaleSessionError: As the plan says.
-            InvalidIdError: An id cannot be one.
-            PayloadError: Something is not JSON or over a limit; nothing was written.
-        """
+        """Writes a snapshot, and of its messages what is new."""
         what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
 
         def save(session: Session) -> Head:

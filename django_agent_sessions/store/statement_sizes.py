@@ -18,15 +18,7 @@ _QUOTED = "\\'\"\n\r\0\x1a"
 
 
 def check_statement_size(using: str, texts: Iterable[str]) -> None:
-    """Refuses what the server would drop the connection for: MySQL's and MariaDB's packet size.
-
-    Args:
-        using: The alias of the database.
-        texts: The values of a statement that can be large.
-
-    Raises:
-        PayloadError: The statement would be larger than the server takes.
-    """
+    """Refuses what the server would drop the connection for: MySQL's and MariaDB's packet size."""
     connection = connections[using]
     if connection.vendor != "mysql":
         return
@@ -47,14 +39,6 @@ def check_statement_size(using: str, texts: Iterable[str]) -> None:
 
 
 def check_values_size(using: str, *values: Any) -> None:
-    """Does what :func:`check_statement_size` does, for values of payload fields.
-
-    Args:
-        using: The alias of the database.
-        values: The payloads of one statement.
-
-    Raises:
-        PayloadError: The statement would be larger than the server takes, or a value is not JSON.
-    """
+    """Does what :func:`check_statement_size` does, for values of payload fields."""
     if connections[using].vendor == "mysql":
         check_statement_size(using, [payloads.dumps(value) for value in values])

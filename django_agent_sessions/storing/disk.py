@@ -16,11 +16,7 @@ _TRIES = 50
 
 
 class Disk(AnyStorage):
-    """Reads and writes where Django's ``FileSystemStorage`` does.
-
-    Args:
-        storage: The storage.
-    """
+    """Reads and writes where Django's ``FileSystemStorage`` does."""
 
     storage: FileSystemStorage
 

@@ -13,11 +13,7 @@ from .pieces import Pieces, part_of
 
 
 class AnyStorage:
-    """Reads, writes, deletes and lists in a storage of any kind.
-
-    Args:
-        storage: The storage.
-    """
+    """Reads, writes, deletes and lists in a storage of any kind."""
 
     width: int = 8
     """How many files are read at the same time."""
@@ -123,16 +119,7 @@ class AnyStorage:
 
 
 def keeps_ways(storage: Storage, base: type, ways: tuple[str, ...]) -> bool:
-    """Tells whether a storage does some things as its base class does.
-
-    Args:
-        storage: The storage.
-        base: The class it comes from.
-        ways: Names of methods.
-
-    Returns:
-        False if a class in between, which may encrypt or compress, overrides one of them.
-    """
+    """Tells whether a storage does some things as its base class does."""
     # Of Django's lazy default storage, `type` would tell the proxy's.
     kind = storage.__class__
     return all(getattr(kind, way) is getattr(base, way) for way in ways)

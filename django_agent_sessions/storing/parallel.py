@@ -18,14 +18,6 @@ def in_parallel(
 
     Only a few calls are ahead of what was taken, so that many large results are not in memory
     together. Who stops taking stops the rest.
-
-    Args:
-        function: What to call; from any thread, never with a database.
-        items: What to call it with.
-        width: How many calls are made at the same time, at the most.
-
-    Yields:
-        In the order of the items: what the function returned, or the error that it raised.
     """
 
     def attempt(item: T) -> R | Exception:

@@ -11,16 +11,7 @@ PIECE = 64 * 1024
 
 
 def part_of(file: IO[bytes], start: int, stop: int | None) -> Pieces:
-    """Reads a part of a file that is open.
-
-    Args:
-        file: The file. It is closed with the pieces.
-        start: The first byte.
-        stop: Where the part ends, that byte not included; none for the end of the file.
-
-    Returns:
-        What is read.
-    """
+    """Reads a part of a file that is open."""
     file.seek(0, os.SEEK_END)
     size = file.tell()
     file.seek(start)
@@ -29,14 +20,7 @@ def part_of(file: IO[bytes], start: int, stop: int | None) -> Pieces:
 
 
 class Pieces:
-    """What is read of a file, in order. It is closed at its end, after an error, or by ``close``.
-
-    Args:
-        size: How many bytes the whole file has.
-        length: How many bytes are read, from where the file stands.
-        read: Reads up to so many bytes.
-        close: Closes the file.
-    """
+    """What is read of a file, in order. It is closed at its end, after an error, or by ``close``."""
 
     def __init__(
         self, size: int, length: int, read: Callable[[int], bytes], close: Callable[[], object]

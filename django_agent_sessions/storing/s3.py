@@ -52,11 +52,7 @@ _WAYS = (
 
 
 class Bucket(AnyStorage):
-    """Reads and writes where an ``S3Storage`` does.
-
-    Args:
-        storage: The storage.
-    """
+    """Reads and writes where an ``S3Storage`` does."""
 
     # Its attributes are those of django-storages, which has no types.
     storage: Any

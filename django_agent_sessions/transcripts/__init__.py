@@ -30,16 +30,7 @@ __all__ = [
 
 
 def parts(dialect: str, payload: object) -> tuple[Part, ...]:
-    """Reads a payload.
-
-    Args:
-        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The message or item, as the framework has it.
-
-    Returns:
-        The parts, in order. This never raises: what is odd, or of another dialect, is a part of
-        kind unknown.
-    """
+    """Reads a payload."""
     # A payload is foreign data; whatever it does to a reader, a page must still show it.
     try:
         if dialect == STRANDS:

@@ -16,12 +16,6 @@ def parsed(value: object) -> Any:
 
     Models write these strings, so anything may be in them. What could not be written as JSON again,
     or nests so deep that a page could not show it, is left as it is.
-
-    Args:
-        value: A string of JSON, or anything.
-
-    Returns:
-        The parsed value; the given one, if it is no string or does not parse.
     """
     if not isinstance(value, str):
         return value
@@ -33,14 +27,7 @@ def parsed(value: object) -> Any:
 
 
 def parsed_container(value: object) -> Any:
-    """Parses a tool's output, which is JSON only by the tool's choice.
-
-    Args:
-        value: The output.
-
-    Returns:
-        The parsed dict or list, else ``None``: a bare number or word is the output's text.
-    """
+    """Parses a tool's output, which is JSON only by the tool's choice."""
     if not isinstance(value, str) or not value.lstrip().startswith(_CONTAINERS):
         return None
     found = parsed(value)

@@ -39,27 +39,12 @@ _OUTPUTS = ("output", "result", "errorText")
 
 
 def parts(payload: object) -> tuple[Part, ...]:
-    """Reads a message.
-
-    Args:
-        payload: What was stored for the client.
-
-    Returns:
-        The parts, in order; of a tool's part, the call and then its result. What is not as the
-        formats have it is a part of kind unknown.
-    """
+    """Reads a message."""
     return tuple(part for _, found in placed(payload) for part in found)
 
 
 def placed(payload: object) -> Iterator[_Placed]:
-    """Reads a message, and tells where its parts stand.
-
-    Args:
-        payload: What was stored for the client.
-
-    Yields:
-        The path from the payload to a value, and what it says: nothing, for what is no content.
-    """
+    """Reads a message, and tells where its parts stand."""
     content = payload.get("content") if isinstance(payload, dict) else None
     if not isinstance(content, dict):
         yield (), (unknown(payload),)
@@ -93,14 +78,7 @@ def summary(payload: object) -> Summary:
 
 
 def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
-    """Finds what may be a binary in a part.
-
-    Args:
-        part: A file, image or recording.
-
-    Yields:
-        ``data:`` URLs and base64, and what stands in their places.
-    """
+    """Finds what may be a binary in a part."""
     for key in ("url", "image"):
         value = part.get(key)
         if isinstance(value, str) and value[:5].lower() != "data:":

@@ -62,16 +62,7 @@ class Block:
 
 
 def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
-    """Takes a payload apart.
-
-    Args:
-        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The message or item, as the framework has it.
-
-    Returns:
-        The blocks in order. This never raises: what is odd, or of another dialect, is one block of
-        kind unknown with an empty path.
-    """
+    """Takes a payload apart."""
     # A payload is foreign data; whatever it does to a reader, a page must still show it.
     try:
         if dialect == STRANDS:
@@ -91,17 +82,7 @@ def address_of(path: Path) -> str:
 
 
 def path_of(address: str) -> Path:
-    """Reads a path that was written as JSON.
-
-    Args:
-        address: Anything that somebody sent.
-
-    Returns:
-        The path.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Reads a path that was written as JSON."""
     try:
         found = json.loads(address)
     except RecursionError:
@@ -112,16 +93,7 @@ def path_of(address: str) -> Path:
 
 
 def part_at(dialect: str, payload: object, path: Path) -> Part | None:
-    """Finds what stands at an address.
-
-    Args:
-        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The payload.
-        path: The path of one of its blocks, inner ones included.
-
-    Returns:
-        The first part of the block, or ``None`` if no block has this path.
-    """
+    """Finds what stands at an address."""
     for block in blocks(dialect, payload):
         for found in (block, *block.inner):
             if found.path == path and found.parts:
@@ -130,18 +102,7 @@ def part_at(dialect: str, payload: object, path: Path) -> Part | None:
 
 
 def binary(dialect: str, payload: object, path: Path) -> tuple[bytes | BlobRef, str] | None:
-    """Takes an image, document, recording or video out of a payload.
-
-    Args:
-        dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The payload.
-        path: The path of one of its blocks, inner ones included.
-
-    Returns:
-        The bytes, or a reference to them if they are kept elsewhere; and the media type that the
-        payload claims (perhaps empty, and never to be believed). ``None`` if there is no binary at
-        this address, or a damaged one.
-    """
+    """Takes an image, document, recording or video out of a payload."""
     part = part_at(dialect, payload, path)
     if part is None:
         return None

@@ -58,15 +58,7 @@ class Media(NamedTuple):
 
 
 def media_type(family: str, file_format: object) -> str:
-    """Translates a format as the frameworks name them.
-
-    Args:
-        family: ``"image"``, ``"audio"``, ``"video"`` or ``"document"``.
-        file_format: Such as ``"png"`` or ``"docx"``, or anything.
-
-    Returns:
-        A well-formed media type; empty if the format tells none.
-    """
+    """Translates a format as the frameworks name them."""
     if not isinstance(file_format, str):
         return ""
     file_format = file_format.lower()
@@ -77,53 +69,24 @@ def media_type(family: str, file_format: object) -> str:
 
 
 def is_encoded(value: object) -> TypeGuard[Encoded]:
-    """Tells whether a field holds a text, or stands for one that encoded a binary.
-
-    Args:
-        value: The field.
-
-    Returns:
-        False for anything else; also for a reference that stands for bytes.
-    """
+    """Tells whether a field holds a text, or stands for one that encoded a binary."""
     return isinstance(value, str) or (isinstance(value, BlobRef) and value.prefix is not None)
 
 
 def is_binary(value: object) -> TypeGuard[bytes | bytearray | memoryview | BlobRef]:
-    """Tells whether a field holds bytes, or stands for them.
-
-    Args:
-        value: The field.
-
-    Returns:
-        False for anything else; also for a reference that stands for a text.
-    """
+    """Tells whether a field holds bytes, or stands for them."""
     if isinstance(value, BlobRef):
         return value.prefix is None
     return isinstance(value, bytes | bytearray | memoryview)
 
 
 def binary_size(value: bytes | bytearray | memoryview | BlobRef) -> int:
-    """Tells how many bytes there are.
-
-    Args:
-        value: Bytes, or what stands for them.
-
-    Returns:
-        Their number.
-    """
+    """Tells how many bytes there are."""
     return value.size if isinstance(value, BlobRef) else len(value)
 
 
 def base64_size(encoded: Encoded, start: int = 0) -> int:
-    """Tells how many bytes base64 text stands for, without decoding it.
-
-    Args:
-        encoded: Base64, padded or not, line breaks allowed.
-        start: Where it begins in the text.
-
-    Returns:
-        The size in bytes; a fair guess if the text is no base64.
-    """
+    """Tells how many bytes base64 text stands for, without decoding it."""
     if isinstance(encoded, BlobRef):
         return encoded.size
     length = len(encoded) - start - encoded.count("\n", start) - encoded.count("\r", start)
@@ -132,15 +95,7 @@ def base64_size(encoded: Encoded, start: int = 0) -> int:
 
 
 def referenced(reference: Encoded) -> Media:
-    """Reads a reference to media, which may be a data URL (RFC 2397).
-
-    Args:
-        reference: A URL, or what stands in the place of a data URL.
-
-    Returns:
-        Media type and size of a base64 data URL; for any other kind of URL, the URL. The ``data:``
-        URL itself is never returned: it is the binary.
-    """
+    """Reads a reference to media, which may be a data URL (RFC 2397)."""
     if isinstance(reference, BlobRef):
         if not reference.prefix:
             return Media(size=reference.size)
@@ -157,14 +112,7 @@ def referenced(reference: Encoded) -> Media:
 
 
 def inline(encoded: Encoded) -> Media:
-    """Reads inline media: a data URL, or bare base64.
-
-    Args:
-        encoded: The field, or what stands in its place.
-
-    Returns:
-        The size, and the media type if it is told.
-    """
+    """Reads inline media: a data URL, or bare base64."""
     if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
         return referenced(encoded)
     return Media(size=base64_size(encoded))

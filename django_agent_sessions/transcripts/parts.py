@@ -105,28 +105,12 @@ EMPTY_SUMMARY = Summary("", "", None, None, None)
 
 
 def unknown(value: object) -> Part:
-    """Keeps a value that no reader knows, so that it is shown and not dropped.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        A part of kind unknown with the value as its ``data``.
-    """
+    """Keeps a value that no reader knows, so that it is shown and not dropped."""
     return Part(PartKind.UNKNOWN, data=value)
 
 
 def spoken(kind: PartKind, value: object) -> Part | None:
-    """Reads a field that holds words.
-
-    Args:
-        kind: What they are.
-        value: The field.
-
-    Returns:
-        The part; of what was nothing but a data URL, and is kept elsewhere, an image or document.
-        ``None`` for anything else.
-    """
+    """Reads a field that holds words."""
     if isinstance(value, str):
         return Part(kind, text=value)
     if not isinstance(value, BlobRef) or value.prefix is None:
@@ -138,38 +122,17 @@ def spoken(kind: PartKind, value: object) -> Part | None:
 
 
 def neutral_role(role: object) -> str:
-    """Translates a role of any dialect.
-
-    Args:
-        role: The payload's role, or anything.
-
-    Returns:
-        One of the roles of ``Summary.role``.
-    """
+    """Translates a role of any dialect."""
     return _ROLES.get(role, "") if isinstance(role, str) else ""
 
 
 def text_of(value: object) -> str:
-    """Reads a field that should hold text.
-
-    Args:
-        value: The field.
-
-    Returns:
-        The text; empty for anything else.
-    """
+    """Reads a field that should hold text."""
     return value if isinstance(value, str) else ""
 
 
 def cited_url(source: Mapping[str, Any]) -> str:
-    """Reads where a source is that a text cites, as the SDKs write it.
-
-    Args:
-        source: One of a text's :attr:`Part.data`.
-
-    Returns:
-        The URL as it was written; empty if there is none.
-    """
+    """Reads where a source is that a text cites, as the SDKs write it."""
     location = source.get("location")
     web = location.get("web") if isinstance(location, dict) else None
     urls = (source.get("url"), web.get("url") if isinstance(web, dict) else None)
@@ -177,14 +140,7 @@ def cited_url(source: Mapping[str, Any]) -> str:
 
 
 def count_of(value: object) -> int | None:
-    """Reads a number of tokens or milliseconds.
-
-    Args:
-        value: The field.
-
-    Returns:
-        A whole number that an integer column holds, else ``None``.
-    """
+    """Reads a number of tokens or milliseconds."""
     # NaN is refused by the comparison, as it is neither above nor below anything.
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
         return int(value)
@@ -194,18 +150,7 @@ def count_of(value: object) -> int | None:
 def result_part(
     contents: tuple[Part, ...], *, call_id: str, name: str = "", status: str = "", data: Any = None
 ) -> Part:
-    """Makes a tool result out of its contents.
-
-    Args:
-        contents: What the tool returned, in order.
-        call_id: The call it answers.
-        name: The tool's name, where the result tells it.
-        status: ``"success"``, ``"error"`` or empty.
-        data: The result's JSON, where it is not among the contents.
-
-    Returns:
-        The part; its text is that of its contents.
-    """
+    """Makes a tool result out of its contents."""
     if data is None:
         values = [content.data for content in contents if content.kind is PartKind.TOOL_RESULT]
         data = values[0] if len(values) == 1 else values or None

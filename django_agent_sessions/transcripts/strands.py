@@ -44,14 +44,7 @@ _STATUSES = frozenset({"success", "error"})
 
 
 def parts(message: object) -> tuple[Part, ...]:
-    """Reads a message.
-
-    Args:
-        message: A Strands message: ``{"role": …, "content": [block, …], …}``.
-
-    Returns:
-        The parts, in order. What is not as the format has it is a part of kind unknown.
-    """
+    """Reads a message."""
     content = message.get("content") if isinstance(message, dict) else None
     if (said := spoken(PartKind.TEXT, content)) is not None:
         return (said,)

@@ -31,14 +31,7 @@ def displayable(text: str) -> str:
 
 
 def searchable(texts: Iterable[str]) -> str:
-    """Joins the texts of a message for its text column.
-
-    Args:
-        texts: The texts in order; empty ones are left out.
-
-    Returns:
-        One text per line, at most ``TEXT_CAP`` characters, displayable.
-    """
+    """Joins the texts of a message for its text column."""
     taken: list[str] = []
     room = TEXT_CAP
     for text in texts:
@@ -51,14 +44,7 @@ def searchable(texts: Iterable[str]) -> str:
 
 
 def readable(parts: Iterable[Part]) -> Iterator[str]:
-    """Picks the texts that belong into the text column.
-
-    Args:
-        parts: The parts of a message.
-
-    Yields:
-        The text of every part that is neither reasoning nor unknown.
-    """
+    """Picks the texts that belong into the text column."""
     for part in parts:
         if part.kind not in _UNREAD:
             yield part.text

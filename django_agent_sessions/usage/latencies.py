@@ -19,14 +19,7 @@ _NOTHING = -1
 
 
 def bucket(milliseconds: int) -> int:
-    """Tells which bucket a latency belongs to.
-
-    Args:
-        milliseconds: The latency.
-
-    Returns:
-        ``i`` for latencies over 1.1^(i-1) up to 1.1^i; -1 for 0 and below.
-    """
+    """Tells which bucket a latency belongs to."""
     if milliseconds < 1:
         return _NOTHING
     return math.ceil(math.log(milliseconds) / _LOG_GROWTH)

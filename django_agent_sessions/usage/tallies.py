@@ -41,14 +41,7 @@ Tallies = defaultdict[Row, Tally]
 
 
 def day_of(moment: datetime) -> date:
-    """Tells to which day a moment is counted.
-
-    Args:
-        moment: The moment.
-
-    Returns:
-        The day in UTC; without time zones (``USE_TZ = False``) the day as it stands.
-    """
+    """Tells to which day a moment is counted."""
     return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
@@ -57,10 +50,6 @@ def add(alias: str, tallies: Tallies) -> None:
 
     The caller holds the cursor's lock, so that nobody else writes between the reading and the
     writing.
-
-    Args:
-        alias: The alias of the database.
-        tallies: What to add to which row.
     """
     rows = [
         _added(there.get(key), key, tallies[key])

@@ -42,18 +42,7 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[TResponseInputItem]:
-        """Reads the conversation on a branch.
-
-        Args:
-            limit: Only that many of the latest items, 0 none; None reads as many as
-                ``session_settings`` say, and a negative one all.
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of the run, which the Runner gives.
-
-        Returns:
-            The items, the oldest first; none if there is no such branch. A run that reads all is
-            not given the results of tools whose calls are gone.
-        """
+        """Reads the conversation on a branch."""
         latest = resolve_session_limit(limit, self.session_settings)
         if latest == 0:
             return []
@@ -64,12 +53,7 @@ class AdvancedDjangoSession(BranchedSession):
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
     ) -> None:
-        """Writes items behind the last one of the branch: all of them or none.
-
-        Args:
-            items: Any JSON objects.
-            wrapper: The context of the run, which the Runner gives.
-        """
+        """Writes items behind the last one of the branch: all of them or none."""
         if not items:
             return
         place, items = self._place, list(items)
@@ -81,12 +65,6 @@ class AdvancedDjangoSession(BranchedSession):
         """Takes the latest item of the branch away; no two callers get the same one.
 
         The other branches keep it. With the last item of a turn goes what the turn has used.
-
-        Args:
-            wrapper: The context of the run, which the Runner gives.
-
-        Returns:
-            The item; None if there is none.
         """
         place = self._place
         async with self._queue.turn():
@@ -97,9 +75,6 @@ class AdvancedDjangoSession(BranchedSession):
         """Deletes all items of all branches, and all usage; the session stays.
 
         All objects are on the main branch then. The names of the branches stay taken.
-
-        Args:
-            wrapper: The context of the run, which the Runner gives.
         """
         await super().clear_session(wrapper=wrapper)
         self._place = MAIN
@@ -113,19 +88,7 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> str:
-        """Makes a branch with what was said before a turn, and goes on there.
-
-        Args:
-            turn_number: The turn, from 1, of the branch that this object is on.
-            branch_name: A name that no branch of this session has had; by default one is made.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            The name of the branch.
-
-        Raises:
-            ValueError: There is no such turn, or the name is blank or was given before.
-        """
+        """Makes a branch with what was said before a turn, and goes on there."""
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
         make = partial(self._make_branch, self._place, turn_number, branch_name)
@@ -140,50 +103,20 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> str:
-        """Makes a branch as :meth:`create_branch_from_turn`, at the first turn that holds a text.
-
-        Args:
-            search_term: What to look for in the user's messages.
-            branch_name: As for :meth:`create_branch_from_turn`.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            The name of the branch.
-
-        Raises:
-            ValueError: No turn holds the text; or as for :meth:`create_branch_from_turn`.
-        """
+        """Makes a branch as :meth:`create_branch_from_turn`, at the first turn that holds a text."""
         found = await self.find_turns_by_content(search_term, wrapper=wrapper)
         if not found:
             raise ValueError(f"No user turns found containing '{search_term}'")
         return await self.create_branch_from_turn(found[0]["turn"], branch_name, wrapper=wrapper)
 
     async def switch_to_branch(self, branch_id: str, *, wrapper: _Context | None = None) -> None:
-        """Goes on on another branch.
-
-        Args:
-            branch_id: The branch.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Raises:
-            ValueError: There is no such branch, or nothing on it.
-        """
+        """Goes on on another branch."""
         self._place = await self._run(partial(self._find_branch, branch_id), wrapper)
 
     async def delete_branch(
         self, branch_id: str, force: bool = False, *, wrapper: _Context | None = None
     ) -> None:
-        """Deletes a branch with its items and usage; its name stays taken.
-
-        Args:
-            branch_id: The branch.
-            force: Whether it may be the one that this object is on, which then goes on on the main
-                branch.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Raises:
-            ValueError: There is no such branch, or it is the main one, or the current one.
-        """
+        """Deletes a branch with its items and usage; its name stays taken."""
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
         if branch_id == MAIN.name:
@@ -200,15 +133,7 @@ class AdvancedDjangoSession(BranchedSession):
             await self._run(partial(self._delete_branch, branch_id), wrapper)
 
     async def list_branches(self, *, wrapper: _Context | None = None) -> list[dict[str, Any]]:
-        """Lists the branches that have items, in the order in which they were made.
-
-        Args:
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            Dicts with ``branch_id``, ``message_count``, ``user_turns``, ``is_current`` and
-            ``created_at``.
-        """
+        """Lists the branches that have items, in the order in which they were made."""
         listed = await self._ask(partial(self._list_branches, self._place), wrapper)
         current, found = listed or (MAIN.name, [])
         return [
@@ -227,16 +152,7 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_conversation_turns(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
-        """Lists what the user said, with the turns to branch from.
-
-        Args:
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            Dicts with ``turn``, ``content`` (cut off after 100 characters), ``full_content``,
-            ``timestamp`` and ``can_branch``.
-        """
+        """Lists what the user said, with the turns to branch from."""
         turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
         return described(turns or [], shortened=True)
 
@@ -247,16 +163,7 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
-        """Finds what the user said by a text in it; the case of ASCII letters does not matter.
-
-        Args:
-            search_term: The text.
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            Dicts as :meth:`get_conversation_turns` gives, with all of the ``content``.
-        """
+        """Finds what the user said by a text in it; the case of ASCII letters does not matter."""
         turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
         found = [turn for turn in turns or [] if finds(search_term, turn.payload)]
         return described(found, shortened=False)
@@ -264,30 +171,14 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_conversation_by_turns(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
-        """Tells what kinds of items each turn has.
-
-        Args:
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            Dicts with ``type`` and ``tool_name`` of each item, by turn.
-        """
+        """Tells what kinds of items each turn has."""
         items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
         return by_turns(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
-        """Counts the calls of tools.
-
-        Args:
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            The tool's name, how often it was called, and the turn.
-        """
+        """Counts the calls of tools."""
         items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
         return tool_usage(items or [])
 
@@ -300,11 +191,6 @@ class AdvancedDjangoSession(BranchedSession):
 
         It never raises what the database or a legal hold says, because the run is over; that is
         in the log.
-
-        Args:
-            result: What ``Runner.run`` returned.
-            wrapper: The context of the run, for an owner that is found by it; by default that of
-                the result.
         """
         usage = result.context_wrapper.usage
         if usage is None:
@@ -323,16 +209,7 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_session_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[str, int] | None:
-        """Adds up what was used.
-
-        Args:
-            branch_id: Only on this branch; None adds up all branches.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            A dict with ``requests``, ``input_tokens``, ``output_tokens``, ``total_tokens`` and
-            ``total_turns``; None if nothing was stored.
-        """
+        """Adds up what was used."""
         found = await self._ask(partial(self._total_usage, branch_id), wrapper)
         if found is None:
             return None
@@ -351,18 +228,7 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
-        """Tells what turns have used.
-
-        Args:
-            user_turn_number: Only this turn; None gives all whose usage was stored.
-            branch_id: The branch; None for the one that this object is on.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Returns:
-            A list of dicts with ``user_turn_number``, ``requests``, ``input_tokens``,
-            ``output_tokens``, ``total_tokens``, ``input_tokens_details`` and
-            ``output_tokens_details``; for one turn its dict, without the turn, or an empty one.
-        """
+        """Tells what turns have used."""
         read = partial(NamedBranchStore.turn_costs, turn=user_turn_number)
         found = await self._on(branch_id, read, wrapper) or []
         if user_turn_number is not None:

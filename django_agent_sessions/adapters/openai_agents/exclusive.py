@@ -18,12 +18,7 @@ R = TypeVar("R")
 
 
 class Turns:
-    """The leases under which one session object is used.
-
-    Args:
-        session_id: The name of the session, for errors.
-        wait: How many seconds a run waits for its turn; None for the setting.
-    """
+    """The leases under which one session object is used."""
 
     def __init__(self, session_id: str, wait: float | None) -> None:
         self._session_id = session_id
@@ -32,12 +27,7 @@ class Turns:
         self._leases: list[leases.Lease] = []
 
     def begin(self, session: UUID, using: str) -> None:
-        """Waits for the session.
-
-        Raises:
-            SessionBusyError: Another run held it all the time.
-            ConfigurationError: A transaction is open here.
-        """
+        """Waits for the session."""
         self._leases.append(leases.acquire(session, wait=self._wait, using=using))
 
     async def abegin(self, session: UUID, using: str) -> None:
@@ -53,12 +43,7 @@ class Turns:
         await self._leases.pop().arelease()
 
     def check(self) -> None:
-        """Refuses to use the session without a lease; it does not ask the database.
-
-        Raises:
-            ConfigurationError: It is used outside of its block.
-            SessionBusyError: The lease was lost.
-        """
+        """Refuses to use the session without a lease; it does not ask the database."""
         if not self._leases:
             raise ConfigurationError(
                 f"session {self._session_id!r} is exclusive: use it within `async with session:`, "
@@ -84,14 +69,7 @@ class TakesTurns(ABC):
     _turns: Turns | None
 
     async def __aenter__(self) -> Self:
-        """Waits until no other run uses the session.
-
-        Raises:
-            SessionBusyError: Another run used it all the time.
-            SessionNotFoundError: The session is somebody else's; or there is none, and it is not
-                to be made.
-            ConfigurationError: The session is not exclusive, or a transaction is open here.
-        """
+        """Waits until no other run uses the session."""
         turns = self._exclusive()
         store = await self._find_store(None)
         session = await bridge.run_async(partial(self._open, store), using=store.using)

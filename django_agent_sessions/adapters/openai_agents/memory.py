@@ -12,15 +12,7 @@ _MOST_READ = 3
 
 
 class Memory:
-    """The items that were given to the SDK or came from it, as they were then.
-
-    Args:
-        epoch: The session's redaction epoch when the conversation was found. An older one than
-            the items' own is safe: it only makes the next write look again.
-
-    Attributes:
-        epoch: The redaction epoch that a write carries.
-    """
+    """The items that were given to the SDK or came from it, as they were then."""
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = epoch
@@ -31,12 +23,7 @@ class Memory:
         self._redacted: list[tuple[Any, Any]] = []
 
     def has_read(self, found: Collection[PlacedPayload], *, branch: int = 0) -> None:
-        """Notes what is in the database, and what was taken out of it since it was known.
-
-        Args:
-            found: What was read.
-            branch: The branch that it is on.
-        """
+        """Notes what is in the database, and what was taken out of it since it was known."""
         for placed in found:
             if placed.redacted:
                 self._compare(placed, branch)
@@ -52,11 +39,6 @@ class Memory:
 
         Going back in time leaves an item its position on another branch. Where several branches
         have something redacted there, any of it may be what is known.
-
-        Args:
-            aside: What was redacted on other branches.
-            found: What is on this branch now.
-            branch: The branch that the known items were on.
         """
         there = {placed.position: placed.payload for placed in found}
         for placed in aside:
@@ -65,34 +47,17 @@ class Memory:
                 self._compare(placed, branch)
 
     def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
-        """Notes what was written.
-
-        Args:
-            written: Positions and items.
-            branch: The branch that they are on.
-        """
+        """Notes what was written."""
         self._known().update(((branch, position), item) for position, item in written)
 
     def has_popped(self, taken: PlacedPayload | None, *, branch: int = 0) -> None:
-        """Notes what was taken away, perhaps redacted, and may be put back from memory.
-
-        Args:
-            taken: What was taken; None if there was nothing.
-            branch: The branch that it was on.
-        """
+        """Notes what was taken away, perhaps redacted, and may be put back from memory."""
         if taken is not None:
             self._compare(taken, branch)
             self._known().pop((branch, taken.position), None)
 
     def clean(self, item: Any) -> Any:
-        """Takes out of an item what is known to be redacted.
-
-        Args:
-            item: An item to write. It is not changed.
-
-        Returns:
-            What to write.
-        """
+        """Takes out of an item what is known to be redacted."""
         for before, after in self._redacted:
             if item == before:
                 return after

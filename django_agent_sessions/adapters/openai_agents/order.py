@@ -15,11 +15,7 @@ class Queue:
         self._last: Future[None] | None = None
 
     def turn(self) -> Turn:
-        """Takes a place behind those that came before.
-
-        Returns:
-            What waits for them, and then lets the next one pass: ``async with queue.turn():``.
-        """
+        """Takes a place behind those that came before."""
         done: Future[None] = Future()
         with self._lock:
             before, self._last = self._last, done

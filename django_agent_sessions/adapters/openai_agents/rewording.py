@@ -24,11 +24,7 @@ def item_at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRe
 
 
 def redacted(found: MessageRecord, replacement: Any) -> Any:
-    """Makes the redacted version of an item.
-
-    Raises:
-        PayloadError: The replacement does not fit the item.
-    """
+    """Makes the redacted version of an item."""
     item = found.content
     if isinstance(replacement, str):
         return _reworded(found.message_id, item, replacement)

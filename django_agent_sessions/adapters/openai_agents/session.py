@@ -46,34 +46,6 @@ class DjangoSession(TakesTurns):
 
     It is a ``Session`` of the SDK. Making one does no database work, so it may be made anywhere;
     the rows are made by the first item. One object may serve several tasks at once.
-
-    Args:
-        session_id: The name of the session, unique in its namespace for all owners.
-        owner: Whose session it is: a user, that user's primary key, or a callable that returns
-            one of them. It is called in the event loop at each use with the ``RunContextWrapper``
-            of the run, or None where there is no run; it may be async, and must be to ask the
-            database. Left out, the sessions of everybody are reached.
-        namespace: The space of session ids.
-        session_settings: How many items are read by default; a dict with the same names will do.
-        title: A title for a session that is made.
-        metadata: JSON for a session that is made.
-        using: The alias of the database, if it is not the one that is configured, or that the
-            routers answer now; with a callable owner, at each use.
-        create: Whether the first item makes the session. Where it is made elsewhere, such as for
-            a chat, False keeps an agent from making it anew after it was deleted.
-        exclusive: Whether only one run uses the session at a time, in whatever process. It is then
-            used within a block, ``async with session:``, or ``with session:`` around
-            ``Runner.run_sync``, which waits for its turn and makes the session.
-        wait: How many seconds the block waits; ``LEASE_WAIT_SECONDS``, if not given.
-
-    Attributes:
-        session_id: The name of the session.
-        session_settings: As given, or ``SessionSettings()``; it may be set.
-
-    Raises:
-        InvalidIdError: The session id or the namespace cannot be one.
-        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
-            user, is refused at the first use.
     """
 
     session_id: str
@@ -116,21 +88,7 @@ class DjangoSession(TakesTurns):
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
     ) -> list[TResponseInputItem]:
-        """Reads the conversation.
-
-        Args:
-            limit: Only that many of the latest items, 0 or less none; None reads as many as
-                ``session_settings`` say.
-            wrapper: The context of the run, which the Runner gives.
-
-        Returns:
-            The items, the oldest first, redacted where they were redacted; none if there is no
-            such session. A corrupt item is left out and reported in the log. A run that reads all
-            is not given the results of tools whose calls are gone.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-        """
+        """Reads the conversation."""
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
@@ -144,18 +102,6 @@ class DjangoSession(TakesTurns):
 
         No items make no session. A cancellation waits until it is known whether they were
         written.
-
-        Args:
-            items: Any JSON objects.
-            wrapper: The context of the run, which the Runner gives. What is written with the
-                same one gets the same ``run_id``.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's; or there is none, and it is not to
-                be made.
-            PayloadError: An item is not JSON or over a limit; nothing was written.
-            SessionConflictError: Other writers were faster each time.
-            ConfigurationError: The session holds messages of another agent framework.
         """
         if not items:
             return
@@ -163,31 +109,12 @@ class DjangoSession(TakesTurns):
         await self._run(partial(self._append, list(items), run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
-        """Takes the latest item away; no two callers get the same one.
-
-        Args:
-            wrapper: The context of the run, which the Runner gives.
-
-        Returns:
-            The item; None if there is none.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-            SessionConflictError: The connection was lost, so that it is not known whether an
-                item was taken; or others were faster each time.
-        """
+        """Takes the latest item away; no two callers get the same one."""
         item: TResponseInputItem | None = await self._run(self._pop, wrapper)
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
-        """Deletes all items; the session stays, with its title, metadata and owner.
-
-        Args:
-            wrapper: The context of the run, which the Runner gives.
-
-        Raises:
-            SessionNotFoundError: The session is somebody else's.
-        """
+        """Deletes all items; the session stays, with its title, metadata and owner."""
         await self._run(self._clear, wrapper)
 
     async def redact_item(
@@ -204,19 +131,6 @@ class DjangoSession(TakesTurns):
         ::
 
             await session.redact_item(-1, "[removed]")
-
-        Args:
-            position: Which one: 0 is the first of the conversation, -1 the latest.
-            replacement: What to keep in its place. Either an item that answers and is answered by
-                the same ones: its type, role and call id are the original's. Or a text, which
-                replaces all that a message or a function's output says.
-            actor: Who redacts, for the audit trail: a user, or text for a program.
-            reason: Why, for the audit trail.
-            wrapper: The context of a run, for an owner that is found by it.
-
-        Raises:
-            SessionNotFoundError: There is no such session or item, or it is somebody else's.
-            PayloadError: The replacement does not fit the item, is not JSON or over a limit.
         """
         await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
 
@@ -366,12 +280,7 @@ class DjangoSession(TakesTurns):
         store.redact_message(agent, found.message_id, item, actor=actor, reason=reason)
 
     def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
-        """Works on the conversation, if there is one.
-
-        Args:
-            store: The owner's store.
-            operate: Returns None if it found nothing to work on.
-        """
+        """Works on the conversation, if there is one."""
         known = self._recall(store)
         if known is not None and (outcome := operate(known)) is not None:
             return outcome

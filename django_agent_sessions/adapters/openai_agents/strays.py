@@ -14,12 +14,6 @@ def without_strays(items: Sequence[Any]) -> list[Any]:
 
     A run that waits for a person has stored its calls, and stores their results when it goes on:
     perhaps after somebody went back in time, or emptied or deleted the session.
-
-    Args:
-        items: A conversation from its beginning.
-
-    Returns:
-        What a model may be given of it.
     """
     calls: set[tuple[str, str]] = set()
     kept: list[Any] = []

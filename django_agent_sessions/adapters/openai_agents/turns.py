@@ -45,14 +45,7 @@ _PREVIEW = 100
 
 
 def kind(item: Any) -> str:
-    """Tells what an item is.
-
-    Args:
-        item: The item.
-
-    Returns:
-        ``"user"``, ``"assistant"``, its type, or ``"other"``.
-    """
+    """Tells what an item is."""
     if isinstance(item, dict):
         role = item.get("role")
         if role in ("user", "assistant"):
@@ -63,14 +56,7 @@ def kind(item: Any) -> str:
 
 
 def tool_name(item: Any) -> str | None:
-    """Tells which tool a call or an output is of.
-
-    Args:
-        item: The item.
-
-    Returns:
-        The name, with its server or namespace before it; None if it is of no tool.
-    """
+    """Tells which tool a call or an output is of."""
     if not isinstance(item, dict):
         return None
     type_ = item.get("type")
@@ -96,14 +82,7 @@ def _qualified(name: Any, namespace: Any) -> str | None:
 
 
 def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]]:
-    """Groups a conversation by turns.
-
-    Args:
-        items: The items in order.
-
-    Returns:
-        The kind and tool of each item, by turn.
-    """
+    """Groups a conversation by turns."""
     found: dict[int, list[dict[str, str | None]]] = {}
     for item in items:
         found.setdefault(item.turn, []).append({"type": _kind(item), "tool_name": _tool_name(item)})
@@ -111,15 +90,7 @@ def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]
 
 
 def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
-    """Counts which tools were called.
-
-    Args:
-        items: The items in order.
-
-    Returns:
-        Name, number of calls and turn, in order of turns and names. The output of a search for
-        tools counts where its call is not there.
-    """
+    """Counts which tools were called."""
     calls: Counter[tuple[int, str | None]] = Counter()
     searched: set[int] = set()
     outputs: Counter[int] = Counter()
@@ -139,15 +110,7 @@ def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
 
 
 def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:
-    """Describes turns for people who choose one.
-
-    Args:
-        turns: The items that begin them. Those that cannot be read are left out.
-        shortened: Whether their content is cut off.
-
-    Returns:
-        One dict for each, as the SDK makes it.
-    """
+    """Describes turns for people who choose one."""
     return [
         {
             "turn": turn.turn,
@@ -162,15 +125,7 @@ def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, A
 
 
 def finds(term: str, item: Any) -> bool:
-    """Tells whether an item's text holds a term; the case of ASCII letters does not matter.
-
-    Args:
-        term: What to look for.
-        item: The item.
-
-    Returns:
-        Whether it does.
-    """
+    """Tells whether an item's text holds a term; the case of ASCII letters does not matter."""
     content = item.get("content", "") if isinstance(item, dict) else None
     if isinstance(content, str):
         texts = [content]
@@ -207,14 +162,7 @@ def _tool_name(item: TurnItem) -> str | None:
 
 
 def cost_of(usage: Usage) -> TurnCost:
-    """Takes what a run has used as what its turn has cost.
-
-    Args:
-        usage: The SDK's count.
-
-    Returns:
-        The same for the store.
-    """
+    """Takes what a run has used as what its turn has cost."""
     return TurnCost(
         requests=usage.requests or 0,
         input_tokens=usage.input_tokens or 0,

@@ -25,15 +25,7 @@ from .scrubbing import Corrections
 
 
 class Stored(NamedTuple):
-    """A message of an agent that is in the database.
-
-    Attributes:
-        position: Its ``message_id``.
-        message: The very dict that the agent holds, or held.
-        content: Its blocks when it was stored, to recognise a message that grew.
-        pinned: Whether it was pinned when it was stored.
-        key: Primary key of its row, if this process wrote it.
-    """
+    """A message of an agent that is in the database."""
 
     position: int
     message: Message
@@ -54,24 +46,7 @@ class Fingerprint:
 
 @dataclass
 class Conversation:
-    """One agent of a session.
-
-    Attributes:
-        agent: The agent; None once nobody holds it any more.
-        record: Its row; None until it is written.
-        run_id: The invocation that is under way.
-        unwritten: Messages that the agent has and the database not, because a write failed.
-        unsure: Whether some of them may be in the database all the same.
-        spent: What has not been added to the session's counters yet.
-        provisional: Rows that were written in a caller's transaction, and may be rolled back.
-        doubtful: Whether what was written in a transaction has to be looked for before it is
-            built on: another run has begun since.
-        known_state: The agent's state as this process last wrote or read it, to find out what
-            somebody redacted in it.
-        corrections: What was redacted in that state since.
-        lock: Held while the conversation is written: a bidirectional agent replaces one message
-            while it adds another.
-    """
+    """One agent of a session."""
 
     agent: weakref.ref[LocalAgent]
     record: AgentRecord | None = None
@@ -198,12 +173,7 @@ class Conversation:
         self.known_state = state
 
     def unsynced(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
-        """Makes the state to write.
-
-        Returns:
-            The agent's state and its fingerprint, for :meth:`mark_synced` when it is written;
-            None if it is in the database as it is.
-        """
+        """Makes the state to write."""
         current = fingerprint(agent)
         if current == self._synced:
             return None

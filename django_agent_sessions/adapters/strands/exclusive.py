@@ -45,10 +45,6 @@ class Turns:
     before it or after it. So a lease is kept only from the first call of a model, tool or node,
     which Strands makes where the end is certain to be told, until the end begins. Whatever fails
     outside of that, the lease expires soon.
-
-    Args:
-        work: The manager's.
-        wait: How many seconds a run waits for its turn; None for the setting.
     """
 
     def __init__(self, work: SessionWork, *, wait: float | None) -> None:
@@ -59,11 +55,7 @@ class Turns:
         self._unwritten: set[object] = set()
 
     def register_hooks(self, registry: HookRegistry) -> None:
-        """Registers what takes and gives back, around whatever other hooks do.
-
-        Args:
-            registry: The agent's or orchestrator's hooks.
-        """
+        """Registers what takes and gives back, around whatever other hooks do."""
         first, last = -math.inf, math.inf
         registry.add_callback(BeforeInvocationEvent, self._on_agent_begins, order=first)
         registry.add_callback(BeforeMultiAgentInvocationEvent, self._on_group_begins, order=first)
@@ -76,11 +68,7 @@ class Turns:
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_group_ended, order=last)
 
     def refuse_endless(self, agent: LocalAgent) -> None:
-        """Refuses an agent whose runs have no beginning that Strands would tell.
-
-        Raises:
-            ConfigurationError: It is a bidirectional agent.
-        """
+        """Refuses an agent whose runs have no beginning that Strands would tell."""
         if isinstance(agent, BidiAgent):
             raise ConfigurationError(
                 "exclusive=True is not for a BidiAgent, which does not say when it begins: make "
@@ -90,15 +78,7 @@ class Turns:
     def guarded(
         self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
     ) -> Callable[[], R]:
-        """Makes a write one that fails when the run has lost the session.
-
-        Args:
-            source: Whose run it is. Outside of its runs it may write.
-            write: Database work.
-
-        Returns:
-            The write, which looks right before it begins and asks no database for it.
-        """
+        """Makes a write one that fails when the run has lost the session."""
         key = _key(source)
 
         def guarded() -> R:

@@ -21,12 +21,7 @@ _ENDED_MIDWAY = frozenset({"interrupted", "failed"})
 
 
 class Orchestrators:
-    """The orchestrators of one session.
-
-    Args:
-        store: Where they are kept.
-        session: Opens the session, or returns it if it is open.
-    """
+    """The orchestrators of one session."""
 
     def __init__(self, store: SessionStore, session: Callable[[], SessionRecord]) -> None:
         self._store = store
@@ -59,11 +54,7 @@ class Orchestrators:
         return functools.partial(self._read_or_make, source.id, source.serialize_state())
 
     def changed_elsewhere(self, multi_agent_id: str) -> dict[str, Any] | None:
-        """Reads a state that another process wrote since it was known; database work.
-
-        Returns:
-            The state; None if it is as it was, or gone.
-        """
+        """Reads a state that another process wrote since it was known; database work."""
         found = self._store.read_multi_agent(self._session(), multi_agent_id)
         if found is None or found.state == self._synced.get(multi_agent_id):
             return None
@@ -109,19 +100,7 @@ class Orchestrators:
         epoch: int | None = None,
         ended: bool = False,
     ) -> None:
-        """Writes a state, and counts an invocation that ended; database work.
-
-        Args:
-            multi_agent_id: The orchestrator.
-            state: Its state; None if that did not change.
-            epoch: Write only if nothing was redacted since this one.
-            ended: Whether its invocation ended.
-
-        Raises:
-            SessionException: It was deleted.
-            StaleSessionError: Something was redacted since.
-            PayloadError: The state is not JSON or over a limit.
-        """
+        """Writes a state, and counts an invocation that ended; database work."""
         session = self._session()
         if state is not None:
             corrections = self._corrections.get(multi_agent_id, Corrections())

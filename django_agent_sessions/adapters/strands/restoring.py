@@ -24,13 +24,7 @@ Restored: TypeAlias = list[tuple[int, Any, Any]]
 
 
 class Found(NamedTuple):
-    """What a session holds of an agent.
-
-    Attributes:
-        record: Its row.
-        restored: The messages that it goes on with.
-        end: The position after the last message, restored or not; 0 if it does not matter.
-    """
+    """What a session holds of an agent."""
 
     record: AgentRecord
     restored: Restored
@@ -38,11 +32,7 @@ class Found(NamedTuple):
 
 
 def check_dialect(record: AgentRecord) -> None:
-    """Refuses an agent that another SDK's adapter made.
-
-    Raises:
-        ConfigurationError: It was not made by this adapter.
-    """
+    """Refuses an agent that another SDK's adapter made."""
     if record.dialect != transcripts.STRANDS:
         raise ConfigurationError(
             f"agent {record.agent_id!r} holds messages of the format {record.dialect!r}, not of "

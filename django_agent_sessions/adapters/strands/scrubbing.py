@@ -27,21 +27,13 @@ class Corrections:
 
     A live agent keeps copies in places of its own, so that its state is corrected on its way into
     the database, each time.
-
-    Attributes:
-        secrets: Texts to mask wherever they stand.
     """
 
     secrets: set[str] = field(default_factory=set, repr=False)
     _seen: list[tuple[AgentState, AgentState]] = field(default_factory=list, repr=False)
 
     def note(self, before: AgentState | None, after: AgentState) -> None:
-        """Compares a state with what is now in the database.
-
-        Args:
-            before: The state as this process last wrote or read it.
-            after: The state as it is now.
-        """
+        """Compares a state with what is now in the database."""
         if before is None:
             return
         removed = set().union(*(masking.removed(*pair) for pair in _pairs(before, after)))
@@ -50,14 +42,7 @@ class Corrections:
             self._seen.append((copy.deepcopy(before), copy.deepcopy(after)))
 
     def apply(self, state: AgentState) -> AgentState:
-        """Takes out of a state what was redacted.
-
-        Args:
-            state: The state, to be written.
-
-        Returns:
-            What to write.
-        """
+        """Takes out of a state what was redacted."""
         for before, after in self._seen:
             state = replace(
                 state,
@@ -75,12 +60,7 @@ class Corrections:
 
 
 class KnownStates:
-    """What the callers of a repository know of states, so as to tell what was redacted since.
-
-    Args:
-        most: How many states to remember; of those forgotten first, a caller that still has one
-            in memory can bring it back.
-    """
+    """What the callers of a repository know of states, so as to tell what was redacted since."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -88,12 +68,7 @@ class KnownStates:
         self._corrections: dict[UUID, Corrections] = {}
 
     def learn(self, key: UUID, state: AgentState) -> None:
-        """Notes a state that was read or written.
-
-        Args:
-            key: Primary key of the agent or orchestrator.
-            state: Its state, of which a copy is kept.
-        """
+        """Notes a state that was read or written."""
         self._known.pop(key, None)
         self._known[key] = copy.deepcopy(state)
         while len(self._known) > self._most:
@@ -102,16 +77,7 @@ class KnownStates:
             self._corrections.pop(forgotten, None)
 
     def corrected_agent(self, key: UUID, stored: AgentState, given: AgentState) -> AgentState:
-        """Takes out of a state what was ever redacted since it was known.
-
-        Args:
-            key: Primary key of the agent.
-            stored: Its state in the database.
-            given: Its state, to be written.
-
-        Returns:
-            What to write.
-        """
+        """Takes out of a state what was ever redacted since it was known."""
         corrections = self._corrections.setdefault(key, Corrections())
         corrections.note(self._known.get(key), stored)
         return corrections.apply(given)
@@ -149,12 +115,7 @@ def _scrubbed(state: AgentState, secrets: Collection[str]) -> AgentState:
 
 
 def scrub_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
-    """Masks texts in an agent's messages and states.
-
-    Args:
-        agent: The agent.
-        secrets: The texts.
-    """
+    """Masks texts in an agent's messages and states."""
     for message in agent.messages:
         masking.scrub_in_place(cast("dict[str, Any]", message), secrets)
     for key, value in agent.state.get().items():
@@ -171,12 +132,7 @@ def scrub_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
 
 
 def scrub_orchestrator(source: MultiAgentBase, secrets: Collection[str]) -> None:
-    """Masks texts in what the nodes of a graph or swarm said, and in its task.
-
-    Args:
-        source: The graph or swarm.
-        secrets: The texts.
-    """
+    """Masks texts in what the nodes of a graph or swarm said, and in its task."""
     state = getattr(source, "state", None)
     _scrub_results(getattr(state, "results", None) or {}, secrets)
     for holder, name in ((state, "task"), (state, "handoff_message")):

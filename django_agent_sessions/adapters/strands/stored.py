@@ -13,11 +13,7 @@ R = TypeVar("R")
 
 
 def made(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
-    """Makes something of a document, which may be any JSON object.
-
-    Raises:
-        PayloadError: It is not what Strands writes.
-    """
+    """Makes something of a document, which may be any JSON object."""
     try:
         return make(document)
     except (KeyError, TypeError) as error:

@@ -41,13 +41,6 @@ class OpenSession:
 
     It refers to nothing that refers to it. Whatever did would hold the conversations that were
     read until the garbage collector comes for them.
-
-    Args:
-        store: Where the session is.
-        session_id: Its name.
-        create: Whether to make it if there is none.
-        title: A title for a session that is made.
-        metadata: JSON for a session that is made.
     """
 
     def __init__(
@@ -88,10 +81,6 @@ class SessionWork:
 
     A write that comes after a redaction by somebody else reads again first, so that nothing that
     was taken out is brought back.
-
-    Args:
-        session: The session.
-        raises: Whether a message is refused if another process appended since.
     """
 
     def __init__(self, session: OpenSession, *, raises: bool) -> None:
@@ -104,11 +93,7 @@ class SessionWork:
         self._raises = raises
 
     def conversation(self, agent: LocalAgent) -> Conversation:
-        """Finds what is known of an agent.
-
-        Raises:
-            SessionException: The agent was not built with this manager.
-        """
+        """Finds what is known of an agent."""
         try:
             return self.conversations[agent.agent_id]
         except KeyError:

@@ -49,18 +49,7 @@ class Target:
 
 
 def target(viewer: Viewer, given: Mapping[str, Any]) -> Target | None:
-    """Finds what somebody pointed at.
-
-    Args:
-        viewer: Who redacts in which session.
-        given: ``message`` and ``path``: an id and a list of keys, never content.
-
-    Returns:
-        It; None if nothing was pointed at.
-
-    Raises:
-        Http404: It is not in this session, or is no address.
-    """
+    """Finds what somebody pointed at."""
     if not given.get("message"):
         return None
     try:

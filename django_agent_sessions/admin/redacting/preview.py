@@ -109,15 +109,7 @@ class Preview:
 
 
 def preview(viewer: Viewer, result: Redaction) -> Preview:
-    """Prepares a dry run for its page.
-
-    Args:
-        viewer: Who redacts in which session.
-        result: What was found.
-
-    Returns:
-        The preview. It takes one statement, however much was found.
-    """
+    """Prepares a dry run for its page."""
     shown = result.hits[:SHOWN]
     rows = {hit.place.kind: set[UUID]() for hit in result.hits}
     for hit in result.hits:
@@ -157,14 +149,7 @@ def unread(result: Redaction) -> int:
 
 
 def seal(result: Redaction) -> str:
-    """Sums up what was found, without saying it, so that a confirmation can be compared with it.
-
-    Args:
-        result: What was found.
-
-    Returns:
-        The same for the same places; an agent that goes on elsewhere makes no difference.
-    """
+    """Sums up what was found, without saying it, so that a confirmation can be compared with it."""
     found = sorted(
         (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
         for one in (result, *result.forks)

@@ -50,14 +50,7 @@ class _ChangedError(Exception):
 
 
 def redact_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the page for redacting in a session.
-
-    Args:
-        model_admin: The admin of sessions; it puts this before its own URLs.
-
-    Returns:
-        The patterns, behind the admin's login and its protection against forged requests.
-    """
+    """Gives the page for redacting in a session."""
 
     # Not even a report of an error shall hold what somebody wanted to be gone.
     @sensitive_post_parameters("text", "reason")
@@ -78,20 +71,7 @@ def redact_urls(model_admin: Any) -> list[URLPattern]:
 # Nor the values on the way: from here down, to the bottom of a redaction.
 @sensitive_variables()
 def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
-    """Asks what to redact, shows what that would be, and does it.
-
-    Args:
-        model_admin: The admin of sessions.
-        request: A GET for the form, with ``message`` and ``path`` to point at something; a POST for
-            the preview, and with ``step=confirm`` to do it.
-        object_id: The session's primary key.
-
-    Returns:
-        The page; or a redirect to the conversation, when it is done.
-
-    Raises:
-        Http404: There is no such session or message in it, or the user may not redact.
-    """
+    """Asks what to redact, shows what that would be, and does it."""
     viewer = view(model_admin, request, object_id)
     if not viewer.redacts:
         raise Http404

@@ -26,15 +26,7 @@ _T = TypeVar("_T")
 
 
 def fork(viewer: Viewer, message: UUID) -> SessionRecord:
-    """Makes a session with a copy of the conversation up to a message.
-
-    Args:
-        viewer: Who does it in which session.
-        message: Primary key of the message.
-
-    Returns:
-        The new session.
-    """
+    """Makes a session with a copy of the conversation up to a message."""
 
     def work(store: SessionStore, session: Session) -> SessionRecord:
         made = store.fork(session_record(session), at=message)
@@ -51,19 +43,7 @@ def fork(viewer: Viewer, message: UUID) -> SessionRecord:
 
 
 def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
-    """Goes back to a message of a main branch.
-
-    Args:
-        viewer: Who does it in which session.
-        spot: The message.
-
-    Returns:
-        The branch that holds what was said later; None if nothing was.
-
-    Raises:
-        Http404: The message is not there any more.
-        SessionNotFoundError: It is not on the main branch any more.
-    """
+    """Goes back to a message of a main branch."""
 
     def work(store: SessionStore, session: Session) -> BranchRecord | None:
         # Found anew, while nobody else can move it.
@@ -82,16 +62,7 @@ def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
 
 
 def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    """Makes a side branch the main one.
-
-    Args:
-        viewer: Who does it in which session.
-        agent: The agent.
-        number: The branch's number.
-
-    Returns:
-        The branch that holds what was the main one.
-    """
+    """Makes a side branch the main one."""
 
     def work(store: SessionStore, session: Session) -> BranchRecord:
         made = store.switch_branch(agent, number)
@@ -102,19 +73,7 @@ def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
 
 
 def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
-    """Deletes a side branch.
-
-    Args:
-        viewer: Who does it in which session.
-        agent: The agent.
-        number: The branch's number.
-
-    Returns:
-        How many messages it had.
-
-    Raises:
-        LegalHoldError: The session is under legal hold.
-    """
+    """Deletes a side branch."""
 
     def work(store: SessionStore, session: Session) -> int:
         deleted = store.delete_branch(agent, number)
@@ -125,15 +84,7 @@ def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
 
 
 def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
-    """Brings an agent back to a snapshot.
-
-    Args:
-        viewer: Who does it in which session.
-        moment: The snapshot.
-
-    Returns:
-        The snapshot, as it is now.
-    """
+    """Brings an agent back to a snapshot."""
 
     def work(store: SessionStore, session: Session) -> SnapshotRecord:
         found = store.restore_snapshot(moment.agent, moment.key)

@@ -44,16 +44,7 @@ class Comparison:
 
 
 def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Comparison:
-    """Reads how two branches differ, and records that it is read.
-
-    Args:
-        viewer: Who looks at which session; content is left out for those who may not read.
-        agent: The agent.
-        pair: The branches.
-
-    Returns:
-        Both from their first message on that is not the same.
-    """
+    """Reads how two branches differ, and records that it is read."""
     left, right = pair
     store = SessionStore(using=viewer.using)
     common = store.common_length(agent, left.number, right.number)

@@ -82,16 +82,7 @@ class Listed:
 
 
 def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
-    """Lists an agent's branches: the main one, then the newest.
-
-    Args:
-        viewer: Who looks at which session.
-        agent: The agent.
-        before: The number that the page before ended with, if there is one.
-
-    Returns:
-        The page.
-    """
+    """Lists an agent's branches: the main one, then the newest."""
     found = SessionStore(using=viewer.using).branches(agent)
     names = {branch.number: branch.name for branch in found}
     kinds = dict(Branch.Kind.choices)
@@ -113,16 +104,7 @@ def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
 
 
 def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) -> Listed:
-    """Lists snapshots, the newest first.
-
-    Args:
-        viewer: Who looks at which session.
-        agent: Whose snapshots; None for all of the session, orchestrators' included.
-        before: Primary key of the last one of the page before, if there is one.
-
-    Returns:
-        The page.
-    """
+    """Lists snapshots, the newest first."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session).order_by("-id")
     if agent is not None:
         rows = rows.filter(agent=agent.id)
@@ -171,15 +153,7 @@ def _branch_names(
 
 
 def objects(viewer: Viewer, after: str) -> Listed:
-    """Lists what an SDK stored with the session and is kept as written.
-
-    Args:
-        viewer: Who looks at which session.
-        after: The key that the page before ended with; empty for the first page.
-
-    Returns:
-        The page, in order of the keys.
-    """
+    """Lists what an SDK stored with the session and is kept as written."""
     rows = StoredObject.objects.using(viewer.using).filter(session=viewer.session)
     if after:
         rows = rows.filter(key__gt=after)

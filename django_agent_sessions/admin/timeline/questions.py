@@ -73,11 +73,7 @@ def fork_question(viewer: Viewer, spot: Spot) -> Question:
 
 
 def rewind_question(viewer: Viewer, spot: Spot) -> Question:
-    """Asks whether to go back to a message.
-
-    Raises:
-        Http404: The message is on a side branch: there is nothing to go back from.
-    """
+    """Asks whether to go back to a message."""
     if spot.branch != MAIN_BRANCH:
         raise Http404
     length = main_length(viewer, spot.agent)
@@ -112,11 +108,7 @@ def rewind_question(viewer: Viewer, spot: Spot) -> Question:
 
 
 def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
-    """Asks whether a side branch becomes the main one.
-
-    Raises:
-        Http404: It is the main one.
-    """
+    """Asks whether a side branch becomes the main one."""
     if branch.number == MAIN_BRANCH:
         raise Http404
     main = main_length(viewer, agent)
@@ -144,11 +136,7 @@ def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
 
 
 def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
-    """Asks whether a side branch is deleted for good.
-
-    Raises:
-        Http404: It is the main one, which nobody deletes.
-    """
+    """Asks whether a side branch is deleted for good."""
     if branch.number == MAIN_BRANCH:
         raise Http404
     rows = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch.number)

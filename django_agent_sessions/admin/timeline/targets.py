@@ -45,18 +45,7 @@ class Moment:
 
 
 def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
-    """Finds an agent of the session, without reading what it keeps.
-
-    Args:
-        viewer: Who looks at which session.
-        key: Primary key of the agent.
-
-    Returns:
-        The agent.
-
-    Raises:
-        Http404: It is not of this session.
-    """
+    """Finds an agent of the session, without reading what it keeps."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     found = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
     if found is None:
@@ -65,17 +54,7 @@ def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
 
 
 def named_agent(viewer: Viewer) -> AgentRecord:
-    """Finds the agent that a page is about.
-
-    Args:
-        viewer: Who looks at which session; the request may name an agent.
-
-    Returns:
-        The agent that is named; else the first with a side branch; else the first.
-
-    Raises:
-        Http404: It is not of this session, or the session has no agent.
-    """
+    """Finds the agent that a page is about."""
     given = viewer.request.GET.get("agent")
     if given:
         try:
@@ -94,18 +73,7 @@ def named_agent(viewer: Viewer) -> AgentRecord:
 
 
 def message_of(viewer: Viewer, key: UUID) -> Spot:
-    """Finds a message of the session, without its content.
-
-    Args:
-        viewer: Who looks at which session.
-        key: Primary key of the message.
-
-    Returns:
-        The message.
-
-    Raises:
-        Http404: It is not of this session.
-    """
+    """Finds a message of the session, without its content."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     found = rows.values("agent_id", "message_id", "branch", "role", "created_at").first()
     if found is None:
@@ -121,18 +89,7 @@ def message_of(viewer: Viewer, key: UUID) -> Spot:
 
 
 def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
-    """Finds a snapshot to go back to.
-
-    Args:
-        viewer: Who looks at which session.
-        key: Primary key of the snapshot.
-
-    Returns:
-        The snapshot.
-
-    Raises:
-        Http404: It is not of an agent of this session, or is the latest one, which is the present.
-    """
+    """Finds a snapshot to go back to."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     rows = rows.exclude(agent=None).exclude(snapshot_id="")
     found = rows.values("agent_id", "snapshot_id", "branch", "length", "created_at").first()
@@ -149,19 +106,7 @@ def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
 
 
 def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    """Finds a branch of an agent.
-
-    Args:
-        viewer: Who looks at which session.
-        agent: The agent.
-        number: The branch's number.
-
-    Returns:
-        The branch.
-
-    Raises:
-        Http404: The agent has no such branch.
-    """
+    """Finds a branch of an agent."""
     for branch in SessionStore(using=viewer.using).branches(agent):
         if branch.number == number:
             return branch

@@ -45,14 +45,7 @@ _Answer = tuple[str, str]
 
 
 def timeline_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the pages about a session's time.
-
-    Args:
-        model_admin: The admin of sessions; it puts them before its own URLs.
-
-    Returns:
-        The patterns, behind the admin's login and its protection against forged requests.
-    """
+    """Gives the pages about a session's time."""
 
     def served(route: str, function: Any, name: str) -> URLPattern:
         def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:

@@ -24,15 +24,7 @@ _RESULT_TALL = 1500
 
 
 class Contents:
-    """Makes the pieces of one message.
-
-    Args:
-        row: The message.
-        dialect: Its format.
-        payload: What it says, or said before it was redacted.
-        wording: How its texts are written.
-        note: What its redaction's chips say; None draws none.
-    """
+    """Makes the pieces of one message."""
 
     def __init__(
         self, row: Row, dialect: str, payload: Any, wording: Wording, note: str | None = None

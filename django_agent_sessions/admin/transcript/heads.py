@@ -97,14 +97,7 @@ class OrchestratorHead:
 
 
 def agents(viewer: Viewer) -> list[AgentHead]:
-    """Lists the agents of a session; states are read only for those who may read.
-
-    Args:
-        viewer: Who looks at which session.
-
-    Returns:
-        The agents in the order in which they came: at most ``AGENTS``, and one more if there are.
-    """
+    """Lists the agents of a session; states are read only for those who may read."""
     last = (
         SessionMessage.objects.using(viewer.using)
         .filter(agent=OuterRef("pk"), branch=MAIN_BRANCH)
@@ -142,16 +135,7 @@ def agents(viewer: Viewer) -> list[AgentHead]:
 def voices(
     viewer: Viewer, listed: Sequence[AgentHead], speakers: Iterable[UUID]
 ) -> dict[UUID, Voice]:
-    """Gives the voices of a page: those that it lists, and whoever else speaks on it.
-
-    Args:
-        viewer: Who looks at which session.
-        listed: The agents that are listed.
-        speakers: Keys of the agents whose messages are shown or counted.
-
-    Returns:
-        The voices by key.
-    """
+    """Gives the voices of a page: those that it lists, and whoever else speaks on it."""
     known = {head.voice.id: head.voice for head in listed}
     missing = set(speakers) - known.keys()
     if missing:
@@ -277,16 +261,7 @@ class Hit:
 
 
 def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
-    """Reads where in messages something was found.
-
-    Args:
-        viewer: Who looks at which session.
-        keys: The messages.
-        query: What was looked for.
-
-    Returns:
-        The messages in the order of time, each with some words around the place.
-    """
+    """Reads where in messages something was found."""
     place = StrIndex(Lower("text"), Lower(Value(query)))
     start = Greatest(place - _BEFORE, 1)
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
@@ -311,15 +286,7 @@ class Neighbours:
 
 
 def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
-    """Finds the conversations beside one.
-
-    Args:
-        session: The session.
-        rows: The sessions that the viewer may see.
-
-    Returns:
-        The keys of those that were active right after and right before it.
-    """
+    """Finds the conversations beside one."""
     when, key = session.last_activity_at, session.pk
     # The first condition is what an index serves; the second settles who was active together.
     newer = rows.filter(last_activity_at__gte=when).filter(

@@ -62,15 +62,7 @@ class ShownBranch:
 
 
 def kin(model_admin: Any, viewer: Viewer) -> Kin:
-    """Finds what a session was forked from, and what was forked from it.
-
-    Args:
-        model_admin: The admin of sessions, which knows what the viewer may see.
-        viewer: Who looks at which session.
-
-    Returns:
-        What there is, as far as the viewer may see it.
-    """
+    """Finds what a session was forked from, and what was forked from it."""
     session = viewer.session
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
     rows = rows.only("id", "session_id", "namespace", "owner_id", "created_at").order_by("-id")
@@ -106,19 +98,7 @@ def _relative(model_admin: Any, row: Session, query: str = "") -> Relative:
 
 
 def branch_number(viewer: Viewer, agent: UUID, given: str) -> int:
-    """Reads the number of a branch that an address names.
-
-    Args:
-        viewer: Who looks at which session.
-        agent: Primary key of one of its agents.
-        given: What the address says.
-
-    Returns:
-        The number.
-
-    Raises:
-        Http404: The agent has no such branch.
-    """
+    """Reads the number of a branch that an address names."""
     # int() also takes other scripts' digits, spaces and signs.
     number = int(given) if given.isascii() and given.isdigit() and len(given) <= 10 else -1
     if not MAIN_BRANCH <= number <= _LARGEST:

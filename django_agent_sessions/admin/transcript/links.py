@@ -12,14 +12,7 @@ from django_agent_sessions.transcripts.parts import cited_url
 
 
 def remote(url: str) -> tuple[str, str]:
-    """Reads the address of something that is elsewhere.
-
-    Args:
-        url: A URL of any scheme, or anything.
-
-    Returns:
-        What a link may lead to (empty unless it is http or https), and the host to show.
-    """
+    """Reads the address of something that is elsewhere."""
     url = displayable(url)[:2000]
     try:
         parts = urlsplit(url)
@@ -31,14 +24,7 @@ def remote(url: str) -> tuple[str, str]:
 
 
 def citations(data: Any) -> list[tuple[str, str]]:
-    """Reads the sources that a text names.
-
-    Args:
-        data: What the reader of the dialect found beside the text.
-
-    Returns:
-        Pairs of a title and a URL that may be linked (or empty).
-    """
+    """Reads the sources that a text names."""
     found = []
     for source in data if isinstance(data, list | tuple) else ():
         if not isinstance(source, dict):

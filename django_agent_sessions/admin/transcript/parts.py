@@ -191,11 +191,7 @@ def original(
 
 
 def _kept(viewer: Viewer, message: UUID) -> Any:
-    """Tells until when the original is kept.
-
-    Raises:
-        Http404: None is, or not any longer.
-    """
+    """Tells until when the original is kept."""
     until = original_kept_until(viewer.session.pk, message, using=viewer.using)
     if until is None:
         raise Http404

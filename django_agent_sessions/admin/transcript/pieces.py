@@ -162,14 +162,7 @@ class Turn:
 
 
 def tool_names(calls: Sequence[Piece]) -> str:
-    """Names the tools of some calls, the most used first.
-
-    Args:
-        calls: The calls.
-
-    Returns:
-        Such as ``"search ×3, fetch"``.
-    """
+    """Names the tools of some calls, the most used first."""
     names = Counter(call.name for call in calls).most_common()
     return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
 

@@ -29,15 +29,7 @@ class Steps:
 
 
 def steps(model_admin: Any, viewer: Viewer) -> Steps:
-    """Tells what the viewer may do with a session.
-
-    Args:
-        model_admin: The admin of sessions.
-        viewer: Who looks at which session.
-
-    Returns:
-        The ways.
-    """
+    """Tells what the viewer may do with a session."""
     request, held = viewer.request, viewer.session.legal_hold
     action = "release_selected" if held else "hold_selected"
     filters = model_admin.get_preserved_filters(request)

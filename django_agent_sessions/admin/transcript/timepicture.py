@@ -109,16 +109,7 @@ class Picture:
 
 
 def picture(found: Sequence[Point], voices: Mapping[UUID, Voice], link: str) -> Picture | None:
-    """Draws the newest messages.
-
-    Args:
-        found: What :func:`points` read.
-        voices: The agents whose messages they are.
-        link: How a link to a message begins; ``at=`` and its key go on.
-
-    Returns:
-        The picture; ``None`` if there are no messages.
-    """
+    """Draws the newest messages."""
     shown = found[:MESSAGES][::-1]
     if not shown:
         return None

@@ -33,15 +33,7 @@ _SHORT = 80
 
 
 def tree(value: Any, *, note: str | None = None) -> SafeString:
-    """Draws a value.
-
-    Args:
-        value: Exact JSON: bytes may be in it, and references to binaries.
-        note: For what was redacted, by whom and why: masks become chips that tell it.
-
-    Returns:
-        HTML in which everything of the value is escaped.
-    """
+    """Draws a value."""
     return _Tree(note).draw(value, 0)
 
 

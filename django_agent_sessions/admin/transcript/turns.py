@@ -21,14 +21,7 @@ def _no_note(row: Row) -> str:
 
 
 class Reading:
-    """Reads a window into turns.
-
-    Args:
-        voices: The session's agents by key.
-        note: Tells of a redacted message when, by whom and, if that may be told, why it was.
-        plain: Whether Markdown is left as it was written.
-        hidden: Whether the viewer may not read: only roles and figures are shown.
-    """
+    """Reads a window into turns."""
 
     def __init__(
         self,
@@ -44,14 +37,7 @@ class Reading:
         self._hidden = hidden
 
     def turns(self, window: Window) -> list[Turn]:
-        """Reads the messages.
-
-        Args:
-            window: The messages, with their payloads.
-
-        Returns:
-            The turns, in order.
-        """
+        """Reads the messages."""
         entries = [self._entry(row) for row in window.rows]
         _pair(entries, window)
         found: list[Turn] = []

@@ -58,14 +58,7 @@ class Viewer:
         return self.session.owner_id is not None and self.session.owner_id == self.request.user.pk
 
     def query(self, **changes: Any) -> str:
-        """Makes the query of a link that keeps what the viewer chose.
-
-        Args:
-            **changes: Parameters to set; ``None`` leaves one out.
-
-        Returns:
-            The query, beginning with a question mark.
-        """
+        """Makes the query of a link that keeps what the viewer chose."""
         query = QueryDict(mutable=True)
         for name in _KEPT:
             if self.request.GET.get(name):
@@ -103,11 +96,7 @@ class Viewer:
         return f"{self.page}{query}" + ("" if query == "?" else "&")
 
     def must_read(self) -> None:
-        """Hides a page from whoever may not read what was said.
-
-        Raises:
-            Http404: The viewer may not.
-        """
+        """Hides a page from whoever may not read what was said."""
         if not self.reads:
             raise Http404
 
@@ -131,20 +120,7 @@ class Viewer:
 
 
 def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
-    """Opens a session.
-
-    Args:
-        model_admin: The admin of sessions.
-        request: The request.
-        object_id: The session's primary key, or anything.
-
-    Returns:
-        The session and what the user may see of it. What is content of the session's own row is
-        not read from the database for those who may not see it.
-
-    Raises:
-        Http404: There is no such session, or the user may not see sessions.
-    """
+    """Opens a session."""
     require(request, Allowed.VIEW)
     try:
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))

@@ -30,14 +30,7 @@ from .viewers import Viewer, view
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the pages and endpoints that belong to a session's page.
-
-    Args:
-        model_admin: The admin of sessions; it puts them before its own URLs.
-
-    Returns:
-        The patterns, each behind the admin's login.
-    """
+    """Gives the pages and endpoints that belong to a session's page."""
 
     def served(route: str, function: Any, name: str) -> URLPattern:
         # Words that somebody looks for, and reasons, shall not be in reports of errors either.
@@ -72,22 +65,7 @@ def transcript_view(
     object_id: Any,
     extra_context: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    """Shows a session.
-
-    Args:
-        model_admin: The admin of sessions.
-        request: The request. ``at`` is a message to show in the middle, ``before`` and ``after``
-            one to go on from, ``from=start`` the beginning, ``all`` everything; ``agent`` shows one
-            agent only, ``plain`` leaves Markdown as it is.
-        object_id: The session's primary key.
-        extra_context: For the template.
-
-    Returns:
-        The page.
-
-    Raises:
-        Http404: There is no such session, or the user may not see it.
-    """
+    """Shows a session."""
     viewer = view(model_admin, request, object_id)
     elsewhere = _on_its_branch(viewer)
     return elsewhere or _page(model_admin, viewer, extra_context or {})

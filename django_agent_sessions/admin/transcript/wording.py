@@ -49,27 +49,14 @@ _TAGS = {
 
 
 class Wording:
-    """Turns the texts of one page into HTML.
-
-    Args:
-        plain: Whether Markdown is left as it was written.
-    """
+    """Turns the texts of one page into HTML."""
 
     def __init__(self, *, plain: bool = False) -> None:
         self._markdown = None if plain else markdown()
         self._left = MARKDOWN_BUDGET
 
     def html(self, text: str, note: str | None = None) -> SafeString:
-        """Renders a text.
-
-        Args:
-            text: What was said; all of it is shown.
-            note: For a redacted message, by whom and why: masks become chips that tell it. Without
-                a note a mask is only text, because anybody could have written it.
-
-        Returns:
-            HTML. Nothing in it loads anything or runs.
-        """
+        """Renders a text."""
         text = displayable(text)
         if note is None:
             return self._render(text)
@@ -100,15 +87,7 @@ class Wording:
 
 
 def chip(kind: str, note: str) -> SafeString:
-    """Draws what a redaction left.
-
-    Args:
-        kind: What was there, such as ``"EMAIL"``; may be empty.
-        note: When, by whom and why.
-
-    Returns:
-        HTML.
-    """
+    """Draws what a redaction left."""
     label = kind.replace("_", " ").lower() if kind else _("redacted")
     return format_html(
         '<span class="as-chip" title="{}"><span class="as-visually-hidden">{} </span>{}</span>',
@@ -119,15 +98,7 @@ def chip(kind: str, note: str) -> SafeString:
 
 
 def chipped(text: str, note: str | None) -> SafeString:
-    """Escapes a short text, with its masks as chips.
-
-    Args:
-        text: Any text.
-        note: As for :meth:`Wording.html`.
-
-    Returns:
-        HTML.
-    """
+    """Escapes a short text, with its masks as chips."""
     if note is None:
         return escape(text)
     drawn, end = SafeString(""), 0
@@ -140,17 +111,7 @@ def chipped(text: str, note: str | None) -> SafeString:
 def redaction_note(
     when: datetime, event: AuditEvent | None, *, reason: bool = True, last: bool = False
 ) -> str:
-    """Says when something was redacted, by whom and why.
-
-    Args:
-        when: When it was first, in case the event does not tell.
-        event: The audit event of the last time, if it is still there.
-        reason: Whether the reason may be told.
-        last: Whether there may have been others before, of whom this does not tell.
-
-    Returns:
-        A sentence.
-    """
+    """Says when something was redacted, by whom and why."""
     # An original is kept from the first time on, and that is the time beside it.
     moment = formats.date_format(local(event.created_at if event else when), "DATETIME_FORMAT")
     if event is None:
@@ -167,12 +128,7 @@ def redaction_note(
 
 @functools.cache
 def markdown() -> Callable[[str], SafeString] | None:
-    """Gives the renderer of Markdown.
-
-    Returns:
-        The renderer, or ``None`` where the packages of the extra ``markdown`` are missing: texts
-        are shown plain then.
-    """
+    """Gives the renderer of Markdown."""
     try:
         import nh3
         from markdown_it import MarkdownIt

@@ -20,19 +20,7 @@ _MARKER = "__bytes_encoded__"
 
 
 def to_json(document: Document, name: str) -> bytes:
-    """Writes a document.
-
-    Args:
-        document: What to write.
-        name: The file it is for, for the error.
-
-    Returns:
-        UTF-8. Only a document with lone surrogates, which UTF-8 has not, is all ASCII escapes:
-        Strands reads that too, but fails to write it.
-
-    Raises:
-        PayloadError: It is no JSON, or nested too deeply.
-    """
+    """Writes a document."""
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -44,18 +32,7 @@ def to_json(document: Document, name: str) -> bytes:
 
 
 def from_json(data: bytes, name: str) -> Document:
-    """Reads a document.
-
-    Args:
-        data: What is in the file.
-        name: The file, for the error.
-
-    Returns:
-        The document, with bytes still marked.
-
-    Raises:
-        PayloadError: It is no JSON, or no object.
-    """
+    """Reads a document."""
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError):
@@ -67,14 +44,7 @@ def from_json(data: bytes, name: str) -> Document:
 
 
 def mark_bytes(value: Any) -> Any:
-    """Puts the marker in place of bytes.
-
-    Args:
-        value: Dicts and lists with bytes in them.
-
-    Returns:
-        The same without bytes.
-    """
+    """Puts the marker in place of bytes."""
     if isinstance(value, bytes):
         return {_MARKER: True, "data": base64.b64encode(value).decode()}
     if isinstance(value, dict):
@@ -85,18 +55,7 @@ def mark_bytes(value: Any) -> Any:
 
 
 def unmark_bytes(value: Any, name: str) -> Any:
-    """Puts bytes in place of their marker.
-
-    Args:
-        value: What :func:`mark_bytes` returned.
-        name: The file it is from, for the error.
-
-    Returns:
-        The same with bytes.
-
-    Raises:
-        PayloadError: What stands in a marker is not base64.
-    """
+    """Puts bytes in place of their marker."""
     try:
         return _unmark(value)
     except (TypeError, ValueError):

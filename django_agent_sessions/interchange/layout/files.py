@@ -20,38 +20,19 @@ Report = Callable[[str, str], None]
 
 
 def log_report(name: str, reason: str) -> None:
-    """Logs what was passed over.
-
-    Args:
-        name: The file or folder.
-        reason: Why.
-    """
+    """Logs what was passed over."""
     logger.warning("Passed over %r: %s", name, reason)
 
 
 class Files:
-    """Reads and writes documents.
-
-    Args:
-        storage: The storage.
-        report: Called with the name of what does not belong there, and why.
-    """
+    """Reads and writes documents."""
 
     def __init__(self, storage: Storage, report: Report) -> None:
         self.storage = storage
         self.report = report
 
     def ids(self, folder: str, start: str, what: str) -> list[str]:
-        """Lists the ids that the names of folders hold.
-
-        Args:
-            folder: The folder that they are in.
-            start: What their names begin with.
-            what: What such an id is called.
-
-        Returns:
-            The ids, in alphabetic order.
-        """
+        """Lists the ids that the names of folders hold."""
         found: list[str] = []
         for name in storing.list_folder(self.storage, folder)[0]:
             place = f"{folder}/{name}" if folder else name
@@ -65,18 +46,7 @@ class Files:
         return found
 
     def read(self, name: str) -> Document | None:
-        """Reads a document.
-
-        Args:
-            name: The file.
-
-        Returns:
-            The document; None if there is none.
-
-        Raises:
-            PayloadError: It is no JSON object.
-            SuspiciousFileOperation: It is a symbolic link.
-        """
+        """Reads a document."""
         self._refuse_link(name)
         try:
             data = storing.read_file(self.storage, name)
@@ -85,66 +55,30 @@ class Files:
         return from_json(data, name)
 
     def read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Document | Exception]]:
-        """Reads documents in parallel.
-
-        Args:
-            names: The files.
-
-        Yields:
-            In the order asked for: each name with its document, or with the error.
-        """
+        """Reads documents in parallel."""
         links = {name for name in names if storing.is_link(self.storage, name)}
         found = storing.read_files(self.storage, [name for name in names if name not in links])
         for name in names:
             yield name, _link(name) if name in links else _document(*next(found))
 
     def create(self, name: str, document: Document) -> None:
-        """Writes a document where there is none.
-
-        Args:
-            name: The file.
-            document: What to write.
-
-        Raises:
-            FileExistsError: There is one.
-            PayloadError: The document is no JSON.
-        """
+        """Writes a document where there is none."""
         storing.create_file(self.storage, name, to_json(document, name))
 
     def write(self, name: str, document: Document) -> None:
-        """Writes a document, replacing one that is there.
-
-        Args:
-            name: The file.
-            document: What to write.
-
-        Raises:
-            PayloadError: The document is no JSON.
-            SuspiciousFileOperation: There is a symbolic link in its place.
-        """
+        """Writes a document, replacing one that is there."""
         self._refuse_link(name)
         storing.write_file(self.storage, name, to_json(document, name))
 
     def set_aside(self, name: str) -> None:
-        """Copies a file that cannot be read to a name beside it, for somebody to look at.
-
-        Args:
-            name: The file.
-        """
+        """Copies a file that cannot be read to a name beside it, for somebody to look at."""
         self._refuse_link(name)
         data = storing.read_file(self.storage, name)
         storing.write_file(self.storage, f"{name}.corrupt", data)
         self.report(name, f"it cannot be read; a copy is {name}.corrupt")
 
     def delete_folder(self, folder: str) -> bool:
-        """Deletes a folder with all that is in it.
-
-        Args:
-            folder: The folder.
-
-        Returns:
-            False if there was nothing.
-        """
+        """Deletes a folder with all that is in it."""
         if storing.is_link(self.storage, folder):
             # What it leads to is not ours.
             storing.delete_files(self.storage, [folder])

@@ -30,9 +30,6 @@ class Names:
 
     Each method raises an ``InvalidIdError``, which is a ``ValueError``, for an id that cannot be
     one or has a path separator.
-
-    Args:
-        prefix: The folder that holds the sessions; ``""`` is the storage's own.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -80,18 +77,7 @@ class Names:
 
 
 def checked(value: str, what: str) -> str:
-    """Checks an id that becomes part of a path.
-
-    Args:
-        value: The id.
-        what: What to call it in the error.
-
-    Returns:
-        The id, unchanged.
-
-    Raises:
-        InvalidIdError: It cannot be one, or has a path separator.
-    """
+    """Checks an id that becomes part of a path."""
     validate_id(value, what)
     # A backslash is one on Windows, and django-storages makes a slash of it.
     if "/" in value or "\\" in value:
@@ -100,13 +86,6 @@ def checked(value: str, what: str) -> str:
 
 
 def message_number(name: str) -> int | None:
-    """Reads the number of a message off the name of its file.
-
-    Args:
-        name: The name, without folders.
-
-    Returns:
-        The number; None if this is no name of a message.
-    """
+    """Reads the number of a message off the name of its file."""
     found = _MESSAGE.fullmatch(name)
     return None if found is None else int(found[1])

@@ -23,14 +23,6 @@ class Layout:
 
     Nothing is locked: of two who write the same file, the last one wins, except where a method says
     otherwise.
-
-    Args:
-        storage: The storage, or its alias in ``STORAGES``.
-        prefix: The folder in the storage that holds the sessions.
-        report: Called with the name of what does not belong there, and why.
-
-    Raises:
-        InvalidStorageError: There is no storage of that alias.
     """
 
     def __init__(
@@ -47,141 +39,50 @@ class Layout:
     # --- Sessions --------------------------------------------------------------------------------
 
     def session_ids(self) -> list[str]:
-        """Lists the sessions, in alphabetic order.
-
-        Returns:
-            Their ids. Whether a session has its ``session.json``, reading it tells.
-        """
+        """Lists the sessions, in alphabetic order."""
         return self.files.ids(self.names.prefix, "session_", "session_id")
 
     def read_session(self, session_id: str) -> Document | None:
-        """Reads what ``session.json`` says.
-
-        Args:
-            session_id: The session.
-
-        Returns:
-            The document; None if there is none.
-
-        Raises:
-            InvalidIdError: The id cannot be one, or has a path separator.
-            PayloadError: It is no JSON object.
-            SuspiciousFileOperation: It is a symbolic link.
-        """
+        """Reads what ``session.json`` says."""
         return self.files.read(self.names.session_file(session_id))
 
     def create_session(self, session_id: str, document: Document) -> None:
-        """Writes ``session.json``, which must not be there.
-
-        Args:
-            session_id: The session.
-            document: What it says.
-
-        Raises:
-            InvalidIdError: The id cannot be one, or has a path separator.
-            FileExistsError: There is one.
-            PayloadError: The document is no JSON.
-        """
+        """Writes ``session.json``, which must not be there."""
         self.files.create(self.names.session_file(session_id), document)
         for folder in (self.names.agents(session_id), self.names.multi_agents(session_id)):
             # The file manager expects them.
             storing.make_folder(self.storage, folder)
 
     def delete_session(self, session_id: str) -> bool:
-        """Deletes a session with all files in its folder.
-
-        Args:
-            session_id: The session.
-
-        Returns:
-            False if there was none.
-
-        Raises:
-            InvalidIdError: The id cannot be one, or has a path separator.
-        """
+        """Deletes a session with all files in its folder."""
         return self.files.delete_folder(self.names.session(session_id))
 
     # --- Agents ----------------------------------------------------------------------------------
 
     def agent_ids(self, session_id: str) -> list[str]:
-        """Lists the agents of a session, in alphabetic order.
-
-        Args:
-            session_id: The session.
-
-        Returns:
-            Their ids.
-
-        Raises:
-            InvalidIdError: The id cannot be one, or has a path separator.
-        """
+        """Lists the agents of a session, in alphabetic order."""
         return self.files.ids(self.names.agents(session_id), "agent_", "agent_id")
 
     def read_agent(self, session_id: str, agent_id: str) -> Document | None:
-        """Reads what ``agent.json`` says.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-
-        Returns:
-            The document; None if there is none.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: It is no JSON object.
-            SuspiciousFileOperation: It is a symbolic link.
-        """
+        """Reads what ``agent.json`` says."""
         name = self.names.agent_file(session_id, agent_id)
         document = self.files.read(name)
         return None if document is None else unmark_bytes(document, name)
 
     def create_agent(self, session_id: str, agent_id: str, document: Document) -> None:
-        """Writes ``agent.json``, which must not be there.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            document: What it says.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            FileExistsError: There is one.
-            PayloadError: The document is no JSON.
-        """
+        """Writes ``agent.json``, which must not be there."""
         self.files.create(self.names.agent_file(session_id, agent_id), mark_bytes(document))
         # The file manager expects it.
         storing.make_folder(self.storage, self.names.messages(session_id, agent_id))
 
     def write_agent(self, session_id: str, agent_id: str, document: Document) -> None:
-        """Writes ``agent.json``, replacing one that is there.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            document: What it says.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: The document is no JSON.
-        """
+        """Writes ``agent.json``, replacing one that is there."""
         self.files.write(self.names.agent_file(session_id, agent_id), mark_bytes(document))
 
     # --- Messages --------------------------------------------------------------------------------
 
     def message_numbers(self, session_id: str, agent_id: str) -> list[int]:
-        """Lists the messages of an agent.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-
-        Returns:
-            Their numbers, in order; those of messages that cannot be read are among them.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-        """
+        """Lists the messages of an agent."""
         folder = self.names.messages(session_id, agent_id)
         folders, files = storing.list_folder(self.storage, folder)
         numbers: list[int] = []
@@ -196,21 +97,7 @@ class Layout:
         return sorted(numbers)
 
     def read_message(self, session_id: str, agent_id: str, number: int) -> Document | None:
-        """Reads a message.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            number: The message's number.
-
-        Returns:
-            The document; None if there is none.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: It is no JSON object, or no message.
-            SuspiciousFileOperation: It is a symbolic link.
-        """
+        """Reads a message."""
         name = self.names.message_file(session_id, agent_id, number)
         document = self.files.read(name)
         return None if document is None else _as_message(document, name)
@@ -218,21 +105,7 @@ class Layout:
     def read_messages(
         self, session_id: str, agent_id: str, numbers: Sequence[int]
     ) -> Iterator[tuple[int, Document | Exception]]:
-        """Reads messages in parallel.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            numbers: The messages' numbers.
-
-        Yields:
-            In the order asked for: each number with its document, or with the error: a
-            ``FileNotFoundError`` if it is not there, else as for :meth:`read_message`, or the
-            storage's.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-        """
+        """Reads messages in parallel."""
         names = [self.names.message_file(session_id, agent_id, number) for number in numbers]
         for number, (name, found) in zip(numbers, self.files.read_many(names), strict=True):
             if isinstance(found, Exception):
@@ -248,101 +121,34 @@ class Layout:
     def create_message(
         self, session_id: str, agent_id: str, number: int, document: Document
     ) -> None:
-        """Writes a message where there is none.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            number: The message's number.
-            document: What it says.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            FileExistsError: There is one of this number, readable or not.
-            PayloadError: The document is no JSON.
-        """
+        """Writes a message where there is none."""
         name = self.names.message_file(session_id, agent_id, number)
         self.files.create(name, mark_bytes(document))
 
     def write_message(
         self, session_id: str, agent_id: str, number: int, document: Document
     ) -> None:
-        """Writes a message, replacing one that is there.
-
-        Args:
-            session_id: The session.
-            agent_id: The agent.
-            number: The message's number.
-            document: What it says.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: The document is no JSON.
-        """
+        """Writes a message, replacing one that is there."""
         name = self.names.message_file(session_id, agent_id, number)
         self.files.write(name, mark_bytes(document))
 
     # --- Orchestrators ---------------------------------------------------------------------------
 
     def multi_agent_ids(self, session_id: str) -> list[str]:
-        """Lists the orchestrators of a session, in alphabetic order.
-
-        Args:
-            session_id: The session.
-
-        Returns:
-            Their ids.
-
-        Raises:
-            InvalidIdError: The id cannot be one, or has a path separator.
-        """
+        """Lists the orchestrators of a session, in alphabetic order."""
         folder = self.names.multi_agents(session_id)
         return self.files.ids(folder, "multi_agent_", "multi_agent_id")
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str) -> Document | None:
-        """Reads the state of an orchestrator.
-
-        Args:
-            session_id: The session.
-            multi_agent_id: The orchestrator.
-
-        Returns:
-            Its state; None if there is none.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: It is no JSON object.
-            SuspiciousFileOperation: It is a symbolic link.
-        """
+        """Reads the state of an orchestrator."""
         return self.files.read(self.names.multi_agent_file(session_id, multi_agent_id))
 
     def create_multi_agent(self, session_id: str, multi_agent_id: str, state: Document) -> None:
-        """Writes the state of an orchestrator, which must not be there.
-
-        Args:
-            session_id: The session.
-            multi_agent_id: The orchestrator.
-            state: Its state.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            FileExistsError: There is one.
-            PayloadError: The state is no JSON.
-        """
+        """Writes the state of an orchestrator, which must not be there."""
         self.files.create(self.names.multi_agent_file(session_id, multi_agent_id), state)
 
     def write_multi_agent(self, session_id: str, multi_agent_id: str, state: Document) -> None:
-        """Writes the state of an orchestrator, replacing one that is there.
-
-        Args:
-            session_id: The session.
-            multi_agent_id: The orchestrator.
-            state: Its state.
-
-        Raises:
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: The state is no JSON.
-        """
+        """Writes the state of an orchestrator, replacing one that is there."""
         self.files.write(self.names.multi_agent_file(session_id, multi_agent_id), state)
 
 

@@ -99,11 +99,7 @@ class Command(StoppableCommand):
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Exports, and tells how much on the standard error.
-
-        Raises:
-            CommandError: It cannot be done, or something could not be written.
-        """
+        """Exports, and tells how much on the standard error."""
         if not options["reason"].strip():
             raise CommandError("an export needs a --reason")
         if options["place"] == STDOUT and options["format"] != JSONL:

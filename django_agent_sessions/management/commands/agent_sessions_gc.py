@@ -55,11 +55,7 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Cleans up, and prints what there was.
-
-        Raises:
-            CommandError: Files are missing or damaged, or a storage could not be cleaned up.
-        """
+        """Cleans up, and prints what there was."""
         dry_run = options["dry_run"]
         alias = database_of(options)
         self._finish_deletions(alias, dry_run=dry_run)

@@ -76,12 +76,7 @@ class Command(StoppableCommand):
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Imports, and prints what was done.
-
-        Raises:
-            CommandError: It cannot be done, or found nothing, or something was skipped because of
-                an error.
-        """
+        """Imports, and prints what was done."""
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
             raise CommandError(f"say where the sessions are: {KINDS[kind][0]}")

@@ -27,11 +27,7 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Moves them, and prints one line, and one for each message that stays as it was.
-
-        Raises:
-            CommandError: There is no storage for them, or some could not be moved.
-        """
+        """Moves them, and prints one line, and one for each message that stays as it was."""
         alias = database_of(options)
         try:
             done = offload(dry_run=options["dry_run"], using=alias)

@@ -39,12 +39,7 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Does it; a second time does nothing.
-
-        Raises:
-            CommandError: The database has no such index, or the setting names none that it could
-                have, or somebody else works on the table.
-        """
+        """Does it; a second time does nothing."""
         alias = database_of(options)
         if connections[alias].vendor != "postgresql":
             raise CommandError(
@@ -140,11 +135,7 @@ class _Index:
         return _State.READY if valid else _State.INVALID
 
     def create(self) -> None:
-        """Makes the index.
-
-        Raises:
-            CommandError: The setting names no configuration.
-        """
+        """Makes the index."""
         if self._configuration is None:
             raise CommandError(
                 "AGENT_SESSIONS['FULL_TEXT_SEARCH'] names no configuration: set it to 'simple', "

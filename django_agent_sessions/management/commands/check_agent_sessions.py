@@ -73,11 +73,7 @@ class Command(StoppableCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Checks, and prints what was found.
-
-        Raises:
-            CommandError: There are errors or warnings, or there is no such session or namespace.
-        """
+        """Checks, and prints what was found."""
         alias = database_of(options)
         sessions = _sessions(alias, options["namespace"], options["sessions"])
         total = (Session.objects.using(alias) if sessions is None else sessions).count()

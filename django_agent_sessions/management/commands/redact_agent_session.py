@@ -83,11 +83,7 @@ class Command(StoppableCommand):
         parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Redacts, and prints the places.
-
-        Raises:
-            CommandError: It cannot be done, or a session could not be redacted.
-        """
+        """Redacts, and prints the places."""
         scopes = list(scopes_of(options))
         if not scopes:
             raise CommandError("there is nothing to redact: see --find-stdin, --detector, --help")

@@ -47,12 +47,7 @@ class Answer:
     """Until when it is kept, on the monotonic clock, when it is over."""
 
     def replayable(self, epoch: int, loop: asyncio.AbstractEventLoop | None = None) -> bool:
-        """Whether all of it is there, in this loop, and nothing was redacted since.
-
-        Args:
-            epoch: How often the session was redacted by now.
-            loop: The loop; by default the running one.
-        """
+        """Whether all of it is there, in this loop, and nothing was redacted since."""
         here = self.loop is (loop or asyncio.get_running_loop())
         return here and self.buffer is not None and self.buffer.whole and self.epoch == epoch
 

@@ -11,11 +11,7 @@ _QUIET = 15.0
 
 
 class ReplayBuffer:
-    """The pieces of a stream; belongs to one event loop.
-
-    Args:
-        most: Bytes it keeps. When there are more, the oldest go, and nobody can join any more.
-    """
+    """The pieces of a stream; belongs to one event loop."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -51,12 +47,7 @@ class ReplayBuffer:
         self._tell()
 
     async def follow(self) -> AsyncGenerator[bytes]:
-        """Reads all that was said, then what is being said.
-
-        Yields:
-            Pieces, and a comment now and then, so that a proxy does not give up. It ends early for
-            a reader who is slower than the buffer is large.
-        """
+        """Reads all that was said, then what is being said."""
         place = 0
         while True:
             news = self._news

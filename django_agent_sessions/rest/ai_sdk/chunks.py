@@ -34,11 +34,7 @@ def encoded(chunk: dict[str, Any]) -> bytes:
 
 
 class Writer:
-    """Writes an answer chunk by chunk.
-
-    Args:
-        emit: Takes the encoded chunks.
-    """
+    """Writes an answer chunk by chunk."""
 
     def __init__(self, emit: Callable[[bytes], None]) -> None:
         self._emit = emit

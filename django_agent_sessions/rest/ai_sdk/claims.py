@@ -44,11 +44,7 @@ class Refusal(Enum):
 
 
 class Claims:
-    """What is being answered; all but :meth:`take` and :meth:`ask` wait for the cache.
-
-    Args:
-        alias: The alias of the cache.
-    """
+    """What is being answered; all but :meth:`take` and :meth:`ask` wait for the cache."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
@@ -60,11 +56,7 @@ class Claims:
         return caches[self._alias]
 
     async def ask(self, function: Callable[..., R], *args: Any) -> R:
-        """Calls one of the other methods without blocking the loop.
-
-        Raises:
-            TimeoutError: The cache does not answer.
-        """
+        """Calls one of the other methods without blocking the loop."""
 
         def call() -> R:
             try:
@@ -78,17 +70,7 @@ class Claims:
     async def take(
         self, answer: Answer, seconds: float, stored: Callable[[UUID | None], Awaitable[bool]]
     ) -> Refusal | None:
-        """Claims a session, and a message, for an answer.
-
-        Args:
-            answer: The answer.
-            seconds: For how long the message is not answered again.
-            stored: Tells whether anything was said in the session since a message. Where nothing
-                was, nothing came of an earlier claim, such as one of a process that ended.
-
-        Returns:
-            ``None`` if both are claimed.
-        """
+        """Claims a session, and a message, for an answer."""
         free, earlier = await self.ask(self._take, answer, seconds)
         refusal: Refusal | None = Refusal.SENT
         try:
@@ -143,11 +125,7 @@ class Claims:
             self._cache.delete(_message(answer))
 
     def ask_to_stop(self, session: UUID) -> bool:
-        """Asks whoever answers to stop.
-
-        Returns:
-            Whether somebody does.
-        """
+        """Asks whoever answers to stop."""
         found = self.running(session)
         if found is None:
             return False

@@ -25,15 +25,7 @@ _ENDS = ("response.output_text.done", "response.refusal.done", "response.output_
 
 
 class Translator:
-    """Translates events.
-
-    Args:
-        writer: Where the answer goes.
-
-    Attributes:
-        cancel: Stops the agent gently, once one is known that can be.
-        cancelled: Whether the agent said that it was stopped.
-    """
+    """Translates events."""
 
     def __init__(self, writer: Writer) -> None:
         self.cancel: Callable[[], Any] | None = None

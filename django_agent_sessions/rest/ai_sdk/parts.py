@@ -35,16 +35,7 @@ def no_link(path: Path) -> str | None:
 
 
 def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
-    """Makes the part of anything but a tool's call or result.
-
-    Args:
-        part: The neutral part.
-        path: Where it stands in its payload.
-        link: Tells the addresses of binaries.
-
-    Returns:
-        The part; ``None`` for what says nothing.
-    """
+    """Makes the part of anything but a tool's call or result."""
     match part.kind:
         case PartKind.TEXT:
             return {"type": "text", "text": part.text, "state": "done"} if part.text else None
@@ -57,16 +48,7 @@ def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
 
 
 def media(part: Part, path: Path, link: Link) -> UIPart:
-    """Makes the part of an image, document, recording or video.
-
-    Args:
-        part: The neutral part.
-        path: Where it stands in its payload.
-        link: Tells the addresses of binaries.
-
-    Returns:
-        A ``file`` with an address; a data part, if there is none.
-    """
+    """Makes the part of an image, document, recording or video."""
     url = part.url if is_remote(part.url) else None
     if not part.url and part.size is not None:
         url = link(path)
@@ -81,15 +63,7 @@ def media(part: Part, path: Path, link: Link) -> UIPart:
 
 
 def call(part: Part, spare_id: str) -> UIPart:
-    """Makes the part of a tool's call, which waits for its result.
-
-    Args:
-        part: The neutral part.
-        spare_id: The id of a call that has none.
-
-    Returns:
-        A ``dynamic-tool``: a client needs no types of the tools.
-    """
+    """Makes the part of a tool's call, which waits for its result."""
     return {
         "type": "dynamic-tool",
         "toolName": part.name or "tool",
@@ -100,30 +74,14 @@ def call(part: Part, spare_id: str) -> UIPart:
 
 
 def outcome(block: Block, part: Part, link: Link = no_link) -> UIPart:
-    """Tells what a result makes of its call.
-
-    Args:
-        block: Where the result stands.
-        part: The result.
-        link: Tells the addresses of binaries.
-
-    Returns:
-        The keys of the ``dynamic-tool`` that change.
-    """
+    """Tells what a result makes of its call."""
     if part.status == "error":
         return {"state": "output-error", "errorText": part.text or FAILED}
     return {"state": "output-available", "output": _output(block, part, link)}
 
 
 def sources(part: Part) -> Iterator[UIPart]:
-    """Finds the pages that a text cites.
-
-    Args:
-        part: A text.
-
-    Yields:
-        A ``source-url`` for each.
-    """
+    """Finds the pages that a text cites."""
     cited = part.data if part.kind is PartKind.TEXT and isinstance(part.data, list) else ()
     for citation in cited:
         if not isinstance(citation, dict):

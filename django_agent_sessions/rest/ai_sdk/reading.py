@@ -39,15 +39,7 @@ class ChatTranscripts(ChatSessions):
     """The alias of the cache by which processes tell each other what is being answered."""
 
     def file_url(self, message: UUID, path: Path) -> str | None:
-        """Tells where a binary of a message is; by default, in the API of sessions.
-
-        Args:
-            message: The message's primary key.
-            path: Where it stands in the payload.
-
-        Returns:
-            The URL; ``None`` if the project does not serve it.
-        """
+        """Tells where a binary of a message is; by default, in the API of sessions."""
         try:
             url = reverse("agent_sessions_api:message-media", args=[message])
         except NoReverseMatch:
@@ -58,19 +50,7 @@ class ChatTranscripts(ChatSessions):
     def read_messages(
         self, key: str, loop: asyncio.AbstractEventLoop
     ) -> tuple[list[UIMessage], str]:
-        """Reads a page of messages.
-
-        Args:
-            key: What the client calls the session.
-            loop: The loop of the view.
-
-        Returns:
-            The messages, and the header ``Link`` to those before them; empty if there are none.
-
-        Raises:
-            Http404: The user reaches no such session.
-            ValidationError: The page cannot be.
-        """
+        """Reads a page of messages."""
         query = self.request.query_params
         session = self.find_session(self.reachable_sessions(), key)
         if not self.allows(session, Allowed.READ):

@@ -47,19 +47,7 @@ class Runs:
         self._lately: dict[UUID, Answer] = {}
 
     def enter(self, run: Run, bounds: Bounds) -> Answer | None:
-        """Takes an answer in, if its session is not answering.
-
-        Args:
-            run: The answer.
-            bounds: How many there may be.
-
-        Returns:
-            ``None`` if it was taken in; else the answer that the message has already.
-
-        Raises:
-            Conflict: The session answers another message, or the id is another message's.
-            TooManyRuns: There are too many.
-        """
+        """Takes an answer in, if its session is not answering."""
         answer = run.answer
         with self._lock:
             self._sweep()
@@ -75,11 +63,7 @@ class Runs:
         return None
 
     def check_room(self, owner: Any, bounds: Bounds) -> None:
-        """Looks whether a user may have another answer.
-
-        Raises:
-            TooManyRuns: There are too many.
-        """
+        """Looks whether a user may have another answer."""
         with self._lock:
             self._sweep()
             self._check_room(owner, bounds)

@@ -66,20 +66,7 @@ class Incoming:
 
 
 def read(body: Any, limits: Limits) -> Incoming:
-    """Reads a request of ``useChat``.
-
-    Args:
-        body: ``{id, messages | message, trigger?, messageId?}``. Of several messages only the last
-            is looked at.
-        limits: How much a message may hold.
-
-    Returns:
-        What is asked for.
-
-    Raises:
-        ValidationError: Something is not as it has to be.
-        Conflict: A message that was answered is to be changed.
-    """
+    """Reads a request of ``useChat``."""
     if not isinstance(body, dict):
         raise ValidationError("Send a JSON object.")
     chat = _id(body.get("id"), "id")

@@ -52,18 +52,7 @@ class Bounds:
 
 
 class Run:
-    """An answer to a user's message.
-
-    Args:
-        chat: What is answered.
-        answer: What is kept of it.
-        respond: Makes the agent's events.
-        claims: What other processes know.
-        bounds: How much it may take.
-        exists: Tells whether the session is still there.
-        ended: Told when it is over, with the seconds for which it is kept.
-        error_text: What the user is told if the agent fails.
-    """
+    """An answer to a user's message."""
 
     def __init__(
         self,
@@ -115,11 +104,7 @@ class Run:
                 self._task.get_loop().call_soon_threadsafe(self._stop.set)
 
     async def stopped(self) -> bool:
-        """Waits until a stop has come to its end.
-
-        Returns:
-            Whether the answer is over: another loop's is not waited for.
-        """
+        """Waits until a stop has come to its end."""
         if self._task is not None and self.answer.loop is asyncio.get_running_loop():
             await asyncio.wait([self._task], timeout=2 * self._bounds.grace + 2)
         return self.answer.over

@@ -83,11 +83,7 @@ class ChatSessions(StreamingAPI):
         """Refuses a chat before its session is made. To be overridden."""
 
     def check_may_talk(self) -> None:
-        """Looks whether the user may write in sessions of their own.
-
-        Raises:
-            PermissionDenied: Not so.
-        """
+        """Looks whether the user may write in sessions of their own."""
         if not self.allows(Session(owner_id=self.request.user.pk), Allowed.READ, Allowed.CHANGE):
             raise PermissionDenied
 

@@ -14,9 +14,6 @@ class OwnThread:
 
     By default ``sync_to_async`` does all of a request's work in one thread: a tool that takes long
     would keep the response waiting, and what comes after it.
-
-    Attributes:
-        context: The context that it is made in, but for that thread.
     """
 
     def __init__(self) -> None:

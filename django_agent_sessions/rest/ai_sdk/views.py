@@ -94,40 +94,15 @@ class ChatView(ChatTranscripts):
     """How long an agent may take to stop by itself; then its task is cancelled."""
 
     def respond(self, chat: Chat) -> Any:
-        """Makes the answer. To be overridden, mostly as ``async def``.
-
-        Args:
-            chat: What the user says, and in which session.
-
-        Returns:
-            What ``agent.stream_async(chat.strands_input)`` of Strands gives, or
-            ``Runner.run_streamed(agent, chat.openai_input, session=…)`` of the OpenAI Agents SDK.
-        """
+        """Makes the answer. To be overridden, mostly as ``async def``."""
         raise NotImplementedError("override respond()")
 
     async def regenerate(self, incoming: Incoming) -> Any:
-        """Answers an old message again. To be overridden by a project that can.
-
-        Args:
-            incoming: What the client calls the chat.
-
-        Returns:
-            A response.
-
-        Raises:
-            Conflict: It is not supported, as what was said is kept.
-        """
+        """Answers an old message again. To be overridden by a project that can."""
         raise Conflict("An answer is not given again here. Send the message once more.")
 
     async def accept(self, chat: Chat) -> None:
-        """Looks whether a message is answered at all. To be overridden.
-
-        Args:
-            chat: What the user says, and in which session.
-
-        Raises:
-            APIException: It is not; the client gets a problem with its status and detail.
-        """
+        """Looks whether a message is answered at all. To be overridden."""
 
     # --- handlers ----------------------------------------------------------------------------
 

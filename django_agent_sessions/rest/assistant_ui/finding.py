@@ -46,15 +46,7 @@ class Found:
 
 
 def by_id(rows: MessageQuerySet, *ids: str) -> list[Found]:
-    """Finds messages by their ids.
-
-    Args:
-        rows: The messages to look among.
-        *ids: The ids, as the client knows them.
-
-    Returns:
-        Those that are there, the oldest first.
-    """
+    """Finds messages by their ids."""
     wanted = {prefix: name for name in ids for prefix in _prefixes(name)}
     if not wanted:
         return []
@@ -70,15 +62,7 @@ def by_id(rows: MessageQuerySet, *ids: str) -> list[Found]:
 
 
 def by_digest(rows: MessageQuerySet, digest: str) -> Found | None:
-    """Finds the message that said the same under the same parent.
-
-    Args:
-        rows: The messages to look among.
-        digest: What :func:`digest_of` makes of it.
-
-    Returns:
-        The oldest such message.
-    """
+    """Finds the message that said the same under the same parent."""
     needle = f'"content_digest":"{digest}"'
     places = Q(now__contains=needle) | Q(before__contains=needle)
     for row in _heads(rows).filter(places).values_list(*_COLUMNS):
@@ -88,44 +72,19 @@ def by_digest(rows: MessageQuerySet, digest: str) -> Found | None:
 
 
 def of_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
-    """Keeps the messages of one format.
-
-    Args:
-        rows: The messages.
-        name: The format, which is plain ASCII.
-
-    Returns:
-        Those of them.
-    """
+    """Keeps the messages of one format."""
     head = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
     return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
 
 
 def digest_of(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:
-    """Makes what tells a message that is sent again from a new one, and nothing of what it says.
-
-    Args:
-        session: Primary key of the session.
-        parent: The id of the message before it.
-        name: The format.
-        content: What it says.
-
-    Returns:
-        A keyed hash.
-    """
+    """Makes what tells a message that is sent again from a new one, and nothing of what it says."""
     said = payloads.dumps([str(session), parent, name, content])
     return salted_hmac("agent_sessions.assistant_ui", said, algorithm="sha256").hexdigest()
 
 
 def opening(text: str) -> dict[str, Any]:
-    """Reads how a payload begins, without what it says.
-
-    Args:
-        text: The beginning of a payload's text, of at least :data:`OPENING` characters.
-
-    Returns:
-        What stands before its content.
-    """
+    """Reads how a payload begins, without what it says."""
     found: dict[str, Any] = {}
     at = 1
     try:
@@ -175,13 +134,5 @@ def _found(row: tuple[Any, ...], wanted: dict[str, str]) -> Found | None:
 
 
 def messages_of(agent: UUID, using: str) -> MessageQuerySet:
-    """Gives the messages of an agent, the oldest first.
-
-    Args:
-        agent: Primary key of the agent.
-        using: The alias of the database.
-
-    Returns:
-        The messages.
-    """
+    """Gives the messages of an agent, the oldest first."""
     return SessionMessage.objects.using(using).conversation(agent)

@@ -16,16 +16,7 @@ _ROWS = 200
 
 
 def server_message(session: Session, name: str, using: str) -> UUID | None:
-    """Finds a message that was not stored by the client.
-
-    Args:
-        session: The session.
-        name: What the client calls it.
-        using: The alias of the database.
-
-    Returns:
-        Its primary key; ``None`` if there is none.
-    """
+    """Finds a message that was not stored by the client."""
     try:
         key = UUID(name)
     except ValueError:
@@ -37,17 +28,7 @@ def server_message(session: Session, name: str, using: str) -> UUID | None:
 def server_page(
     session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
 ) -> list[dict[str, Any]]:
-    """Reads a page of what was said before the client stored anything.
-
-    Args:
-        session: The session.
-        limit: How many messages at the most.
-        before: Primary key of what was said after the page; none for the end of the session.
-        last: Primary key of the last message that belongs to it; none for all.
-
-    Returns:
-        The messages, the newest first.
-    """
+    """Reads a page of what was said before the client stored anything."""
     found: list[UIMessage] = []
     # One more than asked for: it is the parent of the oldest. A client takes a page that is shorter
     # than it asked for as the last one, and a message without a parent as the first.

@@ -26,35 +26,14 @@ _DERIVED = 32
 
 
 class Keeper:
-    """The client's messages of one session.
-
-    Args:
-        store: The store of the session's owner.
-        session: The session.
-    """
+    """The client's messages of one session."""
 
     def __init__(self, store: SessionStore, session: Session) -> None:
         self._store = store
         self._session = session
 
     def keep(self, parent: str | None, name: str, content: dict[str, Any]) -> str:
-        """Stores a message, or finds it: clients send whole threads again.
-
-        Args:
-            parent: The id of the message before it.
-            name: The format.
-            content: What it says. If it has an ``id``, that is the message's.
-
-        Returns:
-            The id of the message. A message that was redacted stays as it is.
-
-        Raises:
-            ValidationError: There is no such parent, or it is the message itself.
-            InvalidIdError: An id cannot be one.
-            SessionNotFoundError: The session was deleted.
-            SessionConflictError: The session has another agent of this name.
-            PayloadError: It is over a limit.
-        """
+        """Stores a message, or finds it: clients send whole threads again."""
         own = _own_id(content)
         if parent is not None:
             validate_id(parent, "parent_id")
@@ -63,17 +42,7 @@ class Keeper:
         return self._locked(lambda row: self._keep(row, own, parent, name, content))
 
     def change(self, name: str, content: dict[str, Any]) -> None:
-        """Changes what a message says; one that was redacted stays as it is.
-
-        Args:
-            name: The id of the message.
-            content: What it says now.
-
-        Raises:
-            SessionNotFoundError: There is no such message.
-            ValidationError: The content has another id.
-            PayloadError: It is over a limit.
-        """
+        """Changes what a message says; one that was redacted stays as it is."""
         own = _own_id(content)
         if own is not None and own != name:
             raise ValidationError({"content": ["Its id is not that of the message."]})

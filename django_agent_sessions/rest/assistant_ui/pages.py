@@ -27,28 +27,13 @@ so that what does not fit is shortened instead of being left out."""
 
 
 def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
-    """Gives what a client stored.
-
-    Args:
-        agent: Primary key of the client's agent; none, if it stored nothing.
-        using: The alias of the database.
-
-    Returns:
-        The messages, the oldest first.
-    """
+    """Gives what a client stored."""
     rows = SessionMessage.objects.using(using)
     return rows.none() if agent is None else messages_of(agent, using)
 
 
 def first_of(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
-    """Finds the oldest message.
-
-    Args:
-        rows: The client's messages.
-
-    Returns:
-        Its primary key, and what it goes on from; ``None`` if there is no message.
-    """
+    """Finds the oldest message."""
     start = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
     found = rows.annotate(start=start).values_list("pk", "start").first()
     return None if found is None else (found[0], opening(found[1]).get("parent_id"))
@@ -57,17 +42,7 @@ def first_of(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
 def page(
     rows: MessageQuerySet, *, limit: int, after: str | None, name: str | None
 ) -> list[dict[str, Any]] | None:
-    """Reads a page.
-
-    Args:
-        rows: The client's messages.
-        limit: How many at the most.
-        after: The id of the last message of the page before.
-        name: Only messages of this format.
-
-    Returns:
-        The messages; ``None`` if there is none that is called ``after``.
-    """
+    """Reads a page."""
     wanted = rows
     if after is not None:
         found = by_id(rows, after)

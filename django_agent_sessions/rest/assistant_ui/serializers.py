@@ -61,14 +61,7 @@ class TitleRequest(serializers.Serializer[Any]):
 
 
 def shown_thread(session: Session | SessionRecord) -> dict[str, Any]:
-    """Shows a session as a thread.
-
-    Args:
-        session: The session, with its metadata.
-
-    Returns:
-        What the client reads.
-    """
+    """Shows a session as a thread."""
     return {
         "id": str(session.id),
         "title": displayable(session.title) or None,

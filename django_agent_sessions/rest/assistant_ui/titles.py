@@ -20,15 +20,7 @@ _CHARACTERS = 2000
 
 
 def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
-    """Reads how a session begins, without what was redacted.
-
-    Args:
-        session: The session.
-        using: The alias of the database.
-
-    Returns:
-        The first messages in which people or models said something, as the client sends them.
-    """
+    """Reads how a session begins, without what was redacted."""
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
     said = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
     found = said.values_list("role", Substr("text", 1, _CHARACTERS))[:_MESSAGES]
@@ -36,19 +28,7 @@ def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
 
 
 def give_title(store: SessionStore, session: Session, title: str) -> str:
-    """Gives a session a title, unless it got one, or something was redacted, in the meantime.
-
-    Args:
-        store: The store of the session's owner.
-        session: The session, as it was before its messages were read.
-        title: The title.
-
-    Returns:
-        The title that it has now.
-
-    Raises:
-        SessionNotFoundError: The session was deleted.
-    """
+    """Gives a session a title, unless it got one, or something was redacted, in the meantime."""
     key = session.pk
 
     def run(unsure: bool) -> str:
@@ -64,14 +44,7 @@ def give_title(store: SessionStore, session: Session, title: str) -> str:
 
 
 def first_words(messages: object) -> str:
-    """Takes the first words that a person said.
-
-    Args:
-        messages: Messages as the client sends them, or anything.
-
-    Returns:
-        A line of at most 60 characters; empty, if nobody said a word that was not redacted.
-    """
+    """Takes the first words that a person said."""
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user":
             words = " ".join(" ".join(_texts(message.get("content"))).split())

@@ -63,28 +63,12 @@ class AssistantUIView(SessionAPI):
         return False
 
     def store_of(self, session: Session | None = None) -> SessionStore:
-        """Makes the store that writes for the user.
-
-        Args:
-            session: A session that is there; none for one that is made.
-
-        Returns:
-            The store, with the session's namespace.
-        """
+        """Makes the store that writes for the user."""
         namespace = self.namespace or "" if session is None else session.namespace
         return SessionStore(owner=self.request.user, namespace=namespace, using=self.using)
 
     def limit(self, default: int, most: int) -> int:
-        """Reads how many rows are asked for.
-
-        Args:
-            default: Unless it is said.
-            most: The most that are given. More is an error, because the client takes a page that
-                is shorter than it asked for as the last one.
-
-        Raises:
-            ValidationError: It is no number, or too large a one.
-        """
+        """Reads how many rows are asked for."""
         given = self.request.query_params.get("limit")
         if given is None:
             return default
@@ -200,17 +184,7 @@ class MessagesView(AssistantUIView):
     def server_messages(
         self, session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
     ) -> list[dict[str, Any]]:
-        """Gives what the server's agents said before the client stored anything.
-
-        Args:
-            session: The session.
-            limit: How many messages at the most.
-            before: Primary key of what was said after it; none for the end of the session.
-            last: Primary key of the last message that belongs to it; none for all.
-
-        Returns:
-            Messages as the client reads them, the newest first.
-        """
+        """Gives what the server's agents said before the client stored anything."""
         return history.server_page(session, limit=limit, before=before, last=last)
 
     def _before(self, session: Session, rows: MessageQuerySet, limit: int) -> list[dict[str, Any]]:
@@ -281,16 +255,7 @@ class TitleView(AssistantUIView):
         return Response(title, content_type="text/plain; charset=utf-8")
 
     def title(self, messages: Any) -> str:
-        """Makes a title.
-
-        Args:
-            messages: What was said first, ``[{"role": …, "content": [{"type": "text", …}]}, …]``,
-                without what was redacted. Anybody's words; if nothing is stored yet, as the client
-                sends them.
-
-        Returns:
-            The first words that a person said, unless a project overrides this.
-        """
+        """Makes a title."""
         return first_words(messages)
 
     def _made(self, row: Session, sent: Any) -> str:

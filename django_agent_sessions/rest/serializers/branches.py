@@ -31,11 +31,7 @@ class PlaceField(serializers.Field[UUID | int, Any, Any, Any]):
     """A message by its id, or by its position; -1 is before the first."""
 
     def to_internal_value(self, data: Any) -> UUID | int:
-        """Reads it.
-
-        Raises:
-            ValidationError: It is neither.
-        """
+        """Reads it."""
         if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MOST:
             return data
         try:

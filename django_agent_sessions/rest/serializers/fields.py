@@ -33,11 +33,7 @@ class MomentField(serializers.DateTimeField):
         return moment(value)
 
     def to_internal_value(self, value: Any) -> datetime:
-        """Reads a moment.
-
-        Raises:
-            ValidationError: It is none.
-        """
+        """Reads a moment."""
         found = read_moment(value)
         if found is None:
             raise serializers.ValidationError(NO_MOMENT)
@@ -56,11 +52,7 @@ class FlagField(serializers.BooleanField):
     """``true`` or ``false`` in a request; a number or a word is neither."""
 
     def to_internal_value(self, data: Any) -> bool:
-        """Reads it.
-
-        Raises:
-            ValidationError: It is neither.
-        """
+        """Reads it."""
         if not isinstance(data, bool):
             raise serializers.ValidationError("Give true or false.")
         return data
@@ -70,11 +62,7 @@ class NumberField(serializers.IntegerField):
     """A whole number in a request; a text is none."""
 
     def to_internal_value(self, data: Any) -> int:
-        """Reads a number.
-
-        Raises:
-            ValidationError: It is none.
-        """
+        """Reads a number."""
         if isinstance(data, bool) or not isinstance(data, int):
             raise serializers.ValidationError("Give a whole number.")
         return data
@@ -84,11 +72,7 @@ class TextField(serializers.CharField):
     """A text in a request; a number is none."""
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads a text.
-
-        Raises:
-            ValidationError: It is none.
-        """
+        """Reads a text."""
         if not isinstance(data, str):
             raise serializers.ValidationError("Give a text.")
         return str(super().to_internal_value(data))
@@ -101,11 +85,7 @@ class IdField(TextField):
         super().__init__(required=False, max_length=MAX_ID_LENGTH, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads an id.
-
-        Raises:
-            ValidationError: It cannot be one.
-        """
+        """Reads an id."""
         try:
             return validate_id(super().to_internal_value(data), str(self.field_name))
         except InvalidIdError as error:
@@ -130,11 +110,7 @@ class StrictSerializer(serializers.Serializer[Any]):
     """What a request may hold: a field that it does not know is an error, not a silence."""
 
     def to_internal_value(self, data: Any) -> Any:
-        """Reads a request.
-
-        Raises:
-            ValidationError: It holds an unknown field, or a wrong value.
-        """
+        """Reads a request."""
         if isinstance(data, dict):
             known = [name for name, field in self.fields.items() if not field.read_only]
             unknown = sorted(str(name) for name in data if name not in known)
@@ -147,14 +123,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 def read_moment(given: object) -> datetime | None:
-    """Reads a moment of a request: with an offset, and not at the ends of what dates can be.
-
-    Args:
-        given: A text such as ``2026-01-02T03:04:05Z``, or anything.
-
-    Returns:
-        The moment, as the project keeps moments (``USE_TZ``); ``None`` if it is none.
-    """
+    """Reads a moment of a request: with an offset, and not at the ends of what dates can be."""
     if not isinstance(given, str):
         return None
     try:
@@ -172,14 +141,7 @@ def _zone() -> tzinfo:
 
 
 def moment(value: datetime) -> str:
-    """Writes a moment as JavaScript's ``toISOString()`` does.
-
-    Args:
-        value: The moment.
-
-    Returns:
-        For example ``2026-01-02T03:04:05.678Z``.
-    """
+    """Writes a moment as JavaScript's ``toISOString()`` does."""
     if timezone.is_naive(value):
         value = timezone.make_aware(value, _zone())
     text = value.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -187,17 +149,7 @@ def moment(value: datetime) -> str:
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """Makes any value of a payload fit for an answer.
-
-    Args:
-        value: JSON, in which bytes may be, and references to binaries.
-        depth: In how many lists and objects it stands.
-
-    Returns:
-        JSON: bytes are replaced by their number, and so is what refers to them; what no client can
-        read in a text by ``�``, what nests deeper than :data:`MAX_DEPTH` by ``…``, and what JSON
-        has no number for by null.
-    """
+    """Makes any value of a payload fit for an answer."""
     if isinstance(value, str):
         return displayable(value)
     if isinstance(value, dict):

@@ -29,15 +29,7 @@ _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the messages of a session are represented with.
-
-    Attributes:
-        session: Primary key of the session.
-        agents: Ids and message formats of its agents, by their primary keys.
-        media_url: The URL of the media of a message, in which ``{message}`` is its id; empty
-            if there is none.
-        raw: Whether the payload is given too, as it is stored.
-    """
+    """What the messages of a session are represented with."""
 
     session: UUID
     agents: Mapping[UUID, tuple[str, str]]
@@ -46,17 +38,7 @@ class Reading:
 
     @classmethod
     def of(cls, session: Session, using: str, *, media_url: str = "", raw: bool = False) -> Reading:
-        """Reads the agents of a session.
-
-        Args:
-            session: The session.
-            using: The alias of the database.
-            media_url: As for the class.
-            raw: As for the class.
-
-        Returns:
-            What its messages are represented with.
-        """
+        """Reads the agents of a session."""
         rows = SessionAgent.objects.using(using).filter(session=session)
         agents = {key: (name, form) for key, name, form in rows.values_list("pk", *_AGENT)}
         return cls(session.pk, agents, media_url, raw)
@@ -126,15 +108,7 @@ class MessageSerializer(serializers.Serializer[Row]):
 
 
 def represent(row: Row, reading: Reading) -> dict[str, Any]:
-    """Represents a message.
-
-    Args:
-        row: The message, filled by :func:`django_agent_sessions.windows.fill`.
-        reading: What is known about its session.
-
-    Returns:
-        JSON.
-    """
+    """Represents a message."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
     found: dict[str, Any] = {

@@ -136,11 +136,7 @@ class MessageRedactionRequest(RedactionRequest):
         return attrs
 
     def scope(self, message: UUID) -> Scope:
-        """Makes the scope of a request that is valid.
-
-        Args:
-            message: Primary key of the message.
-        """
+        """Makes the scope of a request that is valid."""
         given = self.validated_data
         if "find" in given:
             return Find(given["find"], given["pattern"], message)

@@ -162,11 +162,7 @@ class TitleField(TextField):
         super().__init__(allow_blank=True, max_length=255, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads a title.
-
-        Raises:
-            ValidationError: It is none.
-        """
+        """Reads a title."""
         if isinstance(data, str) and displayable(data) != data:
             raise serializers.ValidationError("The text holds characters that cannot be shown.")
         return str(super().to_internal_value(data))

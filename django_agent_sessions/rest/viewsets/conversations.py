@@ -30,17 +30,7 @@ class MessageList(SessionAPI):
     def page_of(
         self, row: Session, scope_of: Callable[[Reading, str], Scope], **details: Any
     ) -> Response:
-        """Answers with a page of messages.
-
-        Args:
-            row: The session.
-            scope_of: Tells which of its messages, from what is known of its agents, and the alias
-                of the database that they are read from.
-            **details: What else is recorded of the reading.
-
-        Returns:
-            The page.
-        """
+        """Answers with a page of messages."""
         view: Any = self
         using = replicas.database_of(row, self.request)
         reading = Reading.of(row, using, media_url=media_url(self), raw=flag_of(self.request, RAW))

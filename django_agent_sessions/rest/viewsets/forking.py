@@ -63,14 +63,7 @@ class Forking(SessionAPI):
         raise NotImplementedError
 
     def origin_of(self, row: Session) -> dict[str, Any] | None:
-        """Tells what a session was forked from, if the user reaches that, too.
-
-        Args:
-            row: The session.
-
-        Returns:
-            The other session, and the message; None if it is no fork, or of what is not there.
-        """
+        """Tells what a session was forked from, if the user reaches that, too."""
         found = _fork_of(row)
         if found is None:
             return None

@@ -331,18 +331,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         return {**found, "agents": list(found["agents"])}
 
     def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
-        """Reads a session to be represented.
-
-        Args:
-            sessions: Where to look.
-            key: Its primary key, or anything.
-
-        Returns:
-            The session, with its agents.
-
-        Raises:
-            Http404: There is none, or the user may not read it.
-        """
+        """Reads a session to be represented."""
         # From the same database, and without the states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
@@ -376,16 +365,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         return (store.update(record.id, **given) if given else record), False
 
     def placed(self, row: Session, made: bool, place: str) -> Response:
-        """Answers with a session that was made or found, and where it is.
-
-        Args:
-            row: The session, with its agents.
-            made: Whether it was made.
-            place: The path of the list of sessions, without a slash at its end.
-
-        Returns:
-            The answer.
-        """
+        """Answers with a session that was made or found, and where it is."""
         code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
         response: Response = tagged(self.request, self.representation(row), status=code)
         slash = "/" if self.request.path.endswith("/") else ""

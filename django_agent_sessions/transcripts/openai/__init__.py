@@ -23,14 +23,7 @@ from . import items, messages
 
 
 def parts(payload: object) -> tuple[Part, ...]:
-    """Reads an item or a chat message.
-
-    Args:
-        payload: A Responses item, a chat message, or anything else that a session was given.
-
-    Returns:
-        The parts, in order. What is not as the format has it is a part of kind unknown.
-    """
+    """Reads an item or a chat message."""
     if not isinstance(payload, dict):
         return (unknown(payload),)
     if messages.is_message(payload):

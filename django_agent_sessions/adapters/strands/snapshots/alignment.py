@@ -47,14 +47,7 @@ Piece: TypeAlias = Shared | Changed | New
 
 @dataclass
 class Text:
-    """Messages as bytes, one behind the other, as a snapshot has them.
-
-    Attributes:
-        data: The bytes, and whatever else stands before and behind.
-        start: Where the first message begins.
-        stop: Where the last one ends.
-        offsets: Where each begins, counted from ``start``.
-    """
+    """Messages as bytes, one behind the other, as a snapshot has them."""
 
     data: bytes
     start: int
@@ -114,11 +107,7 @@ class Text:
 
 
 class Aligner:
-    """Compares a snapshot with what is known.
-
-    Args:
-        known: The known messages.
-    """
+    """Compares a snapshot with what is known."""
 
     def __init__(self, known: Text) -> None:
         self._known = known
@@ -126,18 +115,7 @@ class Aligner:
         self._index: dict[bytes, list[int]] = {}
 
     def align(self, data: bytes, start: int) -> tuple[list[Piece], Text]:
-        """Takes a snapshot's messages apart.
-
-        Args:
-            data: The snapshot.
-            start: Where its messages begin.
-
-        Returns:
-            What they are, in order, and the messages as a text.
-
-        Raises:
-            UnstructuredError: It is no list of messages, or not as Strands writes it.
-        """
+        """Takes a snapshot's messages apart."""
         pieces: list[Piece] = []
         offsets: array[int] = array("Q")
         known, index, place = self._known, 0, start

@@ -32,11 +32,7 @@ class UnstructuredError(ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """Writes JSON as Strands does, with markers in the place of bytes.
-
-    Raises:
-        UnstructuredError: It holds what UTF-8 has not, or nests too deep.
-    """
+    """Writes JSON as Strands does, with markers in the place of bytes."""
     try:
         return _encode(encode_bytes_values(value)).encode()
     except (TypeError, ValueError, RecursionError):
@@ -46,11 +42,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """Reads a whole document, with markers in the place of bytes.
-
-    Raises:
-        UnstructuredError: It is not JSON as Strands writes it.
-    """
+    """Reads a whole document, with markers in the place of bytes."""
     try:
         value = json.loads(data.decode())
         same = _encode(value).encode() == data
@@ -62,11 +54,7 @@ def loads(data: bytes) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Puts bytes in the place of Strands' markers, if the markers come back as they were.
-
-    Raises:
-        UnstructuredError: They would not.
-    """
+    """Puts bytes in the place of Strands' markers, if the markers come back as they were."""
     try:
         found = decode_bytes_values(value)
         same = _encode(encode_bytes_values(found)) == _encode(value)
@@ -78,14 +66,7 @@ def decoded(value: Any) -> Any:
 
 
 def first_message(data: bytes) -> int:
-    """Finds where the messages of an agent's snapshot begin.
-
-    Returns:
-        The place behind the bracket that opens their list.
-
-    Raises:
-        UnstructuredError: There is no such list.
-    """
+    """Finds where the messages of an agent's snapshot begin."""
     if found := _HEAD.match(data):
         return found.end()
     document = loads(data)
@@ -97,50 +78,19 @@ def first_message(data: bytes) -> int:
 
 
 def without_messages(data: bytes, first: int, stop: int) -> Any:
-    """Reads all of a snapshot but its messages.
-
-    Args:
-        data: The snapshot.
-        first: Where its messages begin.
-        stop: Where their list is closed.
-
-    Returns:
-        The document, with null in the place of the messages.
-
-    Raises:
-        UnstructuredError: It would not come back as it was.
-    """
+    """Reads all of a snapshot but its messages."""
     return loads(data[: first - 1] + b"null" + data[stop + 1 :])
 
 
 def with_messages(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
-    """Makes a snapshot of its parts.
-
-    Args:
-        document: What :func:`without_messages` returned.
-        messages: The messages.
-
-    Returns:
-        The snapshot, and where its messages begin and end.
-    """
+    """Makes a snapshot of its parts."""
     before, behind = _around(document)
     between = b", ".join(messages)
     return b"".join((before, between, behind)), len(before), len(before) + len(between)
 
 
 def message_at(data: bytes, place: int) -> tuple[Any, int]:
-    """Reads one message of a snapshot.
-
-    Args:
-        data: The snapshot.
-        place: Where the message begins.
-
-    Returns:
-        The message, with bytes in it, and where it ends.
-
-    Raises:
-        UnstructuredError: There is no message, or it would not come back as it was.
-    """
+    """Reads one message of a snapshot."""
     size = _WINDOW
     while True:
         whole = place + size >= len(data)

@@ -43,15 +43,7 @@ normalized_prefix = _normalize_prefix
 
 @dataclass(frozen=True, slots=True)
 class SnapshotKey:
-    """What a key says.
-
-    Attributes:
-        namespace: The namespace of the session.
-        session_id: The session.
-        scope: ``"agent"`` or ``"multiAgent"``.
-        owner_id: The name of the agent or orchestrator.
-        snapshot_id: The immutable snapshot; empty for the latest.
-    """
+    """What a key says."""
 
     namespace: str
     session_id: str
@@ -61,15 +53,7 @@ class SnapshotKey:
 
 
 def parse(base: str, key: str) -> SnapshotKey | None:
-    """Reads a key.
-
-    Args:
-        base: The storage's namespace.
-        key: The whole key, normalized.
-
-    Returns:
-        The snapshot it names; None if it names none.
-    """
+    """Reads a key."""
     found = _SNAPSHOT.match(key)
     if found is None:
         return None
@@ -83,15 +67,7 @@ def parse(base: str, key: str) -> SnapshotKey | None:
 
 
 def stashed(base: str, key: str) -> tuple[str, str, str] | None:
-    """Reads the key of what a context manager put aside.
-
-    Args:
-        base: As for :func:`parse`.
-        key: As for :func:`parse`.
-
-    Returns:
-        Namespace and id of the session, and the agent; None if it is no such key.
-    """
+    """Reads the key of what a context manager put aside."""
     found = _STASH.match(key)
     if found is None:
         return None
@@ -102,15 +78,7 @@ def stashed(base: str, key: str) -> tuple[str, str, str] | None:
 
 
 def key_of(base: str, name: SnapshotName) -> str | None:
-    """Writes the key of a snapshot.
-
-    Args:
-        base: As for :func:`parse`.
-        name: The snapshot.
-
-    Returns:
-        The whole key; None if the storage has none for it.
-    """
+    """Writes the key of a snapshot."""
     if name.namespace == base:
         prefix = _OWN
     else:
@@ -132,15 +100,7 @@ def key_of(base: str, name: SnapshotName) -> str | None:
 
 
 def places(base: str, prefix: str) -> list[SnapshotPlace]:
-    """Says where snapshots are whose keys begin in some way.
-
-    Args:
-        base: As for :func:`parse`.
-        prefix: How the keys begin, normalized.
-
-    Returns:
-        Where to look: all of those, and perhaps others.
-    """
+    """Says where snapshots are whose keys begin in some way."""
     found = []
     parts = prefix.split("/")
     for depth in range(1, len(parts)):

@@ -14,18 +14,7 @@ from .memory import Known
 
 
 def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
-    """Makes a snapshot of what was read.
-
-    Args:
-        loaded: What was read.
-        snapshot_id: Its id.
-
-    Returns:
-        Its bytes, and what is known of the agent now.
-
-    Raises:
-        UnstructuredError: What is stored is no snapshot.
-    """
+    """Makes a snapshot of what was read."""
     # An agent's state may hold bytes where no snapshot was written of it.
     document = encode_bytes_values(loaded.document)
     content = document.get("data") if isinstance(document, dict) else None

@@ -20,23 +20,7 @@ V = TypeVar("V")
 
 @dataclass
 class Known:
-    """An agent as this storage last read or wrote it.
-
-    Attributes:
-        session: Primary key of its session.
-        agent: Its primary key.
-        epoch: The session's redaction epoch then.
-        revision: Of its latest snapshot then; None if there was none.
-        last: The last message of its conversation then.
-        branch: The branch that ``messages`` refers to.
-        messages: Its messages, as ``Snapshot.messages`` refers to them.
-        text: Its messages, as bytes; None if that was too much to keep.
-        snapshot_id: The snapshot it was.
-        document: All of the snapshot but its messages.
-        state: Its state as it was written.
-        corrections: What was redacted since, to be taken out of all that is still written.
-        outdated: Whether ``text`` still has what was redacted: so does whoever wrote it.
-    """
+    """An agent as this storage last read or wrote it."""
 
     session: UUID
     agent: UUID
@@ -69,11 +53,7 @@ class KnownOrchestrator:
 
 
 class Memory(Generic[V]):
-    """The last of what was read and written.
-
-    Args:
-        most: How many.
-    """
+    """The last of what was read and written."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -103,12 +83,7 @@ class Memory(Generic[V]):
 
 
 class AgentMemory(Memory[Known]):
-    """The last agents, with their conversations up to a size.
-
-    Args:
-        most: How many agents.
-        size: How many bytes of conversations.
-    """
+    """The last agents, with their conversations up to a size."""
 
     def __init__(self, most: int, size: int) -> None:
         super().__init__(most)

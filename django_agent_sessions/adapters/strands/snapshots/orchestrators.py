@@ -16,15 +16,7 @@ from .memory import KnownOrchestrator
 
 
 class OrchestratorSave:
-    """A snapshot of an orchestrator on its way into the store.
-
-    Args:
-        data: Its bytes.
-        known: What the storage knows of the orchestrator.
-
-    Raises:
-        UnstructuredError: The bytes are not as Strands writes them.
-    """
+    """A snapshot of an orchestrator on its way into the store."""
 
     def __init__(self, data: bytes, known: KnownOrchestrator | None) -> None:
         document = documents.loads(data)
@@ -37,18 +29,7 @@ class OrchestratorSave:
         self.kind = str(self._given.get("type", ""))[:64]
 
     def plan(self, epoch: int, stored: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """Says what to write.
-
-        Args:
-            epoch: The session's redaction epoch.
-            stored: Reads the state and the document as they are.
-
-        Returns:
-            The state, and the rest of the document.
-
-        Raises:
-            StaleSessionError: Something was redacted, and what the writer has of it is not known.
-        """
+        """Says what to write."""
         known = self._known
         if known is None:
             if epoch and stored()[0] is not None:
@@ -73,14 +54,7 @@ class OrchestratorSave:
 
 
 def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
-    """Makes a snapshot of what was read.
-
-    Returns:
-        Its bytes, and what is known of the orchestrator now.
-
-    Raises:
-        UnstructuredError: What is stored is no snapshot.
-    """
+    """Makes a snapshot of what was read."""
     content = document.get("data") if isinstance(document, dict) else None
     if isinstance(state, CorruptPayload) or not isinstance(content, dict):
         raise documents.UnstructuredError

@@ -20,14 +20,7 @@ _FREE = ("state", "stash")
 
 
 def note_redacted(corrections: Corrections, known: Known, document: Any, messages: Any) -> None:
-    """Compares a snapshot as it was known with what is stored now.
-
-    Args:
-        corrections: What was redacted, to which is added.
-        known: As it was known.
-        document: The snapshot's document as it is stored.
-        messages: Its references as they are stored.
-    """
+    """Compares a snapshot as it was known with what is stored now."""
     if isinstance(document, dict) and isinstance(known.document, dict):
         corrections.note(_state(known.document), _state(document))
     if isinstance(messages, list) and len(messages) == len(known.messages):
@@ -41,14 +34,6 @@ def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
     """Keeps what was known of redactions when an agent is read again.
 
     Another agent of this process may still have in memory what was read before.
-
-    Args:
-        known: What was known before.
-        loaded: What was read.
-        now: What is known now.
-
-    Returns:
-        What is known now, and was before.
     """
     if known is None or known.agent != now.agent:
         return now
@@ -59,15 +44,7 @@ def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
 
 
 def corrected(document: Any, corrections: Corrections) -> Any:
-    """Takes out of a document what was redacted.
-
-    Args:
-        document: All of a snapshot but its messages.
-        corrections: What was redacted.
-
-    Returns:
-        The document; the same object if there is nothing to take out.
-    """
+    """Takes out of a document what was redacted."""
     state = _state(document)
     found = corrections.apply(state)
     if found is state:
@@ -82,15 +59,7 @@ def corrected(document: Any, corrections: Corrections) -> Any:
 
 
 def raw_by_position(known: Known | None, wanted: Container[int]) -> dict[int, bytes]:
-    """Gives messages as they were when they were last read or written.
-
-    Args:
-        known: What is known of the agent.
-        wanted: Positions of messages.
-
-    Returns:
-        Their bytes, where these are known.
-    """
+    """Gives messages as they were when they were last read or written."""
     if known is None or known.text is None or known.branch != 0:
         return {}
     found: dict[int, bytes] = {}
@@ -107,14 +76,7 @@ def raw_by_position(known: Known | None, wanted: Container[int]) -> dict[int, by
 
 
 def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Known) -> None:
-    """Finds out what was redacted since an agent was last read or written.
-
-    Args:
-        store: The store of its namespace.
-        session: Its session as it is now.
-        agent_id: The agent.
-        known: What is known of it; what was redacted is added.
-    """
+    """Finds out what was redacted since an agent was last read or written."""
     agent = store.read_agent(session, agent_id)
     if agent is None or agent.id != known.agent:
         return
@@ -127,15 +89,7 @@ def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Kn
 
 
 def scrubbed(data: bytes, secrets: Collection[str]) -> bytes:
-    """Masks texts in bytes that may be JSON or text.
-
-    Args:
-        data: The bytes.
-        secrets: The texts.
-
-    Returns:
-        The bytes, the same if nothing is in them.
-    """
+    """Masks texts in bytes that may be JSON or text."""
     if not secrets:
         return data
     try:

@@ -24,16 +24,7 @@ def add_all(references: list[Any], others: Sequence[Any]) -> None:
 
 
 def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
-    """Gives the references of some messages.
-
-    Args:
-        references: Those of all.
-        first: The index of the first message.
-        stop: The index behind the last one.
-
-    Yields:
-        References.
-    """
+    """Gives the references of some messages."""
     index = 0
     for item in references:
         count = item[1] - item[0] if isinstance(item, list) else 1

@@ -44,18 +44,7 @@ class _Rows:
 
 
 class AgentSave:
-    """A snapshot of an agent on its way into the store.
-
-    Args:
-        store: The store of its namespace.
-        snapshot_id: The snapshot; empty for the latest.
-        data: Its bytes.
-        known: What the storage knows of the agent.
-        epoch: The redaction epoch at which it looked for the agent and found nothing, if it did.
-
-    Raises:
-        UnstructuredError: The bytes are not as Strands writes them.
-    """
+    """A snapshot of an agent on its way into the store."""
 
     def __init__(
         self,
@@ -79,18 +68,7 @@ class AgentSave:
         self._state: AgentState | None = None
 
     def plan(self, head: Head) -> Saving:
-        """Says what to write.
-
-        Args:
-            head: What there is.
-
-        Returns:
-            What is new.
-
-        Raises:
-            StaleSessionError: Something was redacted, and what the writer may still have of it
-                is not known.
-        """
+        """Says what to write."""
         check_dialect(head.agent)
         known = self._known
         if known is not None and known.agent != head.agent.id:

@@ -26,13 +26,7 @@ _NO = ("", "", "")
 
 
 class StorageWork:
-    """Reading, writing, deleting and listing by whole keys.
-
-    Args:
-        owner: As for :class:`DjangoStorage`.
-        namespace: As for :class:`DjangoStorage`.
-        using: As for :class:`DjangoStorage`.
-    """
+    """Reading, writing, deleting and listing by whole keys."""
 
     def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
         self._owner = owner
