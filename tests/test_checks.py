@@ -77,8 +77,8 @@ def test_all_that_is_wrong_is_told_at_once(settings):
         ({"BLOB_URL_SECONDS": "5"}, "is of type str", "must be a whole number, 1 or more, or None"),
         ({"BLOB_URL_SECONDS": 0}, "is 0", "must be a whole number, 1 or more, or None"),
         ({"BLOB_PLACEHOLDERS": 1}, "is of type int", "must be True or False"),
-        ({"BLOB_PREFIX": None}, "is of type NoneType", "must be a text."),
-        ({"DATABASE": 3}, "is of type int", "must be a text, or None"),
+        ({"BLOB_PREFIX": None}, "is of type NoneType", "must be a string."),
+        ({"DATABASE": 3}, "is of type int", "must be a string, or None"),
         ({"WRITE_RETRIES": 0}, "is 0", "1 or more"),
         ({"MAX_CONNECTIONS": -1}, "is -1", "1 or more"),
         ({"RETRY_SECONDS": 0}, "is 0", "must be a finite number, more than 0."),
@@ -86,9 +86,9 @@ def test_all_that_is_wrong_is_told_at_once(settings):
         ({"RETRY_SECONDS": float("inf")}, "is inf", "must be a finite number"),
         ({"RETRY_SECONDS": float("nan")}, "is nan", "must be a finite number"),
         ({"RETRY_SECONDS": "10"}, "is of type str", "must be a finite number"),
-        ({"REDACT_ON_WRITE": "card"}, "is of type str", 'a list of texts, such as ["card"].'),
-        ({"REDACT_ON_WRITE": ["card", 5]}, "has an item of type int", "a list of texts"),
-        ({"DETECTORS": {"a": "b"}}, "is of type dict", "a list of texts, such as"),
+        ({"REDACT_ON_WRITE": "card"}, "is of type str", 'a list of strings, such as ["card"].'),
+        ({"REDACT_ON_WRITE": ["card", 5]}, "has an item of type int", "a list of strings"),
+        ({"DETECTORS": {"a": "b"}}, "is of type dict", "a list of strings, such as"),
         (["DATABASE"], "must be a dict", "AGENT_SESSIONS = {"),
     ],
 )
@@ -155,8 +155,8 @@ def test_a_database_that_does_not_exist_is_an_error_that_lists_the_aliases(setti
     assert found(check_settings) == [
         (
             "agent_sessions.E002",
-            "AGENT_SESSIONS['DATABASE'] names 'elsewhere', which DATABASES does not have",
-            "DATABASES has: default.",
+            "AGENT_SESSIONS['DATABASE'] is 'elsewhere', which is not an alias in DATABASES",
+            "The aliases in DATABASES are: default.",
         )
     ]
     assert found(check_storage) == []
@@ -168,7 +168,7 @@ def test_an_empty_alias_is_none_of_a_database(settings, key):
 
     ((number, message, _),) = found(check_settings)
     assert number == "agent_sessions.E002"
-    assert f"AGENT_SESSIONS[{key!r}] names ''" in message
+    assert f"AGENT_SESSIONS[{key!r}] is ''" in message
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_a_pool_that_requests_can_empty_before_their_agents_is_a_warning(
     told = {number: message for number, message, _ in found(check_storage)}
     assert ("agent_sessions.W009" in told) is (size is not None)
     if size is not None:
-        assert f"has {size} connections, and agents may take 8" in told["agent_sessions.W009"]
+        assert f"has {size} connections, and agents may use 8" in told["agent_sessions.W009"]
 
         settings.AGENT_SESSIONS = {"DATABASE": "second", "MAX_CONNECTIONS": 1}
         assert "agent_sessions.W009" not in {number for number, _, _ in found(check_storage)}
@@ -244,7 +244,7 @@ def test_a_pool_that_requests_can_empty_before_their_agents_is_a_warning(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"REDACT_ON_WRITE": ["emial"]}, "There is no detector 'emial'"),
+        ({"REDACT_ON_WRITE": ["emial"]}, "Unknown detector 'emial'"),
         ({"REDACT_ON_WRITE": ("email",), "DETECTORS": ["nowhere.Detector"]}, "nowhere"),
     ],
 )
@@ -276,7 +276,7 @@ def as_tenant(connection):
     [
         ("no.such.thing", "'no.such.thing', which cannot be imported"),
         (f"{__name__}.missing", "which cannot be imported"),
-        (f"{__name__}.__name__", "which cannot be called"),
+        (f"{__name__}.__name__", "which is not callable"),
     ],
 )
 def test_a_setup_of_connections_that_cannot_be_called_stops_manage_check(settings, path, message):
@@ -284,7 +284,7 @@ def test_a_setup_of_connections_that_cannot_be_called_stops_manage_check(setting
 
     with pytest.raises(SystemCheckError, match=r"agent_sessions\.E006") as told:
         call_command("check")
-    assert "AGENT_SESSIONS['CONNECTION_SETUP'] names" in str(told.value)
+    assert "AGENT_SESSIONS['CONNECTION_SETUP'] " in str(told.value)
     assert message in str(told.value)
 
 

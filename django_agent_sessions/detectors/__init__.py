@@ -1,6 +1,6 @@
-"""Finding what should not be kept: addresses, numbers and keys that identify or open something.
+"""Detection of personal data and credentials in text: addresses, numbers, keys.
 
-A detector is a net with holes: what none of them knows stays where it is.
+Detection is best effort: text that no detector knows is not found.
 """
 
 from __future__ import annotations

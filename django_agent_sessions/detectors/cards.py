@@ -19,7 +19,7 @@ _CARD = re.compile(
     rf"|[0-9]{{6}}(?P=s)[0-9]{{4,5}}))"
     rf"(?![0-9A-Za-z_]|[.,{HYPHENS}][0-9])"
 )
-# How the numbers of an issuer begin, from and to, and how long they are.
+# First prefix, last prefix and lengths of the numbers of each issuer.
 # https://en.wikipedia.org/wiki/Payment_card_number#Issuer_identification_number_(IIN)
 _ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = (
     (4, 4, frozenset({13, 16, 19})),  # Visa
@@ -52,33 +52,32 @@ _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
 class Card:
-    """Payment cards: 13 to 19 digits that an issuer gives out and whose check digit is right."""
+    """Payment cards: 13 to 19 digits with the prefix of an issuer and a valid check digit."""
 
     name = "card"
     label = _("payment card number")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers."""
         for match in _CARD.finditer(text):
             if _is_card(match[0]):
                 yield match.span()
             elif match["s"] and match[0].count(match["s"]) == 4:
-                # Four groups, and the three digits from the back of the card.
+                # Four groups, followed by the three digits of the card verification code.
                 shorter = match[0].rpartition(match["s"])[0]
                 if _is_card(shorter):
                     yield match.start(), match.start() + len(shorter)
 
 
-def _is_card(written: str) -> bool:
-    digits = "".join(filter(str.isdigit, written))
-    issued = any(
+def _is_card(text: str) -> bool:
+    digits = "".join(filter(str.isdigit, text))
+    has_issuer = any(
         low <= int(digits[: len(str(low))]) <= high and len(digits) in lengths
         for low, high, lengths in _ISSUERS
     )
-    return issued and luhn(digits)
+    return has_issuer and luhn(digits)
 
 
 def luhn(digits: str) -> bool:
-    """Checks the last digit of a number (ISO/IEC 7812-1, annex B)."""
+    """Return whether the check digit of a number is valid (ISO/IEC 7812-1, annex B)."""
     numbers = [int(digit) for digit in reversed(digits)]
     return (sum(numbers[::2]) + sum(_DOUBLED[n] for n in numbers[1::2])) % 10 == 0

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-# Letters of scripts that put spaces between words. In Chinese or Japanese the word before an
-# address would be taken for a part of it, so those are tried only when nothing else fits.
+# Letters of scripts that separate words with spaces. In Chinese or Japanese the word before an
+# address would be matched as a part of it, so other letters are tried second.
 _SPACED = r"0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f"
 _ANY = r"\w"
 # Read backwards from the @, 64 characters at most (RFC 5321, 4.5.3.1).
@@ -41,7 +41,6 @@ class Email:
     label = _("e-mail address")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the addresses."""
         if "@" not in text and "%40" not in text:
             return
         for at in _AT.finditer(text):
@@ -59,7 +58,7 @@ def _domain_end(text: str, start: int) -> int | None:
 
 
 def _is_code(text: str, domain: re.Match[str]) -> bool:
-    """Whether it is a file (``logo@2x.png``) or a product of matrices (``w@x.mean()``)."""
+    """Return whether a match is a file (``logo@2x.png``) or a matrix product (``w@x.mean()``)."""
     last = domain[0].rpartition(".")[2]
     if text.startswith("(", domain.end()):
         return not _COMMON.fullmatch(last)
@@ -72,12 +71,12 @@ def _local_start(text: str, at: int) -> int | None:
         if match := pattern.match(before):
             local = match[0].rstrip("'.+-")
             start = at - len(local)
-            # `@ada@example.social` is a handle, `git@example.com:` everybody's account.
-            known = not local or local == "tig" or text[start - 1 : start] == "@"
-            return None if known else start
+            # `@ada@example.social` is a handle, `git@example.com:` a shared account.
+            excluded = not local or local == "tig" or text[start - 1 : start] == "@"
+            return None if excluded else start
     return None
 
 
 def _is_user_info(text: str, start: int) -> bool:
-    """Whether it is the user or password of ``https://ada:secret@example.com``."""
+    """Return whether a match begins in the user info of ``https://ada:secret@example.com``."""
     return _USER_INFO.match(text[max(0, start - 256) : start][::-1]) is not None

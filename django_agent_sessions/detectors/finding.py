@@ -1,4 +1,4 @@
-"""What a detector is, and how the findings of several become one list."""
+"""The detector protocol, and merging the results of several detectors."""
 
 from __future__ import annotations
 
@@ -7,44 +7,47 @@ from typing import NamedTuple, Protocol
 
 from .escapes import Unescaped
 
-# A place in a text: start, end and, from a detector that finds several kinds of things, the kind.
+# Start and end, and also the kind if a detector finds several kinds.
 Place = tuple[int, int] | tuple[int, int, str]
 
 
 class Detection(NamedTuple):
-    """A place in a text."""
+    """A match in a text."""
 
     start: int
     end: int
     kind: str
-    """What is there: the name of the detector, upper case in masks: ``[REDACTED:EMAIL]``."""
+    """The name of the detector, or the kind it returned; upper case in masks."""
 
 
 class Detector(Protocol):
-    """Finds one kind of thing. Further ones are named by dotted path in ``DETECTORS``.
+    """Finds one kind of sensitive text. ``DETECTORS`` lists additional ones by dotted path.
 
-    A detector may also have a ``label``: what people read in forms, a text or a lazy translation.
+    A detector may also have a ``label`` for forms: a text or a lazy translation.
     """
 
     name: str
-    """Its name in settings, on the command line and in masks: letters, digits and ``_``."""
+    """Used in settings, on the command line and in masks: letters, digits and ``_``."""
 
     def find(self, text: str) -> Iterable[Place]:
-        r"""Finds the places."""
+        """Return the start and end of each match, and optionally its kind."""
         ...
 
 
 def detect(text: str, using: Sequence[Detector]) -> list[Detection]:
-    r"""Finds all places in a text.
+    r"""Return all matches in a text, in order.
 
-    Places that overlap become one, so that nothing of either stays readable. It is of the kind of
-    the longest of them; between equals the order of ``using`` decides. A place never begins or
-    ends within an escape such as ``\n``, so that JSON within a text stays JSON when it is masked.
+    Overlapping matches are merged. The merged match has the kind of the longest one; between equal
+    lengths the order of ``using`` decides. A match never begins or ends within an escape such as
+    ``\n``, so that JSON within a text stays JSON when it is masked.
     """
     plain = Unescaped(text)
-    found = sorted(_candidates(plain.text, using), key=lambda item: (item[0].start, item[0].end))
+    candidates = sorted(
+        _candidates(plain.text, using), key=lambda item: (item[0].start, item[0].end)
+    )
     return [
-        Detection(*plain.original(place.start, place.end), place.kind) for place in _merged(found)
+        Detection(*plain.original(place.start, place.end), place.kind)
+        for place in _merge(candidates)
     ]
 
 
@@ -57,18 +60,18 @@ def _candidates(text: str, using: Sequence[Detector]) -> Iterator[tuple[Detectio
                 yield Detection(start, end, kind), order
 
 
-def _merged(found: Iterable[tuple[Detection, int]]) -> Iterator[Detection]:
-    """Joins what overlaps; ``found`` is in the order of the starts."""
-    whole: Detection | None = None
+def _merge(candidates: Iterable[tuple[Detection, int]]) -> Iterator[Detection]:
+    """Merge overlapping matches; ``candidates`` is sorted by start."""
+    current: Detection | None = None
     best = (0, 0)
-    for place, order in found:
+    for place, order in candidates:
         rank = (place.end - place.start, -order)
-        if whole is None or place.start >= whole.end:
-            if whole is not None:
-                yield whole
-            whole, best = place, rank
+        if current is None or place.start >= current.end:
+            if current is not None:
+                yield current
+            current, best = place, rank
             continue
-        kind = place.kind if rank > best else whole.kind
-        whole, best = Detection(whole.start, max(whole.end, place.end), kind), max(best, rank)
-    if whole is not None:
-        yield whole
+        kind = place.kind if rank > best else current.kind
+        current, best = Detection(current.start, max(current.end, place.end), kind), max(best, rank)
+    if current is not None:
+        yield current

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from .digits import HYPHENS, SPACES
 
-# What follows country and check digits: so many digits (n), letters (a), or either (c).
+# The format after country and check digits: numbers of digits (n), letters (a), or either (c).
 # SWIFT's IBAN registry, release 101: https://www.swift.com/standards/data-standards/iban
 _COUNTRIES = """
     AD:n8c12 AE:n19 AL:n8c16 AT:n16 AZ:a4c20 BA:n16 BE:n12 BG:a4n6c8 BH:a4c14 BI:n23 BR:n23a1c1
@@ -38,21 +38,20 @@ _START = re.compile(r"[A-Za-z](?<![0-9A-Za-z_][A-Za-z])[A-Za-z][0-9]{2}")
 
 
 class Iban:
-    """Account numbers whose length, form and check digits are those of their country."""
+    """Account numbers with the length and format of their country and valid check digits."""
 
     name = "iban"
     label = _("bank account number (IBAN)")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers."""
         for match in _START.finditer(text):
             account = _ACCOUNTS.get(match[0][:2].upper())
             rest = account.match(text, match.end()) if account else None
-            if rest and _is_right(match[0], rest[0]):
+            if rest and _is_valid(match[0], rest[0]):
                 yield match.start(), rest.end()
 
 
-def _is_right(head: str, account: str) -> bool:
-    """Checks the digits after the country: ISO 7064, MOD 97-10."""
+def _is_valid(head: str, account: str) -> bool:
+    """Return whether the check digits are valid (ISO 7064, MOD 97-10)."""
     characters = filter(str.isalnum, account + head)
     return int("".join(str(int(character, 36)) for character in characters)) % 97 == 1

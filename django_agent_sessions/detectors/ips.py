@@ -17,7 +17,7 @@ _V6 = re.compile(
     r"[0-9A-Fa-f:](?<![0-9A-Za-z_:.][0-9A-Fa-f:])(?:(?<=:)(?=:)|(?=[0-9A-Fa-f]{0,3}:))"
     r"[0-9A-Fa-f:]{1,39}+(?:(?:\.[0-9]{1,3}+){3})?(?![0-9A-Za-z_]|\.[0-9])"
 )
-# Words and signs after which four numbers are a version, a section or a product: `Chrome/1.2.3.4`.
+# Words and signs before a version, a section or a product: `Chrome/1.2.3.4`.
 _VERSION = re.compile(
     r"(?:(?i:\b(?:version|versions|ver|rev|revision|release|released|build|section|chapter|clause|"
     r"table|figure|oid|v))[ :=\"'.]{0,4}|(?i:\brfc ?[0-9]{1,5})[,:]? |"
@@ -28,40 +28,39 @@ _BEGINS_LIKE_ADDRESS = re.compile(r"(?i:2[0-9a-f]{3}|fe80|f[cd][0-9a-f]{2}|64:ff
 
 
 class Ip:
-    """IPv4 and IPv6 addresses, but for loopback and unspecified ones and masks of networks."""
+    """IPv4 and IPv6 addresses, except loopback, unspecified addresses and network masks."""
 
     name = "ip"
     label = _("IP address")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the addresses."""
         for match in _V4.finditer(text):
-            if _speaks_of_somebody(match[0]) and not _is_version(match):
+            if _is_identifying(match[0]) and not _is_version(match):
                 yield match.span()
         for match in _V6.finditer(text) if ":" in text else ():
-            written = match[0]
-            if written.endswith(":") and not written.endswith("::"):
-                written = written[:-1]
-            if _speaks_of_somebody(written) and _looks_like_v6(written):
-                yield match.start(), match.start() + len(written)
+            candidate = match[0]
+            if candidate.endswith(":") and not candidate.endswith("::"):
+                candidate = candidate[:-1]
+            if _is_identifying(candidate) and _looks_like_v6(candidate):
+                yield match.start(), match.start() + len(candidate)
 
 
-def _speaks_of_somebody(written: str) -> bool:
+def _is_identifying(candidate: str) -> bool:
     try:
-        address = ipaddress.ip_address(written)
+        address = ipaddress.ip_address(candidate)
     except ValueError:
         return False
-    return not (address.is_loopback or address.is_unspecified or written.startswith("255."))
+    return not (address.is_loopback or address.is_unspecified or candidate.startswith("255."))
 
 
 def _is_version(match: re.Match[str]) -> bool:
     return _VERSION.search(match.string[max(0, match.start() - 20) : match.start()]) is not None
 
 
-def _looks_like_v6(written: str) -> bool:
-    """Tells addresses from names in code and from hardware addresses of eight bytes."""
-    if "::" not in written:
-        return any(len(group) > 2 for group in written.split(":"))
-    groups = [group for group in written.split(":") if group]
-    has_digit = any(character.isdigit() for character in written)
-    return has_digit and (len(groups) > 2 or bool(_BEGINS_LIKE_ADDRESS.match(written)))
+def _looks_like_v6(candidate: str) -> bool:
+    """Return whether a candidate is neither a name in code nor an eight-byte hardware address."""
+    if "::" not in candidate:
+        return any(len(group) > 2 for group in candidate.split(":"))
+    groups = [group for group in candidate.split(":") if group]
+    has_digit = any(character.isdigit() for character in candidate)
+    return has_digit and (len(groups) > 2 or bool(_BEGINS_LIKE_ADDRESS.match(candidate)))

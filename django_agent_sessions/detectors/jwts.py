@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-# How a JSON object begins in base64: `{"`, `{ `, or `{` and a line break.
+# Beginnings of a JSON object in base64: `{"`, `{ `, or `{` and a line break.
 _STARTS = ("eyJ", "eyA", "ewo", "ewk", "ew0K")
 # Signed tokens have three parts (RFC 7515), encrypted ones five (RFC 7516). The signature is empty
 # when there is none (RFC 7519, 6).
@@ -19,13 +19,12 @@ _TOKEN = re.compile(
 
 
 class Jwt:
-    """Tokens whose first part, decoded, is a JSON object with ``alg``."""
+    """Tokens whose decoded first part is a JSON object with ``alg``."""
 
     name = "jwt"
     label = _("JSON web token")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the tokens."""
         for start in _STARTS:
             position = text.find(start)
             while position >= 0:

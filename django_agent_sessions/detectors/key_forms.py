@@ -1,4 +1,4 @@
-"""How the keys of providers look: what they begin with, and what follows."""
+"""Formats of the keys of providers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _URL_SAFE = r"[0-9A-Za-z_\-]"
 
 
 class Form:
-    """A kind of key that is known by a fixed text in it."""
+    """A format of keys that begin with a fixed text."""
 
-    def __init__(self, literal: str, rest: str, last: str = _WORD) -> None:
+    def __init__(self, literal: str, rest: str, next_character: str = _WORD) -> None:
         self.literal = literal
-        # The word must not have begun before; `\n` and the like are already undone.
-        self.pattern = re.compile(rf"(?<!{_WORD}){re.escape(literal)}{rest}(?!{last})")
+        # The key begins a word; escapes such as `\n` are decoded already.
+        self.pattern = re.compile(rf"(?<!{_WORD}){re.escape(literal)}{rest}(?!{next_character})")
 
 
 class Within(NamedTuple):
-    """A key that stands behind a name or within an address, where only the key is masked."""
+    """A format of keys after a name or within a URL, where only the key is masked."""
 
     literal: str
     pattern: re.Pattern[str]
-    """Matches at the literal; the group ``key`` is the key."""
+    """Matches from the literal; the group ``key`` is the key."""
 
 
 def _within(literal: str, rest: str) -> Within:
@@ -55,7 +55,7 @@ FORMS: tuple[Form, ...] = (
         for mode in ("live", "test")
     ),
     Form("whsec_", r"[0-9A-Za-z+/]{24,100}+={0,2}"),
-    # Models
+    # Model providers
     *(
         Form(f"sk-{kind}-", rf"{_URL_SAFE}{{20,300}}+", _URL_SAFE)
         for kind in ("proj", "svcacct", "admin", "None", "ant", "or")
@@ -108,14 +108,14 @@ WITHIN: tuple[Within, ...] = (
     _within("AccountKey=", r"(?P<key>[0-9A-Za-z+/]{86}==)"),
     _within("SharedAccessKey=", r"(?P<key>[0-9A-Za-z+/]{43}=)"),
     _within("sig=", r"(?P<key>(?:[0-9A-Za-z]|%2[BbFf]|[+/]){35,60}+(?:%3[Dd]|=))"),
-    # Addresses that are secrets.
+    # Secret URLs.
     _within("hooks.slack.com/services/", r"(?P<key>T[0-9A-Z]+/B[0-9A-Z]+/[0-9A-Za-z]{20,40})"),
     _within("hooks.slack.com/workflows/", r"(?P<key>T[0-9A-Z]+/A[0-9A-Z]+/[0-9]+/[0-9A-Za-z]+)"),
     _within("/api/webhooks/", rf"[0-9]{{17,20}}/(?P<key>{_URL_SAFE}{{60,80}}+)"),
     _within("api.telegram.org/bot", rf"(?P<key>[0-9]{{8,10}}:{_URL_SAFE}{{35}})(?!{_URL_SAFE})"),
 )
 
-# Known by something in their middle: the pattern is tried a little before it.
+# Known by a text in their middle: the literal, the longest text before it, and the pattern.
 MIDDLES: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     # Telegram's bots
     (":AA", 10, re.compile(rf"(?<!{_WORD})[0-9]{{8,10}}:AA{_URL_SAFE}{{33}}(?!{_URL_SAFE})")),

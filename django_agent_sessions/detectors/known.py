@@ -1,4 +1,4 @@
-"""Which detectors there are, by name."""
+"""Registry of detectors by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .presidio import Presidio
 from .private_keys import PrivateKey
 from .ssns import UsSsn
 
-# The order decides between two that find the very same place: the more exact one stands first.
+# Between two equal matches the first detector wins: the more exact ones come first.
 _BUILT_IN: tuple[Detector, ...] = (
     Email(),
     Card(),
@@ -40,13 +40,13 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def load(names: Sequence[str]) -> list[Detector]:
-    """Finds detectors by name."""
-    known = _known()
+    """Return detectors by name; raise :exc:`ConfigurationError` for an unknown one."""
+    known = _all_detectors()
     found = []
     for name in names:
         if name not in known:
             raise ConfigurationError(
-                f"There is no detector {name!r}. The detectors are: {', '.join(known)}."
+                f"Unknown detector {name!r}. Available detectors: {', '.join(known)}."
             )
         detector = known[name]
         _require(detector)
@@ -55,48 +55,54 @@ def load(names: Sequence[str]) -> list[Detector]:
 
 
 def available() -> list[Detector]:
-    """Lists what is quick and needs nothing that is not installed."""
-    return [d for d in _known().values() if d is not _PRESIDIO and _missing(d) is None]
+    """Return the fast detectors whose packages are installed."""
+    return [
+        d
+        for d in _all_detectors().values()
+        if d is not _PRESIDIO and _missing_distribution(d) is None
+    ]
 
 
 def names() -> list[str]:
-    """Lists the names that :func:`load` knows, whether their packages are installed or not."""
-    return list(_known())
+    """Return the names of all detectors, whether their packages are installed or not."""
+    return list(_all_detectors())
 
 
 def labels() -> dict[str, str]:
-    """Says what people call the detectors that can be used here, for forms."""
-    usable = (d for d in _known().values() if _missing(d) is None)
-    return {d.name: str(getattr(d, "label", d.name)) for d in usable}
+    """Return the labels of the installed detectors by name, for forms."""
+    detectors = (d for d in _all_detectors().values() if _missing_distribution(d) is None)
+    return {d.name: str(getattr(d, "label", d.name)) for d in detectors}
 
 
-def _known() -> dict[str, Detector]:
-    """All detectors. One from the settings takes the place of a built-in one of its name."""
+def _all_detectors() -> dict[str, Detector]:
+    """Return all detectors; those of the settings override built-in ones of the same name."""
     known = {detector.name: detector for detector in _BUILT_IN}
-    known |= {detector.name: detector for detector in map(_configured, get_settings().DETECTORS)}
+    known |= {
+        detector.name: detector for detector in map(_load_configured, get_settings().DETECTORS)
+    }
     known.setdefault(_PRESIDIO.name, _PRESIDIO)
     return known
 
 
-def _configured(path: str) -> Detector:
+def _load_configured(path: str) -> Detector:
     try:
         found = import_string(path)
     except ImportError as error:
-        raise ConfigurationError(f"DETECTORS: {path!r} cannot be imported") from error
+        raise ConfigurationError(f"DETECTORS: {path!r} cannot be imported.") from error
     detector = found() if isinstance(found, type) else found
     name = getattr(detector, "name", None)
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise ConfigurationError(
-            f"DETECTORS: {path!r} needs a name of letters, digits and underscores"
+            f"DETECTORS: {path!r} needs a name of letters, digits and underscores."
         )
     if not callable(getattr(detector, "find", None)):
-        raise ConfigurationError(f"DETECTORS: {path!r} has no method find(text)")
-    usable: Detector = detector
-    return usable
+        raise ConfigurationError(f"DETECTORS: {path!r} has no method find(text).")
+    configured: Detector = detector
+    return configured
 
 
-def _missing(detector: Detector) -> tuple[str, str] | None:
-    """The distribution that a detector needs and that is not installed, and its extra."""
+def _missing_distribution(detector: Detector) -> tuple[str, str] | None:
+    """Return the missing distribution of a detector and its extra."""
     needs: tuple[str, str, str] | None = getattr(detector, "needs", None)
     if needs is None:
         return None
@@ -105,5 +111,5 @@ def _missing(detector: Detector) -> tuple[str, str] | None:
 
 
 def _require(detector: Detector) -> None:
-    if missing := _missing(detector):
+    if missing := _missing_distribution(detector):
         raise MissingDependencyError(missing[0], extra=missing[1])

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_agent_sessions.exceptions import MissingDependencyError
 
-# What Presidio calls the things that have a detector of ours.
+# Presidio's names of kinds that also have a detector here.
 _KINDS = {
     "CREDIT_CARD": "card",
     "EMAIL_ADDRESS": "email",
@@ -23,7 +23,7 @@ _KINDS = {
 
 
 class Presidio:
-    """What Presidio's patterns find in English texts. Names of people need a model and are not."""
+    """Presidio's patterns for English texts. Names of people need a model and are not found."""
 
     name = "presidio"
     label = _("Presidio")
@@ -34,7 +34,6 @@ class Presidio:
         self.without = without
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Finds whatever Presidio knows."""
         for found in self._analyzer.analyze(text, language="en", score_threshold=self.score):
             if found.entity_type not in self.without:
                 yield (
@@ -45,7 +44,7 @@ class Presidio:
 
     @cached_property
     def _analyzer(self) -> Any:
-        """Built at the first use: it takes seconds."""
+        """Created on first use: it takes seconds."""
         try:
             presidio = importlib.import_module("presidio_analyzer")
             engines = importlib.import_module("presidio_analyzer.nlp_engine")

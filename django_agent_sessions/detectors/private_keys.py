@@ -1,4 +1,4 @@
-"""Private keys in their text form."""
+"""Private keys in text formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEGIN = re.compile(
     r"(?P<line>-----|---- )BEGIN (?P<label>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)"
     r"(?: ?-{4,5})?"
 )
-# A key that was cut off: its headers, its lines, and a last shorter line where the text ends.
+# A truncated key: its headers, its lines, and a last shorter line where the text ends.
 _MATERIAL = re.compile(r"[0-9A-Za-z+/=]{16}")
 _BODY = re.compile(
     r"(?:\s{0,8}[A-Z][0-9A-Za-z-]{2,20}: [^\n]{0,200}(?=\n))*+"
@@ -24,13 +24,12 @@ _LONGEST = 64 * 1024
 
 
 class PrivateKey:
-    """PEM, OpenSSH and OpenPGP blocks of every type, also such as were cut off."""
+    """PEM, OpenSSH and OpenPGP blocks of every type, including truncated ones."""
 
     name = "private_key"
     label = _("private key")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the keys."""
         position = text.find(_LITERAL)
         while position >= 0:
             match = _BEGIN.match(text, max(0, position - 5))
@@ -41,7 +40,7 @@ class PrivateKey:
 
 
 def _end(text: str, begin: re.Match[str]) -> int | None:
-    """Where the block ends; ``None`` if there is no key in it, as in "begins with -----BEGIN"."""
+    """Return the end of the block, or None if it has no key: "begins with -----BEGIN"."""
     hyphens = text.find("----", begin.end(), begin.end() + _LONGEST)
     closing = f"{begin['line']}END {begin['label']}{begin['line'][::-1]}"
     if hyphens >= 0 and text.startswith(closing, hyphens):

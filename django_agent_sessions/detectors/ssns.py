@@ -1,4 +1,4 @@
-"""Social security numbers of the USA."""
+"""US social security numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ class UsSsn:
     label = _("US social security number")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Finds the numbers."""
         for match in _SEPARATED.finditer(text):
             digits = match[0].replace(match["s"], "")
             if _is_issued(digits) and not (match["s"] in SPACES and _in_a_row(match)):
@@ -42,7 +41,7 @@ class UsSsn:
 
 
 def _is_issued(digits: str) -> bool:
-    """Whether it is one of the numbers that are given out.
+    """Return whether a number may have been issued.
 
     https://www.ssa.gov/employer/randomization.html
     """
@@ -51,6 +50,6 @@ def _is_issued(digits: str) -> bool:
 
 
 def _in_a_row(match: re.Match[str]) -> bool:
-    """Whether it is a part of a row of numbers, as in a table."""
+    """Return whether a match is a part of a sequence of numbers, as in a table."""
     before = _NUMBER_BEFORE.match(match.string, max(0, match.start() - 2))
     return bool(before or _NUMBER_AFTER.match(match.string, match.end()))

@@ -1,7 +1,7 @@
-"""Masking what must not be kept, in texts and in payloads that stay valid for the next model call.
+"""Masking of sensitive text in strings and in payloads, which stay valid for the next model call.
 
-A mask says that something was there, and of what kind: ``[REDACTED]``, ``[REDACTED:EMAIL]``.
-Everything here is a function of its arguments: no database, no SDK.
+A mask may name the kind of what it replaces: ``[REDACTED]``, ``[REDACTED:EMAIL]``. Everything
+here is a function of its arguments and needs neither a database nor an SDK.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Messages of a frontend without what they said: assistant-ui's client still opens the thread.
+"""Redaction of whole messages of assistant-ui, so that its client can still open the thread.
 
-A browser wrote them, whatever it liked under each key: nothing is kept for its place alone.
+A browser wrote them and may have written anything under any key, so that each value is checked.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _STATES = TOOL_STATES | {"streaming", "done"}
 _SOURCE_TYPES = ("url", "document")
 _TOOL_TYPES = ("dynamic-tool", "tool-call")
 _TOOL = "tool-"
-_FORMAT = "ai-sdk/v6"
+_DEFAULT_FORMAT = "ai-sdk/v6"
 
 
 def blank_stored(message: _Message) -> _Message:
-    """Takes away all that a frontend's message says."""
+    """Redact all content of a message."""
     content = message.get("content")
     blanked = _links(message)
     blanked["content"] = _content(content) if isinstance(content, dict) else {}
@@ -36,15 +36,15 @@ def blank_stored(message: _Message) -> _Message:
 
 
 def mask_stored(message: _Message) -> _Message:
-    """Takes away all of a frontend's message but its place in the thread."""
+    """Replace a message with a mask at the same position in the thread."""
     content = message.get("content")
-    said = content if isinstance(content, dict) else {}
-    role = said.get("role")
+    value = content if isinstance(content, dict) else {}
+    role = value.get("role")
     text = [{"type": "text", "text": mask()}]
     return {
         **_links(message),
         "content": {
-            **_ids(said, "id"),
+            **_ids(value, "id"),
             "role": role if is_word(role) else "assistant",
             "content" if message.get("format") == "aui/v0" else "parts": text,
         },
@@ -52,7 +52,7 @@ def mask_stored(message: _Message) -> _Message:
 
 
 def _links(message: _Message) -> _Message:
-    # In this order: it is found by how its text begins.
+    # In this order: queries match the beginning of the serialized message.
     links = _ids(message, "id")
     digest = message.get("content_digest")
     if isinstance(digest, str) and _DIGEST.fullmatch(digest):
@@ -61,7 +61,7 @@ def _links(message: _Message) -> _Message:
         links["parent_id"] = _ids(message, "parent_id").get("parent_id")
     if "format" in message:
         name = message["format"]
-        links["format"] = name if isinstance(name, str) and may_be_word(name) else _FORMAT
+        links["format"] = name if isinstance(name, str) and may_be_word(name) else _DEFAULT_FORMAT
     return links
 
 
@@ -70,10 +70,10 @@ def _content(content: _Message) -> _Message:
     if is_word(content.get("role")):
         blanked["role"] = content["role"]
     for key in ("parts", "content"):
-        said = content.get(key)
-        if isinstance(said, list):
-            blanked[key] = [_part(part) for part in said]
-        elif said is not None:
+        value = content.get(key)
+        if isinstance(value, list):
+            blanked[key] = [_part(part) for part in value]
+        elif value is not None:
             blanked[key] = mask()
     return blanked
 
@@ -82,12 +82,16 @@ def _part(part: Any) -> _Message:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         return {"type": "text", "text": mask()}
-    called = isinstance(part.get("toolCallId"), str)
-    if called and (kind in _TOOL_TYPES or kind.startswith(_TOOL)):
+    is_call = isinstance(part.get("toolCallId"), str)
+    if is_call and (kind in _TOOL_TYPES or kind.startswith(_TOOL)):
         return _tool(part, kind)
-    # What somebody's own kinds of data are called, and what is in them, is their content.
-    reader = _PARTS.get(kind)
-    return {"type": "text", "text": mask()} if reader is None else {"type": kind, **reader(part)}
+    # Names and values of an application's own data parts are content.
+    redact_part = _PARTS.get(kind)
+    return (
+        {"type": "text", "text": mask()}
+        if redact_part is None
+        else {"type": kind, **redact_part(part)}
+    )
 
 
 def _tool(part: _Message, kind: str) -> _Message:
@@ -97,7 +101,7 @@ def _tool(part: _Message, kind: str) -> _Message:
     if isinstance(name := part.get("toolName"), str):
         blanked["toolName"] = kept_name(name)
     blanked |= _flags(part, *_FLAGS) | _state(part)
-    for key, instead in (
+    for key, replacement in (
         ("input", {}),
         ("args", {}),
         ("argsText", "{}"),
@@ -106,14 +110,14 @@ def _tool(part: _Message, kind: str) -> _Message:
         ("errorText", mask()),
     ):
         if key in part:
-            blanked[key] = instead
+            blanked[key] = replacement
     approval = part.get("approval")
     if isinstance(approval, dict):
         blanked["approval"] = _ids(approval, "id") | _flags(approval, "approved")
     return blanked
 
 
-def _spoken(part: _Message) -> _Message:
+def _text_or_reasoning(part: _Message) -> _Message:
     text = part.get("text")
     return {
         "text": text if isinstance(text, str) and is_mask(text) else mask(),
@@ -133,7 +137,7 @@ def _file(part: _Message) -> _Message:
 def _source(part: _Message) -> _Message:
     blanked = _ids(part, "id")
     if isinstance(name := part.get("sourceId"), str):
-        # Often it is the address itself.
+        # Often the URL itself.
         blanked["sourceId"] = opaque_id(name)
     if part.get("sourceType") in _SOURCE_TYPES:
         blanked["sourceType"] = part["sourceType"]
@@ -160,8 +164,8 @@ def _ids(value: _Message, *keys: str) -> _Message:
 
 
 _PARTS: dict[str, Callable[[_Message], _Message]] = {
-    "text": _spoken,
-    "reasoning": _spoken,
+    "text": _text_or_reasoning,
+    "reasoning": _text_or_reasoning,
     "file": _file,
     "image": lambda part: {"image": PIXEL},
     "source": _source,

@@ -1,4 +1,4 @@
-"""Bytes that are no clean text, looked at as several encodings would read them."""
+"""Search in bytes that are not valid UTF-8, decoded with several encodings."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from .finders import Finder, Found, Literal, places
 
 
 def places_in_bytes(data: bytes, finders: Sequence[Finder]) -> list[Found]:
-    """Finds places in bytes."""
-    named = [finder for finder in finders if isinstance(finder, Literal)]
-    # What is no text is set in no letters.
+    literals = [finder for finder in finders if isinstance(finder, Literal)]
+    # Typographic variants of characters are not searched in bytes.
     spelled: list[Finder] = [
         finder.spelled if isinstance(finder, Literal) else finder for finder in finders
     ]
-    found = places(data.decode("latin-1"), spelled)
-    if named:
-        found = sorted([*found, *_elsewhere(data, named)])
+    matches = places(data.decode("latin-1"), spelled)
+    if literals:
+        matches = sorted([*matches, *_matches_in_encodings(data, literals)])
     merged: list[Found] = []
-    for place in found:
-        if merged and place.start < merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, place.end))
+    for match in matches:
+        if merged and match.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, match.end))
         else:
-            merged.append(place)
+            merged.append(match)
     return merged
 
 
-def _elsewhere(data: bytes, named: Sequence[Literal]) -> Iterator[Found]:
-    if not all(finder.ascii for finder in named):
-        yield from _read(data, "utf-8", "surrogateescape", 0, named)
-    # Nobody knows where such a text begins: at an even byte or at an odd one.
+def _matches_in_encodings(data: bytes, literals: Sequence[Literal]) -> Iterator[Found]:
+    if not all(finder.ascii for finder in literals):
+        yield from _matches_in_encoding(data, "utf-8", "surrogateescape", 0, literals)
+    # UTF-16 text may begin at an even or at an odd byte.
     for offset in (0, 1):
         for encoding in ("utf-16-le", "utf-16-be"):
-            yield from _read(data, encoding, "surrogatepass", offset, named)
+            yield from _matches_in_encoding(data, encoding, "surrogatepass", offset, literals)
 
 
-def _read(
+def _matches_in_encoding(
     data: bytes, encoding: str, errors: str, offset: int, finders: Sequence[Literal]
 ) -> Iterator[Found]:
     if encoding != "utf-8":
@@ -43,11 +42,11 @@ def _read(
     try:
         text = data.decode(encoding, errors)
     except UnicodeDecodeError:
-        # An unpaired half at the very end.
+        # An unpaired surrogate at the end.
         text = data[:-2].decode(encoding, errors)
-    at, done = offset, 0
-    for place in places(text, [finder.spelled for finder in finders]):
-        start = at + len(text[done : place.start].encode(encoding, errors))
-        at = start + len(text[place.start : place.end].encode(encoding, errors))
-        done = place.end
-        yield Found(start, at, place.kind)
+    position, done = offset, 0
+    for match in places(text, [finder.spelled for finder in finders]):
+        start = position + len(text[done : match.start].encode(encoding, errors))
+        position = start + len(text[match.start : match.end].encode(encoding, errors))
+        done = match.end
+        yield Found(start, position, match.kind)

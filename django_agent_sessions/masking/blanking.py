@@ -1,7 +1,7 @@
-"""Whole messages and blocks without what they said: what is left is what pairs and orders them.
+"""Redaction of whole messages and blocks; ids, roles and types that order them are kept.
 
-The result is a message that every provider takes: a call keeps its id and name, a result the id it
-answers, an image becomes a text that says that there was one.
+The result is a message that every provider accepts: a call keeps its id and name, a result keeps
+the id of its call, and a text with a mask replaces an image.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .vocabulary import COUNTS, ENUMS, IDS, KEYS, NUMBERS, is_word, may_be_word
 _Message = dict[str, Any]
 
 _TEXT_TYPES = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
-_GIVEN_IDS = ("connector_id", "container_id", "caller_id", "skill_id")
+_OTHER_IDS = ("connector_id", "container_id", "caller_id", "skill_id")
 _NAMES = ("name", "server_label", "namespace")
 _ENUMS = ENUMS | {
     "allowed_callers",
@@ -38,17 +38,17 @@ _TTLS = ("5m", "1h")
 
 
 def blank(dialect: str, message: Any) -> Any:
-    """Takes away all that a message says."""
+    """Redact all content of a message."""
     if not isinstance(message, dict):
         return mask()
-    # A payload is foreign data, and may be anything.
+    # A payload is untrusted and may have any structure.
     try:
-        return _blanked(dialect, message)
+        return _redact(dialect, message)
     except Exception:
-        return _masked(dialect, message)
+        return _mask_message(dialect, message)
 
 
-def _blanked(dialect: str, message: _Message) -> _Message:
+def _redact(dialect: str, message: _Message) -> _Message:
     if dialect == ASSISTANT_UI:
         return blank_stored(message)
     if dialect == STRANDS or _is_strands(message):
@@ -56,34 +56,34 @@ def _blanked(dialect: str, message: _Message) -> _Message:
     return _openai(message)
 
 
-def _masked(dialect: str, message: _Message) -> _Message:
-    """Makes a message of the same speaker that is a mask."""
+def _mask_message(dialect: str, message: _Message) -> _Message:
+    """Return a message of the same role whose content is a mask."""
     if dialect == ASSISTANT_UI:
         return mask_stored(message)
     role = message.get("role")
-    said: Any = [{"text": mask()}] if dialect == STRANDS else mask()
-    return {"role": role if is_word(role) else "user", "content": said}
+    content: Any = [{"text": mask()}] if dialect == STRANDS else mask()
+    return {"role": role if is_word(role) else "user", "content": content}
 
 
 def blank_block(dialect: str, message: Any, path: Path) -> Any:
-    """Takes away what one block of a message says."""
+    """Redact one block of a message; raise :exc:`LookupError` if there is none at the path."""
     value_at(message, path)
     blanked = blank(dialect, message)
     if not path:
         return blanked
-    if _reaches(blanked, path):
+    if _path_exists(blanked, path):
         return replace_at(message, path, value_at(blanked, path))
-    # Inside of a result: of its contents, each can stand alone.
+    # A content item of a tool result, which may have any type.
     return replace_at(message, path, {"text": mask()} if isinstance(path[-1], int) else mask())
 
 
 def blank_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
-    """Takes away parts of one text of a message."""
+    """Redact spans of one text of a message; raise :exc:`LookupError` if they do not exist."""
     text = value_at(message, path)
     if isinstance(text, dict) and "text" in text:
         path, text = (*path, "text"), text["text"]
     if not isinstance(text, str) or not all(0 <= one < end <= len(text) for one, end in spans):
-        raise LookupError("there is no such part of a text at this path")
+        raise LookupError("The payload has no text with these spans at this path.")
     masked = replace_spans(text, spans)
     return message if masked is text else replace_at(message, path, masked)
 
@@ -117,20 +117,20 @@ def _strands(message: _Message) -> _Message:
 
 
 def _strands_metadata(metadata: _Message) -> _Message:
-    kept = {name: _figures(metadata[name]) for name in _COUNTS if name in metadata}
+    kept = {name: _numbers(metadata[name]) for name in _COUNTS if name in metadata}
     custom = metadata.get("custom")
     if isinstance(custom, dict) and isinstance(custom.get("pinned"), bool):
-        # Whether a conversation manager may let it go is no content.
+        # This flag of conversation managers is not content.
         kept["custom"] = {"pinned": custom["pinned"]}
     return kept
 
 
-def _figures(value: Any) -> _Message:
-    figures = value if isinstance(value, dict) else {}
+def _numbers(value: Any) -> _Message:
+    numbers = value if isinstance(value, dict) else {}
     return {
-        key: figure
-        for key, figure in figures.items()
-        if key in KEYS and isinstance(figure, int | float)
+        key: number
+        for key, number in numbers.items()
+        if key in KEYS and isinstance(number, int | float)
     }
 
 
@@ -139,17 +139,17 @@ def _strands_block(block: Any) -> _Message:
     value = block[key] if isinstance(block, dict) and key else None
     if key == "cachePoint":
         point = value if isinstance(value, dict) else {}
-        lasts = {"ttl": point["ttl"]} if point.get("ttl") in _TTLS else {}
-        return {key: {"type": "default", **lasts}}
+        ttl = {"ttl": point["ttl"]} if point.get("ttl") in _TTLS else {}
+        return {key: {"type": "default", **ttl}}
     if key == "toolUse" and isinstance(value, dict):
-        return {key: {**_called(value, "toolUseId", "name"), "input": {}}}
+        return {key: {**_ids_and_names(value, "toolUseId", "name"), "input": {}}}
     if key == "toolResult" and isinstance(value, dict):
         content = value.get("content")
         blanked = [{"text": mask()}] * max(1, len(content) if isinstance(content, list) else 1)
-        paired = _called(value, "toolUseId")
+        result = _ids_and_names(value, "toolUseId")
         if is_word(value.get("status")):
-            paired["status"] = value["status"]
-        return {key: {**paired, "content": blanked}}
+            result["status"] = value["status"]
+        return {key: {**result, "content": blanked}}
     if key == "text":
         return {"text": _text(value)}
     return {"text": mask(_kind(key) if isinstance(key, str) else "")}
@@ -171,18 +171,18 @@ def _kind(key: str) -> str:
 
 def _openai(item: _Message) -> _Message:
     if item.get("type") in ("compaction", "compaction_summary"):
-        # The whole of it is one encrypted text, without which it is no such item.
+        # The item consists of one required encrypted text.
         return {"type": "message", "role": "assistant", "content": mask()}
     if item.get("type") == "image_generation_call":
-        # All else tells how the picture was made, in words of its own.
-        item = _only(item, "type", "id", "status", "result")
+        # The other fields describe the image.
+        item = _select(item, "type", "id", "status", "result")
     blanked: _Message = {}
     for key, value in item.items():
         if key == "name" and not is_tool(item):
-            # A person's.
+            # The name of a person.
             continue
         if key == "type" and isinstance(value, str) and may_be_word(value):
-            # Also that of an item that is newer than our list.
+            # Includes the types of items newer than the vocabulary.
             blanked[key] = value
         else:
             blanked[_key(key)] = _openai_field(item, key, value)
@@ -197,14 +197,14 @@ def _openai_field(item: _Message, key: str, value: Any) -> Any:
 
 
 def _field(key: str, value: Any) -> Any:
-    """Keeps what pairs and orders items, and words and figures of the API."""
+    """Keep ids, enumerated values and numbers of the API; mask all else."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
         return value if key in NUMBERS or key in COUNTS else mask()
     if key in COUNTS:
-        return _emptied(value)
-    if isinstance(value, str) and (key in IDS or key in _GIVEN_IDS):
+        return _mask_values(value)
+    if isinstance(value, str) and (key in IDS or key in _OTHER_IDS):
         return kept_id(value, prefixed=key in PREFIXED)
     if isinstance(value, str) and key in _NAMES:
         return kept_name(value)
@@ -212,7 +212,7 @@ def _field(key: str, value: Any) -> Any:
         return value
     if isinstance(value, list) and key in _ENUMS:
         return [_field(key, one) for one in value]
-    return _emptied(value)
+    return _mask_values(value)
 
 
 def _key(key: Any) -> Any:
@@ -234,7 +234,7 @@ def _openai_block(block: Any, role: Any) -> _Message:
     if kind in _TEXT_TYPES:
         blanked = {"type": kind, "text": _text(block.get("text"))}
         return {**blanked, "annotations": []} if kind == "output_text" else blanked
-    # A picture, file or recording may stand only where people speak or a tool answers.
+    # Images, files and audio are valid only in messages of users and in tool results.
     word = kind.removeprefix("input_").removesuffix("_url").upper()
     known = {"IMAGE": "IMAGE", "FILE": "DOCUMENT", "AUDIO": "AUDIO"}.get(word, "")
     in_chat = kind in ("image_url", "file", "input_audio")
@@ -245,7 +245,7 @@ def _output(item: _Message, value: Any) -> Any:
     if isinstance(value, dict) and value.get("type") == "computer_screenshot":
         return {"type": "computer_screenshot", "image_url": PIXEL}
     if item.get("type") == "shell_call_output":
-        return _emptied(value)
+        return _mask_values(value)
     if isinstance(value, list):
         return [_openai_block(block, None) for block in value]
     return mask()
@@ -258,13 +258,13 @@ def _tool_calls(item: _Message, value: Any) -> Any:
 def _tool_call(call: Any) -> Any:
     if not isinstance(call, dict):
         return mask()
-    blanked = _called(call, "id")
+    blanked = _ids_and_names(call, "id")
     if is_word(call.get("type")):
         blanked["type"] = call["type"]
     for key in ("function", "custom"):
         inner = call.get(key)
         if isinstance(inner, dict):
-            blanked[key] = _called(inner, "name") | {
+            blanked[key] = _ids_and_names(inner, "name") | {
                 name: "{}" if name == "arguments" else mask()
                 for name in inner
                 if name in KEYS and name != "name"
@@ -277,24 +277,24 @@ _FIELDS: dict[str, Callable[[_Message, Any], Any]] = {
     "output": _output,
     "arguments": lambda item, value: "{}" if isinstance(value, str) else {},
     "tool_calls": _tool_calls,
-    "function_call": lambda item, value: {**_called(value, "name"), "arguments": "{}"},
+    "function_call": lambda item, value: {**_ids_and_names(value, "name"), "arguments": "{}"},
     "summary": lambda item, value: [],
-    # Opaque, but what was said is in it.
+    # Encrypted, but contains content.
     "encrypted_content": lambda item, value: None,
     "logprobs": lambda item, value: [],
     "audio": lambda item, value: None,
-    # A picture in base64.
+    # An image in base64.
     "result": lambda item, value: "" if item.get("type") == "image_generation_call" else mask(),
 }
 
 
-def _emptied(value: Any) -> Any:
-    """Masks all below; what an item of this type has to have stays there."""
+def _mask_values(value: Any) -> Any:
+    """Mask all values below; keep the keys that an item of this type requires."""
     if isinstance(value, list):
-        return [_emptied(item) for item in value]
+        return [_mask_values(item) for item in value]
     if isinstance(value, dict):
         if not all(key in KEYS for key in value):
-            # Somebody's own: what its keys are called is content, and how many there are.
+            # A dict of the application: its keys and their number are content.
             value = {key: item for key, item in value.items() if key in KEYS}
         return {
             key: mask() if key == "name" and not is_tool(value) else _field(key, item)
@@ -304,15 +304,15 @@ def _emptied(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Masks a text; of a picture that became a mask before, the mask tells so."""
+    """Return a mask for a text; a mask of a kind such as IMAGE is kept."""
     return value if isinstance(value, str) and is_mask(value) else mask()
 
 
-def _called(value: Any, *keys: str) -> _Message:
-    """Keeps ids and names, as far as they can be nothing else."""
+def _ids_and_names(value: Any, *keys: str) -> _Message:
+    """Return the ids and names at ``keys``, replaced unless they have the form of one."""
     return {
         key: _name(text) if key == "name" else kept_id(text, prefixed=key in PREFIXED)
-        for key, text in _only(value, *keys).items()
+        for key, text in _select(value, *keys).items()
         if key == "name" or isinstance(text, str)
     }
 
@@ -324,11 +324,11 @@ def _name(value: Any) -> str:
 # --- paths -----------------------------------------------------------------------------------
 
 
-def _only(value: Any, *keys: str) -> _Message:
+def _select(value: Any, *keys: str) -> _Message:
     return {key: value[key] for key in keys if key in value} if isinstance(value, dict) else {}
 
 
-def _reaches(value: Any, path: Path) -> bool:
+def _path_exists(value: Any, path: Path) -> bool:
     try:
         value_at(value, path)
     except LookupError:

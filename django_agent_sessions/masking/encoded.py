@@ -1,4 +1,4 @@
-"""Texts that hold something else: JSON in a string, bytes as base64, data URLs."""
+"""Encoded content in strings: JSON, base64, data URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 DEEPEST = 200
-"""How deep a payload is walked, JSON inside of its strings included."""
+"""The maximal depth of a searched payload, including JSON inside of its strings."""
 
 _DATA_URL = re.compile(r"data:[^,]{0,300};base64,", re.IGNORECASE)
 _JSON_START = ("{", "[", '"')
@@ -23,21 +23,21 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 def container(text: str, depth: int = 0) -> Any:
-    """Reads JSON in a string, if it can be said again and is not too deep to be walked."""
+    """Parse JSON in a string; None if it cannot be serialized again or is too deep."""
     if text.lstrip()[:1] not in _JSON_START:
         return None
     try:
         parsed = json.loads(text)
-        sound = isinstance(parsed, dict | list | str) and _is_sayable(parsed, DEEPEST - depth)
+        sound = isinstance(parsed, dict | list | str) and _is_serializable(parsed, DEEPEST - depth)
     except (ValueError, RecursionError):
         return None
     return parsed if sound else None
 
 
 def within_escape(text: str, position: int) -> bool:
-    r"""Tells whether a position is inside of an escape such as ``\n`` or ``\u00e9``."""
+    r"""Return whether a position is inside of an escape such as ``\n`` or ``\u00e9``."""
     start = max(text.rfind('"', 0, position), text.rfind("\\", 0, position))
-    # Of a row of backslashes, which two belong together is told by the first.
+    # Backslashes are paired from the first of their run.
     while start > 0 and text[start - 1] == "\\":
         start -= 1
     return any(
@@ -47,13 +47,13 @@ def within_escape(text: str, position: int) -> bool:
 
 
 def after_data_url(text: str) -> int:
-    """Finds where the base64 of a data URL begins."""
+    """Return the position of the base64 in a data URL, 0 if the text is no data URL."""
     match = _DATA_URL.match(text)
     return match.end() if match else 0
 
 
 def from_base64(text: str) -> bytes | None:
-    """Reads base64, as SDKs and browsers do."""
+    """Decode base64 as leniently as SDKs and browsers do."""
     try:
         return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
     except (binascii.Error, ValueError):
@@ -61,19 +61,19 @@ def from_base64(text: str) -> bytes | None:
 
 
 def coded_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
-    """Finds texts that stand in a text as base64: credentials, tokens, files."""
+    """Yield start, end and content of each base64-encoded text: credentials, tokens, files."""
     shortest = max(shortest, _SHORTEST)
     if len(text) < shortest:
         return
     for match in re.finditer(f"{_CODED}{{{shortest},}}=?=?", text):
-        said = _coded_text(match[0])
-        if said is not None:
-            yield *match.span(), said
+        decoded = _decode_text(match[0])
+        if decoded is not None:
+            yield *match.span(), decoded
 
 
-def _coded_text(letters: str) -> str | None:
+def _decode_text(letters: str) -> str | None:
     letters = letters.rstrip("=").translate(_URL_SAFE)
-    # One letter alone is no byte.
+    # A single remaining character does not encode a byte.
     letters = letters[: len(letters) - (len(letters) % 4 == 1)]
     try:
         return base64.b64decode(letters + "=" * (-len(letters) % 4)).decode()
@@ -81,11 +81,11 @@ def _coded_text(letters: str) -> str | None:
         return None
 
 
-def _is_sayable(value: Any, depth: int) -> bool:
+def _is_serializable(value: Any, depth: int) -> bool:
     if isinstance(value, float):
-        # Python reads NaN and Infinity too.
+        # Python's parser accepts NaN and Infinity.
         return math.isfinite(value)
     if not isinstance(value, dict | list):
         return True
     inner = value.values() if isinstance(value, dict) else value
-    return depth > 0 and all(_is_sayable(item, depth - 1) for item in inner)
+    return depth > 0 and all(_is_serializable(item, depth - 1) for item in inner)

@@ -1,4 +1,4 @@
-"""What is looked for: a string in all its spellings, a pattern, or what detectors know."""
+"""Finders: search for a string in all its spellings, for a pattern, or with detectors."""
 
 from __future__ import annotations
 
@@ -26,37 +26,34 @@ _SHORT = 800
 
 
 class Found(NamedTuple):
-    """A place in a text."""
+    """A match in a text."""
 
     start: int
     end: int
     kind: str
-    """What is there, as the mask says it; empty for what was named by somebody."""
+    """The kind for the mask; empty if the caller named the text."""
 
 
 class Finder(Protocol):
-    """Finds places in texts."""
+    """Searches texts."""
 
     exact: bool
-    """Whether what it finds was meant. In an id, what a detector takes for a card is chance."""
+    """Whether the caller named the text. A detector's match inside of an id is a coincidence."""
 
     def find(self, text: str) -> Iterable[Found]:
-        """Finds the places in a text, in any order."""
+        """Return the matches in a text, in any order."""
         ...
 
 
 class Spelled:
-    r"""A string in any case, with any white space, escaped, decomposed.
+    r"""Finds a string in any case, white space, escaping and normalization.
 
-    Tool arguments are JSON inside of JSON, and pages and addresses have escapes of their own, so
-    each character may also stand as ``\u0041``, ``%41`` or an entity.
+    Each character matches its escapes ``\u0041`` and ``%41`` and its entities. A number of at
+    least eight digits, with or without letters, matches with other separators, too.
 
-    A number of eight digits or more, with letters or without, is found with other spaces and signs
-    between them, too.
-
-    Of a longer text only the escapes with backslashes are read, because a pattern with all of them
-    would take long to make; one of more than 2,000 characters is only found as it is, or escaped
-    once or twice.
+    A pattern for all escapes takes long to compile. Therefore a long string matches only with
+    backslash escapes, and one of more than 2,000 characters only verbatim or as JSON, escaped once
+    or twice.
     """
 
     exact = True
@@ -73,21 +70,21 @@ class Spelled:
             yield from self._find_long(text)
             return
         if len(text) < self.shortest:
-            # No spelling is shorter than the string, and to make the pattern takes long.
+            # No spelling is shorter than the string; avoids compiling the pattern.
             return
-        # The larger pattern takes many times as long, and few texts hold an escape.
+        # The larger pattern is many times slower, and few texts contain an escape.
         escaped = MAYBE_SPELLED.search(text)
         pattern = self._spelled if escaped and self._is_short else self._plain
         for match in pattern.finditer(text):
             yield Found(*match.span(), "")
         if escaped and not self._is_short:
-            read = Unescaped(text)
-            for match in self._unescaped.finditer(read.text):
-                yield Found(*read.original(*match.span()), "")
+            decoded = Unescaped(text)
+            for match in self._unescaped.finditer(decoded.text):
+                yield Found(*decoded.original(*match.span()), "")
 
     @cached_property
     def _grouped(self) -> re.Pattern[str] | None:
-        """Of a number, its digits in any groups or none: of a card, an account, a telephone."""
+        """Pattern for a number with its digits in any groups: a card, an account, a telephone."""
         return _grouped(self._text)
 
     @cached_property
@@ -96,7 +93,7 @@ class Spelled:
 
     @cached_property
     def shortest(self) -> int:
-        """The characters of its shortest form."""
+        """The length of its shortest variant."""
         return min(len("".join(form.split())) for form in self._forms)
 
     @cached_property
@@ -105,70 +102,72 @@ class Spelled:
 
     @cached_property
     def _plain(self) -> re.Pattern[str]:
-        return self._compiled(plain)
+        return self._compile(plain)
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
-        return self._compiled(spelled)
+        return self._compile(spelled)
 
     @cached_property
     def _unescaped(self) -> re.Pattern[str]:
-        return self._compiled(lambda form: unescaped(Unescaped(form).text))
+        return self._compile(lambda form: unescaped(Unescaped(form).text))
 
-    def _compiled(self, spell: Callable[[str], str]) -> re.Pattern[str]:
+    def _compile(self, spell: Callable[[str], str]) -> re.Pattern[str]:
         ordered = sorted(self._forms, key=len, reverse=True)
         return re.compile("|".join(dict.fromkeys(map(spell, ordered))), re.IGNORECASE)
 
     def _find_long(self, text: str) -> Iterator[Found]:
         for form in self._long_forms if len(text) >= len(self._text) else ():
-            at = text.find(form)
-            while at >= 0:
-                yield Found(at, at + len(form), "")
-                at = text.find(form, at + len(form))
+            position = text.find(form)
+            while position >= 0:
+                yield Found(position, position + len(form), "")
+                position = text.find(form, position + len(form))
 
     @cached_property
     def _long_forms(self) -> set[str]:
-        once = {json.dumps(self._text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)}
-        return {self._text, *once, *(json.dumps(form)[1:-1] for form in once)}
+        escaped_once = {
+            json.dumps(self._text, ensure_ascii=ascii_)[1:-1] for ascii_ in (True, False)
+        }
+        return {self._text, *escaped_once, *(json.dumps(form)[1:-1] for form in escaped_once)}
 
 
 class Literal:
-    """A string, however it is spelled, in whatever letters it is set, and in base64."""
+    """Finds a string in all its spellings and typographic variants, and in base64."""
 
     exact = True
 
     def __init__(self, text: str) -> None:
         if not text.strip():
-            raise ValueError("nothing to look for")
+            raise ValueError("The text to search for is empty.")
         self._text = text.strip()
         self.spelled = Spelled(self._text)
-        """Finds it in bytes, in which nothing is set in letters, whatever they are read as."""
+        """Finds the string in decoded bytes, without typographic variants."""
 
     def find(self, text: str) -> Iterator[Found]:
         """Finds the string."""
-        yield from self._find_read(text)
-        for start, end, said in coded_texts(text, self._shortest_code):
-            if any(self._find_read(said)):
-                # A part of it is no place of its own.
+        yield from self._find_plain(text)
+        for start, end, decoded in coded_texts(text, self._shortest_code):
+            if any(self._find_plain(decoded)):
+                # The whole base64 text is one match.
                 yield Found(start, end, "")
 
     @cached_property
     def ascii(self) -> bool:
-        """Whether all its bytes are the same in UTF-8 and in the older encodings."""
+        """Whether its bytes are the same in UTF-8 and in legacy encodings."""
         return self._text.isascii()
 
-    def _find_read(self, text: str) -> Iterator[Found]:
+    def _find_plain(self, text: str) -> Iterator[Found]:
         yield from self.spelled.find(text)
         if len(self._text) <= _LONG and not (self.ascii and text.isascii()):
             yield from self._find_folded(text)
 
     def _find_folded(self, text: str) -> Iterator[Found]:
-        whole = fold(text)
-        if len(whole) < self._shortest_folded:
+        folded_text = fold(text)
+        if len(folded_text) < self._shortest_folded:
             return
-        patterns = [pattern for pattern in self._folded if pattern.search(whole)]
+        patterns = [pattern for pattern in self._folded if pattern.search(folded_text)]
         if not patterns:
-            # Nearly always; to know the places takes long.
+            # The usual case; mapping the positions is slow.
             return
         folded = Folded(text)
         for pattern in patterns:
@@ -178,9 +177,9 @@ class Literal:
     @cached_property
     def _folded(self) -> list[re.Pattern[str]]:
         words = fold(self._text).split()
-        found = [re.compile(r"\s+".join(map(re.escape, words)) + f"(?!{MARK})")] if words else []
+        patterns = [re.compile(r"\s+".join(map(re.escape, words)) + f"(?!{MARK})")] if words else []
         grouped = _grouped(fold(self._text))
-        return found if grouped is None else [*found, grouped]
+        return patterns if grouped is None else [*patterns, grouped]
 
     @cached_property
     def _shortest_folded(self) -> int:
@@ -188,7 +187,7 @@ class Literal:
 
     @cached_property
     def _shortest_code(self) -> int:
-        # Of three bytes base64 makes four letters.
+        # Base64 encodes three bytes as four characters.
         return self.spelled.shortest * 4 // 3
 
 
@@ -202,7 +201,7 @@ def _grouped(text: str) -> re.Pattern[str] | None:
 
 
 class Pattern:
-    """A regular expression, in any case."""
+    """Finds a regular expression, ignoring the case."""
 
     exact = True
 
@@ -210,14 +209,14 @@ class Pattern:
         self._pattern = re.compile(pattern, re.IGNORECASE)
 
     def find(self, text: str) -> Iterator[Found]:
-        """Finds what matches, unless that is nothing at all."""
+        """Yield the matches that are not empty."""
         for match in self._pattern.finditer(text):
             if match.end() > match.start():
                 yield Found(*match.span(), "")
 
 
 class Detecting:
-    """What detectors find."""
+    """Finds what detectors detect."""
 
     exact = False
 
@@ -225,47 +224,47 @@ class Detecting:
         self._detectors = detectors
 
     def find(self, text: str) -> Iterator[Found]:
-        """Finds what the detectors find, and names its kind."""
         for start, end, kind in detect(text, self._detectors):
             yield Found(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
 
 
 def may_hold(text: str, secret: str) -> bool:
-    """Tells without a pattern whether a :class:`Literal` may be found in a text."""
-    wanted = _squeezed(secret)
-    # What is composed has fewer letters than what is not.
-    inside = (said for _, _, said in coded_texts(text, len(secret) // 2))
+    """Return whether a :class:`Literal` may match in a text, without compiling its pattern."""
+    wanted = _fold_without_gaps(secret)
+    # A composed text has fewer characters than a decomposed one.
+    encoded_texts = (decoded for _, _, decoded in coded_texts(text, len(secret) // 2))
     return any(
-        MAYBE_SPELLED.search(said) or wanted in _squeezed(said) for said in chain([text], inside)
+        MAYBE_SPELLED.search(decoded) or wanted in _fold_without_gaps(decoded)
+        for decoded in chain([text], encoded_texts)
     )
 
 
-def _squeezed(text: str) -> str:
+def _fold_without_gaps(text: str) -> str:
     return _GAPS.sub("", fold(text))
 
 
 def places(text: str, finders: Iterable[Finder]) -> list[Found]:
-    """Finds all places in a text, in order, none overlapping; what is within a mask is none."""
-    found = sorted(
-        (place for finder in finders for place in finder.find(text)),
-        key=lambda place: (place.start, -place.end),
+    """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
+    matches = sorted(
+        (match for finder in finders for match in finder.find(text)),
+        key=lambda match: (match.start, -match.end),
     )
-    if not found:
+    if not matches:
         return []
-    there = masks.spans(text)
+    mask_spans = masks.spans(text)
     merged: list[Found] = []
-    for place in found:
-        # Both are in order, and no mask overlaps another: of many masks, one is asked.
-        at = bisect_right(there, (place.start, len(text) + 1)) - 1
-        if at >= 0 and place.end <= there[at][1]:
+    for match in matches:
+        # Masks are sorted and do not overlap, so that only one has to be compared.
+        index = bisect_right(mask_spans, (match.start, len(text) + 1)) - 1
+        if index >= 0 and match.end <= mask_spans[index][1]:
             continue
-        if merged and place.start < merged[-1].end:
-            merged[-1] = _joined(merged[-1], place)
+        if merged and match.start < merged[-1].end:
+            merged[-1] = _merge(merged[-1], match)
         else:
-            merged.append(place)
+            merged.append(match)
     return merged
 
 
-def _joined(one: Found, other: Found) -> Found:
+def _merge(one: Found, other: Found) -> Found:
     longer = other if other.end - other.start > one.end - one.start else one
     return Found(one.start, max(one.end, other.end), longer.kind)

@@ -1,21 +1,21 @@
-"""Redacting a copy as its original was redacted, at the same places."""
+"""Applying the redaction of an original to a copy of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-_SIGNIFICANT = 6
+_SHORTEST = 6
 
 
 def follow(live: Any, before: Any, after: Any) -> Any:
-    """Applies to a copy that went on changing what was redacted in its original."""
+    """Apply the difference of ``before`` and ``after`` to a copy that has changed since."""
     if before == after:
         return live
     if live == before:
         return after
     if isinstance(live, dict) and isinstance(before, dict) and isinstance(after, dict):
-        # A key that was redacted has another name now, at the same place.
+        # A redacted key has a new name at the same position.
         if len(before) != len(after):
             return live
         names = dict(zip(before, after, strict=True))
@@ -28,17 +28,17 @@ def follow(live: Any, before: Any, after: Any) -> Any:
     if isinstance(live, list) and isinstance(before, list) and isinstance(after, list):
         if len(before) != len(after):
             return live
-        known = zip(before, after, strict=True)
+        pairs = zip(before, after, strict=True)
         return [
             follow(item, *pair) if pair is not None else item
-            for item, pair in zip(live, [*known, *[None] * len(live)], strict=False)
+            for item, pair in zip(live, [*pairs, *[None] * len(live)], strict=False)
         ]
     return live
 
 
 def significant(secrets: Iterable[str]) -> set[str]:
-    """Keeps the texts that are long enough to be looked for wherever they may stand.
+    """Return the texts that are long enough to be searched everywhere.
 
-    A redacted "10" or "yes" is part of much that has nothing to do with it.
+    A short text such as "10" or "yes" also occurs in unrelated content.
     """
-    return {secret for secret in secrets if len(secret.strip()) >= _SIGNIFICANT}
+    return {secret for secret in secrets if len(secret.strip()) >= _SHORTEST}

@@ -1,4 +1,4 @@
-"""What somebody still has in memory of what was redacted, and taking it away there too."""
+"""Finding out which texts a redaction masked, and masking them in objects in memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .trees import mask_tree
 
 _SHORTEST = 2
 _CANDIDATES = 12
-# Two keys that became alike are told apart by a number.
+# Keys whose masks are equal are distinguished by a number.
 _NUMBERED = re.compile(r" \(\d+\)\Z")
 
 
 def removed(before: Any, after: Any) -> set[str]:
-    """Finds out what a redaction took away."""
-    return {text for text in _removed(before, after) if len(text.strip()) >= _SHORTEST}
+    """Return the texts that a redaction masked, given the payload before and after it."""
+    return {text for text in _removed_texts(before, after) if len(text.strip()) >= _SHORTEST}
 
 
 def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
-    """Masks texts wherever they stand."""
+    """Return a value with texts masked wherever they occur."""
     finders = [
         Literal(secret)
         for secret in secrets
@@ -34,121 +34,125 @@ def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
 
 
 def scrub_in_place(value: Any, secrets: Collection[str], *, free: bool = False) -> bool:
-    """Masks texts in a dict or list that somebody else holds."""
-    clean = scrub(value, secrets, free=free)
-    if clean is value:
+    """Mask texts in a dict or list in place; return whether it changed."""
+    masked_value = scrub(value, secrets, free=free)
+    if masked_value is value:
         return False
     if isinstance(value, dict):
         value.clear()
-        value.update(clean)
+        value.update(masked_value)
     else:
-        value[:] = clean
+        value[:] = masked_value
     return True
 
 
-def _removed(before: Any, after: Any) -> Iterator[str]:
+def _removed_texts(before: Any, after: Any) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(after, dict) and _same_keys(before, after):
-        for (key, item), (now_key, now) in zip(before.items(), after.items(), strict=True):
-            if key != now_key:
-                yield from _gaps(key, _NUMBERED.sub("", now_key))
-            yield from _removed(item, now)
+        for (key, item), (new_key, new) in zip(before.items(), after.items(), strict=True):
+            if key != new_key:
+                yield from _masked_parts(key, _NUMBERED.sub("", new_key))
+            yield from _removed_texts(item, new)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for item, now in zip(before, after, strict=True):
-            yield from _removed(item, now)
+        for item, new in zip(before, after, strict=True):
+            yield from _removed_texts(item, new)
     elif isinstance(before, str) and isinstance(after, str):
         if before != after:
             yield from _removed_from_text(before, after)
     elif isinstance(before, bytes) and isinstance(after, bytes):
         if before != after:
-            yield from _removed_from_text(_readable(before), _readable(after))
-    elif _holds_mask(after) and not _holds_mask(before):
-        # A block was replaced by another: all that it said is gone.
+            yield from _removed_from_text(_decode(before), _decode(after))
+    elif _contains_mask(after) and not _contains_mask(before):
+        # A block was replaced by another: all of its texts were removed.
         yield from _texts(before)
 
 
 def _same_keys(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether the keys are the same, or masked: what is masked keeps its order."""
+    """Return whether the keys are the same or masked; masking keeps their order."""
     return len(before) == len(after) and all(
-        key == now or MASK_PATTERN.search(str(now)) for key, now in zip(before, after, strict=True)
+        key == new or MASK_PATTERN.search(str(new)) for key, new in zip(before, after, strict=True)
     )
 
 
 def _removed_from_text(before: str, after: str) -> Iterator[str]:
     start = after_data_url(after)
-    inside, now = from_base64(before[start:]), from_base64(after[start:])
-    if inside is not None and now is not None and MASK_PATTERN.search(_readable(now)):
-        yield from _removed(inside, now)
+    old_data, new = from_base64(before[start:]), from_base64(after[start:])
+    if old_data is not None and new is not None and MASK_PATTERN.search(_decode(new)):
+        yield from _removed_texts(old_data, new)
         return
     if not MASK_PATTERN.search(after):
         return
-    parsed, masked = container(before), container(after)
-    if isinstance(parsed, dict | list) and type(parsed) is type(masked) and parsed != masked:
-        # It may have been said anew, with other spaces.
-        yield from _removed(parsed, masked)
+    parsed, new_parsed = container(before), container(after)
+    if (
+        isinstance(parsed, dict | list)
+        and type(parsed) is type(new_parsed)
+        and parsed != new_parsed
+    ):
+        # The JSON may have been serialized again, with other white space.
+        yield from _removed_texts(parsed, new_parsed)
     else:
-        yield from _gaps(before, after)
+        yield from _masked_parts(before, after)
 
 
-def _readable(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _gaps(before: str, after: str) -> Iterator[str]:
-    """Aligns the unmasked pieces of a text with the original; what is between them was masked."""
+def _masked_parts(before: str, after: str) -> Iterator[str]:
+    """Align the unmasked pieces of a text with the original; yield the texts between them."""
     first, *inner, last = MASK_PATTERN.split(after)
     start, end = len(first), len(before) - len(last)
     if not (start <= end and before.startswith(first) and before.endswith(last)):
-        # It was not only masked but said anew: then all of it was taken away.
+        # The text was rewritten and not only masked: all of it was removed.
         yield before
         return
-    # Between two masks side by side nothing tells where one ends.
+    # Two adjacent masks have no boundary in the original.
     inner = [piece for piece in inner if piece]
     earliest, latest = _earliest(before, inner, start, end), _latest(before, inner, start, end)
     if earliest is None or latest is None:
         yield before
         return
     if earliest != latest:
-        # A space between two masks may have been any of several: then all that may be is.
+        # A piece such as a space may match at several positions: yield all candidates.
         yield before[start:end]
-    begins = [[start], *_places(before, inner, earliest, latest, behind=True)]
-    ends = [*_places(before, inner, earliest, latest, behind=False), [end]]
-    for some, others in zip(begins, ends, strict=True):
-        yield from (before[one:other] for one in some for other in others if one < other)
+    begins = [[start], *_positions(before, inner, earliest, latest, at_end=True)]
+    ends = [*_positions(before, inner, earliest, latest, at_end=False), [end]]
+    for starts, stops in zip(begins, ends, strict=True):
+        yield from (before[one:two] for one in starts for two in stops if one < two)
 
 
 def _earliest(text: str, pieces: Sequence[str], start: int, end: int) -> list[int] | None:
-    found: list[int] = []
+    positions: list[int] = []
     for piece in pieces:
-        at = text.find(piece, start, end)
-        if at < 0:
+        position = text.find(piece, start, end)
+        if position < 0:
             return None
-        found.append(at)
-        start = at + len(piece)
-    return found
+        positions.append(position)
+        start = position + len(piece)
+    return positions
 
 
 def _latest(text: str, pieces: Sequence[str], start: int, end: int) -> list[int] | None:
-    found: list[int] = []
+    positions: list[int] = []
     for piece in reversed(pieces):
         end = text.rfind(piece, start, end)
         if end < 0:
             return None
-        found.append(end)
-    return found[::-1]
+        positions.append(end)
+    return positions[::-1]
 
 
-def _places(
-    text: str, pieces: Sequence[str], earliest: Sequence[int], latest: Sequence[int], behind: bool
+def _positions(
+    text: str, pieces: Sequence[str], earliest: Sequence[int], latest: Sequence[int], at_end: bool
 ) -> Iterator[list[int]]:
-    """Where each piece may have stood; of very many places, the first ones and the last one."""
+    """Yield the possible positions of each piece; of many, the first ones and the last one."""
     for piece, low, high in zip(pieces, earliest, latest, strict=True):
-        found = [low]
-        while len(found) < _CANDIDATES and found[-1] < high:
-            found.append(text.find(piece, found[-1] + 1, high + len(piece)))
-        yield [at + len(piece) * behind for at in dict.fromkeys([*found, high])]
+        positions = [low]
+        while len(positions) < _CANDIDATES and positions[-1] < high:
+            positions.append(text.find(piece, positions[-1] + 1, high + len(piece)))
+        yield [position + len(piece) * at_end for position in dict.fromkeys([*positions, high])]
 
 
-def _holds_mask(value: Any) -> bool:
+def _contains_mask(value: Any) -> bool:
     return any(masks_in(text) for text in _texts(value))
 
 
@@ -158,7 +162,7 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield repr(value)
     elif isinstance(value, bytes):
-        yield _readable(value)
+        yield _decode(value)
     elif isinstance(value, dict):
         for item in value.values():
             yield from _texts(item)

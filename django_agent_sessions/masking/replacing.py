@@ -1,4 +1,4 @@
-"""Putting masks in the place of what was found, so that texts and payloads stay what they were."""
+"""Replacing matches with masks, so that texts and payloads stay valid."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .masks import spans as masks_in
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """Masks parts of a text; JSON stays JSON."""
+    """Mask parts of a text; JSON stays JSON."""
     masks = masks_in(text)
-    alone = set(masks)
+    unchanged = set(masks)
     found: list[Found] = []
-    for start, end in sorted(_widened(span, masks) for span in spans):
-        if (start, end) in alone:
+    for start, end in sorted(_widen(span, masks) for span in spans):
+        if (start, end) in unchanged:
             continue
         if found and start < found[-1].end:
             found[-1] = Found(found[-1].start, max(end, found[-1].end), "")
@@ -30,7 +30,7 @@ def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return sound(text, replaced(text, found)) if found else text
 
 
-def _widened(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _widen(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[int, int]:
     start, end = span
     before, behind = bisect_left(masks, (start, start)) - 1, bisect_left(masks, (end, end)) - 1
     if before >= 0 and masks[before][1] > start:
@@ -41,7 +41,7 @@ def _widened(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[i
 
 
 def replace_at(value: Any, path: Path, new: Any) -> Any:
-    """Replaces what is at a place in a payload."""
+    """Return a copy of a payload with the value at a path replaced."""
     if not path:
         return new
     changed = replace_at(value[path[0]], path[1:], new)
@@ -52,7 +52,7 @@ def replace_at(value: Any, path: Path, new: Any) -> Any:
 
 
 def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
-    """Replaces several texts in a payload at once."""
+    """Return a copy of a payload with the texts at several paths replaced."""
     if () in texts:
         return texts[()]
     below: dict[Any, dict[Path, str]] = {}
@@ -63,28 +63,28 @@ def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
 
 
 def replaced(text: str, found: Iterable[Found]) -> str:
-    """Puts a mask in each place that was found; the places are in order."""
+    """Replace each match with a mask; the matches must be sorted and must not overlap."""
     pieces, end = [], 0
-    for place in found:
-        pieces += [text[end : place.start], mask(place.kind)]
-        end = place.end
+    for match in found:
+        pieces += [text[end : match.start], mask(match.kind)]
+        end = match.end
     return "".join([*pieces, text[end:]])
 
 
 def sound(before: str, after: str) -> str:
-    """Keeps JSON in a string JSON, whatever was cut out of it."""
+    """Return ``after``, or a replacement document if it is no longer JSON as ``before`` was."""
     if after == before or (parsed := container(before)) is None or container(after) is not None:
         return after
     return json.dumps({"redacted": mask()} if isinstance(parsed, dict) else [mask()])
 
 
 def without_copies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Drops what repeats a changed text in another form, or vouches for how it was."""
+    """Remove copies of a changed text in other forms, and signatures of it."""
     reasoning = after.get("reasoningContent")
     if reasoning is not None and reasoning is not before["reasoningContent"]:
-        words = reasoning.get("reasoningText") if isinstance(reasoning, dict) else None
-        if isinstance(words, dict) and words.get("signature"):
-            # Providers refuse reasoning whose signature does not fit any more.
+        reasoning_text = reasoning.get("reasoningText") if isinstance(reasoning, dict) else None
+        if isinstance(reasoning_text, dict) and reasoning_text.get("signature"):
+            # Providers reject reasoning whose signature does not match.
             return {"text": mask()}
     changed = {key for key in after if after[key] is not before.get(key)}
     if "logprobs" in after and "text" in changed:

@@ -1,7 +1,6 @@
-"""The spellings of a string: in any case, composed or not, escaped for JSON, addresses and pages.
+"""Regular expressions for the spellings of a string: case, normalization, JSON, URL, HTML escapes.
 
-None of the patterns takes a time that grows with the square of a text: whatever repeats is bounded
-or taken as one unit.
+No pattern takes quadratic time: each repetition is bounded or possessive.
 """
 
 from __future__ import annotations
@@ -14,63 +13,65 @@ from html.entities import html5
 from .folding import alike
 
 MAYBE_SPELLED = re.compile(r"[\\%&+]")
-"""What every text has that spells a letter in another way."""
+"""Matches in every text that contains an escaped character."""
 
-# As many backslashes as JSON four levels deep has before a quote. Without an end to their number,
-# a long row of them would take a time that grows with its square. No escape begins within them.
+# As many backslashes as JSON four levels deep has before a quote. Bounded, because a long run of
+# backslashes would take quadratic time. No escape begins within them.
 _BACKSLASHES = r"\\{1,16}+"
-# Behind backslashes that were looked for, which take all there are: those of the escape as well.
-_BACKSLASHES_OR_BEHIND = rf"(?:{_BACKSLASHES}|(?<=\\))"
+# After searched backslashes, whose pattern also consumes those of the escape.
+_BACKSLASHES_OR_PRECEDING = rf"(?:{_BACKSLASHES}|(?<=\\))"
 _NO_BACKSLASH = r"(?<!\\)(?<!\\u005c)(?<!%5c)(?<!&#92;)(?<!&#x5c;)(?<!&bsol;)"
-"""A row of them is looked at from its beginning only."""
+"""A run of backslashes matches only from its beginning."""
 _RUN = re.compile(r"\\+|[^\\]")
-# An address or page that is quoted in another one has its own escapes escaped.
+# A URL or page that is quoted in another one has doubly escaped characters.
 _PERCENT = "%(?:25){0,3}"
 _AND = "&(?:amp;){0,3}"
-_NAMES: dict[str, list[str]] = {}
-for _name, _said in html5.items():
+_ENTITY_NAMES: dict[str, list[str]] = {}
+for _name, _entity_text in html5.items():
     if _name.endswith(";"):
-        _NAMES.setdefault(_said, []).append(_name)
+        _ENTITY_NAMES.setdefault(_entity_text, []).append(_name)
 GAP = (
     rf"(?:[\s\-.()/+_]|{_BACKSLASHES}(?:[nrt]|u00(?:20|a0))|{_PERCENT}(?:2[089bdf]|0[9ad])"
     rf"|{_AND}(?:nbsp;|#32;|#160;)){{0,2}}"
 )
-"""What people put between the groups of a number, or what it is escaped as."""
+"""Separators between the groups of a number, plain or escaped."""
 
 
 def forms(text: str) -> set[str]:
-    """Spells a text in the ways that ignoring the case alone does not make equal."""
+    """Return the case and normalization variants that ``re.IGNORECASE`` does not match."""
     cased = {text, text.upper(), text.lower(), text.casefold()}
     composed = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
     return {form.lower() for form in composed} | {text}
 
 
 def plain(text: str) -> str:
-    """Makes a pattern for a text without escapes."""
+    """Return a pattern that matches a text without escapes."""
     return r"\s+".join(re.escape(word) for word in text.split())
 
 
 def unescaped(text: str) -> str:
-    """Makes a pattern for a text whose escapes are undone, all but those of backslashes."""
+    """Return a pattern for texts whose escapes are decoded, except those of backslashes."""
     return re.sub(r"(?:\\\\)+", lambda row: f"(?:{row[0]}){{1,16}}+", plain(text))
 
 
 def spelled(text: str) -> str:
-    """Makes a pattern for a text with escapes of any kind."""
+    """Return a pattern that matches a text with escapes of any kind."""
     pieces: list[str] = []
-    behind = False
+    after_backslash = False
     for at, word in enumerate(text.split()):
         if at:
-            pieces.append(_space(behind))
-            behind = False
+            pieces.append(_space(after_backslash))
+            after_backslash = False
         for unit in _RUN.findall(word):
-            pieces.append(_backslashes(len(unit)) if unit[0] == "\\" else _character(unit, behind))
-            behind = unit[0] == "\\"
+            pieces.append(
+                _backslashes(len(unit)) if unit[0] == "\\" else _character(unit, after_backslash)
+            )
+            after_backslash = unit[0] == "\\"
     return (_NO_BACKSLASH if text.lstrip().startswith("\\") else "") + "".join(pieces)
 
 
-def _space(behind: bool) -> str:
-    escape = _BACKSLASHES_OR_BEHIND if behind else _BACKSLASHES
+def _space(after_backslash: bool) -> str:
+    escape = _BACKSLASHES_OR_PRECEDING if after_backslash else _BACKSLASHES
     return (
         rf"(?:\s|{escape}(?:[nrtfv]|[ux](?:00)?(?:09|0[ad]|20|a0))|{_PERCENT}(?:20|0[9ad])"
         rf"|{_PERCENT}c2{_PERCENT}a0|\+"
@@ -79,25 +80,29 @@ def _space(behind: bool) -> str:
 
 
 def _backslashes(count: int) -> str:
-    # All of a row at once: tried in parts, there would be as many ways as there are splits.
+    # Possessive: otherwise a run could be split in exponentially many ways.
     return rf"(?:\\(?:u005c)?|%5c|&#92;|&#x5c;|&bsol;){{{count},}}+"
 
 
-def _character(character: str, behind: bool) -> str:
-    # Escapes tell an upper letter from a lower one, and a sign in one form from another.
+def _character(character: str, after_backslash: bool) -> str:
+    # Escapes of upper and lower case differ, and so do those of typographic variants.
     forms = {form for sign in alike(character) for form in (sign, sign.lower(), sign.upper())}
     cases = sorted(form for form in forms if len(form) == 1)
     units = [c.encode("utf-16-be", "surrogatepass") for c in cases]
     hexes = [[unit[at : at + 2].hex() for at in range(0, len(unit), 2)] for unit in units]
     escaped = ["u" + f"{_BACKSLASHES}u".join(parts) for parts in hexes]
     data = [c.encode("utf-8", "surrogatepass") for c in cases]
-    # Source code has bytes, or letters of the first 256.
+    # Source code escapes bytes, or Latin-1 characters.
     codes = [*data, *(c.encode("latin-1") for c in cases if "\x7f" < c < "\u0100")]
     escaped += ["x" + f"{_BACKSLASHES}x".join(f"{b:02x}" for b in code) for code in codes]
     encoded = [_PERCENT.join(f"{b:02x}" for b in code) for code in data]
     decimal = "|".join(str(ord(c)) for c in cases)
     hexadecimal = "|".join(f"{ord(c):x}" for c in cases)
-    entities = [rf"#0{{0,4}}(?:{decimal});", rf"#x0{{0,4}}(?:{hexadecimal});", *_named(cases)]
+    entities = [
+        rf"#0{{0,4}}(?:{decimal});",
+        rf"#x0{{0,4}}(?:{hexadecimal});",
+        *_entity_patterns(cases),
+    ]
     ways = "|".join(
         [
             f"[{''.join(map(re.escape, alike(character)))}]",
@@ -106,12 +111,12 @@ def _character(character: str, behind: bool) -> str:
         ]
     )
     if character in string.punctuation:
-        # A quote inside of JSON inside of JSON has several backslashes before it, and Markdown
-        # puts one before any sign.
+        # A quote in nested JSON has several backslashes before it, and Markdown may escape any
+        # punctuation.
         return rf"(?:{_BACKSLASHES})?(?:{ways}|(?<=\\)(?:{'|'.join(escaped)}))"
-    escape = _BACKSLASHES_OR_BEHIND if behind else _BACKSLASHES
+    escape = _BACKSLASHES_OR_PRECEDING if after_backslash else _BACKSLASHES
     return f"(?:{ways}|{escape}(?:{'|'.join(escaped)}))"
 
 
-def _named(cases: list[str]) -> list[str]:
-    return sorted(re.escape(name) for case in cases for name in _NAMES.get(case, ()))
+def _entity_patterns(cases: list[str]) -> list[str]:
+    return sorted(re.escape(name) for case in cases for name in _ENTITY_NAMES.get(case, ()))

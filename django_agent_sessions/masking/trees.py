@@ -1,8 +1,8 @@
-"""Masking inside of payloads, so that they stay what the SDK and the model expect.
+"""Masking inside of payloads, which stay valid for the SDK and the model.
 
-What keeps a conversation valid is never changed: roles, types, names of tools, names of nodes.
-Ids that pair a call with its result are replaced alike wherever they stand. Everything below a
-tool's input or an agent's own state is content, whatever its keys are called.
+Roles, types and the names of tools and nodes are never changed. An id is replaced in the same way
+everywhere, so that a result still refers to its call. Everything below a tool's input or below an
+agent's own state is content, whatever its keys.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ _CALLS = frozenset(
 _BASE64 = frozenset({"data", "file_data", "result", "b64_json"})
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
 _BYTES = "__bytes_encoded__"
-"""How Strands marks bytes that it wrote as base64."""
-_NOT_ACROSS = _SEALED | ENUMS | NAMES | IDS | _FREE | {"name"}
+"""The key with which Strands marks bytes in base64."""
+_NOT_JOINED = _SEALED | ENUMS | NAMES | IDS | _FREE | {"name"}
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-_MAYBE_WORDS = 256
-_NO_CHANCE = 8
+_LONGEST_PLAIN = 256
+_SHORTEST_IN_BASE64 = 8
 _EXCERPT = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something found.
+    """A match that was masked.
 
     Attributes:
-        path: Where in the payload.
-        kind: What it is, as its mask says; empty for what was named by somebody.
-        found: The text itself.
-        before: It and what stands around it.
-        after: The same after the masking.
+        path: Its path in the payload.
+        kind: The kind in its mask; empty if the caller named the text.
+        found: The matched text.
+        before: The matched text and the text around it.
+        after: The same after masking.
     """
 
     path: Path = field(repr=False)
@@ -82,7 +82,7 @@ class Hit:
 
 
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
-    """Masks what detectors find in a text."""
+    """Return a text with the matches of detectors masked."""
     found = places(text, [Detecting(detectors)])
     return replaced(text, found) if found else text
 
@@ -90,21 +90,25 @@ def mask_text(text: str, detectors: Sequence[Detector]) -> str:
 def mask_tree(
     value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
 ) -> tuple[Any, list[Hit]]:
-    """Masks what finders find in a payload."""
+    """Return a payload with the matches of finders masked, and the matches.
+
+    With ``free``, all keys and values are content. ``kept`` receives the paths of names that
+    match but are not masked, because programs look them up.
+    """
     masker = _Masker(finders, [] if kept is None else kept)
     changed = masker.value(value, (), free)
     return changed, masker.hits
 
 
 class _Names:
-    """Names for masked keys, each but once."""
+    """Unique names for masked keys."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
 
     def new(self, masked: str) -> str:
-        """Numbers a name if there is one like it."""
+        """Return a name, with a number if it is taken."""
         name, number = masked, self._numbers.get(masked, 1)
         while name in self._taken:
             number += 1
@@ -136,7 +140,7 @@ class _Masker:
 
     def _dict(self, value: dict[str, Any], path: Path, free: bool) -> dict[str, Any]:
         changed: dict[str, Any] = {}
-        # Of the keys that are there none may be taken by a masked one: its value would be lost.
+        # A masked key must not overwrite an existing one.
         names = _Names(value)
         for key, item in value.items():
             masked = self._key(key, path, free)
@@ -173,38 +177,40 @@ class _Masker:
 
     def _list(self, value: Sequence[Any], path: Path, free: bool) -> Sequence[Any]:
         changed: list[Any] = []
-        for at, item in enumerate(value):
-            # No comprehension: before Python 3.12 it is a frame more on each level.
-            changed.append(self.value(item, (*path, at), free))
-        across = self._across(changed, path, free)
-        if not across and all(a is b for a, b in zip(changed, value, strict=True)):
+        for index, item in enumerate(value):
+            # Not a comprehension: before Python 3.12 it adds a frame per level.
+            changed.append(self.value(item, (*path, index), free))
+        changed_across = self._mask_across_blocks(changed, path, free)
+        if not changed_across and all(a is b for a, b in zip(changed, value, strict=True)):
             return value
         return changed
 
-    def _across(self, items: list[Any], path: Path, free: bool) -> bool:
-        """Masks what begins in one block and ends in another."""
-        rows: dict[Path, list[int]] = {}
-        for at, item in enumerate(items):
+    def _mask_across_blocks(self, items: list[Any], path: Path, free: bool) -> bool:
+        """Mask matches that begin in one block and end in another."""
+        indexes_by_path: dict[Path, list[int]] = {}
+        for index, item in enumerate(items):
             for inner in _text_paths(item, free):
-                rows.setdefault(inner, []).append(at)
+                indexes_by_path.setdefault(inner, []).append(index)
         changed: dict[int, dict[Path, str]] = {}
-        for inner, members in rows.items():
+        for inner, members in indexes_by_path.items():
             if len(members) < 2:
                 continue
-            texts = [str(_at(items[at], inner)) for at in members]
-            now = self._across_row(texts, path, members, inner, "", self._finders)
+            texts = [str(_value_at(items[index], inner)) for index in members]
+            masked_texts = self._mask_joined(texts, path, members, inner, "", self._finders)
             if self._exact:
-                # Blocks are read as lines, too.
-                now = self._across_row(now, path, members, inner, "\n", self._exact)
-            for at, before, after in zip(members, texts, now, strict=True):
+                # Blocks may also be separate lines.
+                masked_texts = self._mask_joined(
+                    masked_texts, path, members, inner, "\n", self._exact
+                )
+            for index, before, after in zip(members, texts, masked_texts, strict=True):
                 if after is not before:
-                    changed.setdefault(at, {})[inner] = after
-        # All of a block at once: of one that has very many texts, each change would copy them all.
-        for at, texts_of in changed.items():
-            items[at] = replace_texts(items[at], texts_of)
+                    changed.setdefault(index, {})[inner] = after
+        # All texts of a block at once: each call copies the block.
+        for index, texts_of in changed.items():
+            items[index] = replace_texts(items[index], texts_of)
         return bool(changed)
 
-    def _across_row(
+    def _mask_joined(
         self,
         texts: list[str],
         path: Path,
@@ -217,23 +223,26 @@ class _Masker:
         starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
         parts: dict[int, list[Found]] = {}
         for found in places(joined, finders):
-            first = row = bisect_right(starts, found.start) - 1
-            if starts[row + 1] >= found.end:
+            first = index = bisect_right(starts, found.start) - 1
+            if starts[index + 1] >= found.end:
                 continue
-            own: dict[int, Found] = {}
-            while row < len(texts) and starts[row] < found.end:
-                start = max(found.start - starts[row], 0)
-                end = min(found.end - starts[row], len(texts[row]))
+            own_parts: dict[int, Found] = {}
+            while index < len(texts) and starts[index] < found.end:
+                start = max(found.start - starts[index], 0)
+                end = min(found.end - starts[index], len(texts[index]))
                 if start < end:
-                    own[row] = Found(start, end, found.kind)
-                row += 1
-            if len(own) < 2:
-                # All else of it is what was put between.
+                    own_parts[index] = Found(start, end, found.kind)
+                index += 1
+            if len(own_parts) < 2:
+                # The rest of the match is the separator.
                 continue
             self._hit((*path, members[first], *inner), joined, found)
-            for row, part in own.items():
-                parts.setdefault(row, []).append(part)
-        return [replaced(text, parts[at]) if at in parts else text for at, text in enumerate(texts)]
+            for index, part in own_parts.items():
+                parts.setdefault(index, []).append(part)
+        return [
+            replaced(text, parts[index]) if index in parts else text
+            for index, text in enumerate(texts)
+        ]
 
     def _string(self, text: str, path: Path) -> str:
         if start := after_data_url(text):
@@ -242,9 +251,9 @@ class _Masker:
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
     def _plain(self, text: str, path: Path) -> str:
-        return self._cut(text, places(text, self._finders), path)
+        return self._mask_matches(text, places(text, self._finders), path)
 
-    def _cut(self, text: str, found: Sequence[Found], path: Path) -> str:
+    def _mask_matches(self, text: str, found: Sequence[Found], path: Path) -> str:
         if not found:
             return text
         for place in found:
@@ -252,17 +261,17 @@ class _Masker:
         return replaced(text, found)
 
     def _json(self, text: str, parsed: Any, path: Path) -> str:
-        """Masks inside of JSON in a string, which stays JSON."""
+        """Mask inside of JSON in a string, which stays JSON."""
         changed = self.value(parsed, path, True)
         if changed is not parsed:
             text = json.dumps(changed, ensure_ascii=text.isascii())
-        # What was named may hold the JSON's own punctuation, and a name tells what its value is.
+        # A named text may contain JSON punctuation, and detectors need a key with its value.
         found = [
             place
             for place in places(text, self._finders)
             if not within_escape(text, place.start) and not within_escape(text, place.end)
         ]
-        return sound(text, self._cut(text, found, path))
+        return sound(text, self._mask_matches(text, found, path))
 
     def _key(self, key: Any, path: Path, free: bool) -> Any:
         if not isinstance(key, str) or (not free and key in KEYS):
@@ -277,17 +286,17 @@ class _Masker:
         return replaced(key, found) if found else key
 
     def _word(self, text: str, path: Path) -> str:
-        """Masks what is no word of the SDKs: a newer one stays if only a part of it was found."""
+        """Mask a value unless it may be one of a newer SDK and only a part of it matches."""
         found = places(text, self._finders)
         if found and may_be_word(text) and (found[0].start, found[-1].end) != (0, len(text)):
             self._kept.append(path)
             return text
-        return self._cut(text, found, path)
+        return self._mask_matches(text, found, path)
 
     def _name(self, item: Any, path: Path) -> Any:
-        """Keeps names, which programs look up, and says so."""
+        """Keep names, which programs look up, and record their paths."""
         if isinstance(item, list) and all(isinstance(name, str) for name in item):
-            changed = [self._name(name, (*path, at)) for at, name in enumerate(item)]
+            changed = [self._name(name, (*path, index)) for index, name in enumerate(item)]
             return item if changed == item else changed
         if not is_name(item):
             return self.value(item, path, True)
@@ -296,20 +305,22 @@ class _Masker:
         return item
 
     def _sealed(self, text: str, path: Path) -> str:
-        """Masks what somebody wrote in the place of a signature, in which nothing can be read."""
-        # In one, few letters stand by chance.
+        """Mask text that was written in place of a signature."""
+        # A signature may contain a short text by chance.
         found = places(text, [finder for finder in self._exact if isinstance(finder, Literal)])
-        return self._cut(text, [p for p in found if p.end - p.start >= _NO_CHANCE], path)
+        return self._mask_matches(
+            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
+        )
 
     def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
-        """Masks what is no figure."""
+        """Mask the values that are not numbers."""
         changed: dict[str, Any] = {}
         names = _Names(value)
         for key, item in value.items():
             masked = self._key(key, path, False)
-            figure = isinstance(item, int | float)
+            is_number = isinstance(item, int | float)
             changed[key if masked == key else names.new(masked)] = (
-                item if figure else self.value(item, (*path, key), False)
+                item if is_number else self.value(item, (*path, key), False)
             )
         same = all(key in changed and changed[key] is item for key, item in value.items())
         return value if same else changed
@@ -341,12 +352,12 @@ class _Masker:
             return self._opaque(data, path)
         masked = self._plain(text, path)
         if masked is text and b"\0" in data:
-            # A text of two bytes for each letter.
+            # UTF-16.
             return self._opaque(data, path)
         return data if masked is text else masked.encode()
 
     def _opaque(self, data: bytes, path: Path) -> bytes:
-        # One byte, one character: what is found is where it is. Its length has to stay.
+        # One character per byte, so that positions are equal. The length must not change.
         text = data.decode("latin-1")
         found = places_in_bytes(data, self._exact)
         pieces, end = [], 0
@@ -366,16 +377,18 @@ class _Masker:
         return self._plain(text[:start], path) + base64.b64encode(masked).decode()
 
     def _words(self, text: str, path: Path, start: int) -> str:
-        """Masks in what looks like base64, but may be letters and digits that mean themselves."""
+        """Mask in a text that looks like base64, but may be plain."""
         if start:
             head = text[:start]
             masked = self._plain(head, path)
             return text if masked is head else masked + text[start:]
-        if len(text) <= _MAYBE_WORDS:
+        if len(text) <= _LONGEST_PLAIN:
             return self._plain(text, path)
-        # In a picture's base64, few letters stand by chance.
+        # The base64 of an image may contain a short text by chance.
         found = places(text, self._exact)
-        return self._cut(text, [p for p in found if p.end - p.start >= _NO_CHANCE], path)
+        return self._mask_matches(
+            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
+        )
 
     def _hit(self, path: Path, text: str, place: Found) -> None:
         start, end = max(0, place.start - _EXCERPT), place.end + _EXCERPT
@@ -386,7 +399,7 @@ class _Masker:
 
 
 def is_tool(parent: dict[str, Any]) -> bool:
-    """Tells whether the ``name`` in a dict is that of a tool."""
+    """Return whether the ``name`` in a dict is the name of a tool."""
     return not _CALLS.isdisjoint(parent) or parent.get("role") in ("function", "tool")
 
 
@@ -395,7 +408,7 @@ def _is_state(value: Any) -> bool:
 
 
 def _is_free(parent: dict[str, Any], key: str) -> bool:
-    """Tells whether a frontend put there what it liked."""
+    """Return whether a key holds content that a frontend or an application defines."""
     if key in ("output", "result"):
         return "toolCallId" in parent
     if key == "data":
@@ -404,18 +417,18 @@ def _is_free(parent: dict[str, Any], key: str) -> bool:
 
 
 def _text_paths(item: Any, free: bool, depth: int = 3) -> Iterator[Path]:
-    """Finds the texts of a block that may go on in the next one."""
+    """Yield the paths of texts in a block that may continue in the next block."""
     if isinstance(item, str):
         yield ()
     elif isinstance(item, dict) and depth:
         for key, inner in item.items():
-            if not free and (key in _NOT_ACROSS):
+            if not free and (key in _NOT_JOINED):
                 continue
             for rest in _text_paths(inner, free, depth - 1):
                 yield (key, *rest)
 
 
-def _at(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     for key in path:
         value = value[key]
     return value

@@ -1,4 +1,4 @@
-"""The words of the SDKs: keys and values that are no content, whatever is looked for."""
+"""Vocabulary of the SDKs: keys and values that are never content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ENUMS = frozenset(
         "phase", "button", "execution", "environment",
     }
 )  # fmt: skip
-"""Keys of values of which there is a list."""
+"""Keys of enumerated values."""
 
 NAMES = frozenset(
     {
@@ -19,7 +19,7 @@ NAMES = frozenset(
         "server_label", "connector_id", "container_id", "namespace", "model", "toolName",
     }
 )  # fmt: skip
-"""Keys of names that a program gave, by which it finds what is meant."""
+"""Keys of names that programs look up."""
 
 NAMED = frozenset({"node_results", "results"})
 """Keys of dicts whose keys are such names."""
@@ -27,7 +27,7 @@ NAMED = frozenset({"node_results", "results"})
 COUNTS = frozenset(
     {"usage", "metrics", "accumulated_usage", "accumulated_metrics", "logprobs", "top_logprobs"}
 )
-"""Keys of what holds nothing but figures."""
+"""Keys of values that consist of numbers only."""
 
 IDS = frozenset(
     {
@@ -139,7 +139,7 @@ TOOL_STATES = frozenset(
         "output-available", "output-error", "output-denied",
     }
 )  # fmt: skip
-"""How far the AI SDK is with a call."""
+"""States of a tool call in the AI SDK."""
 
 _NAMED_TYPES = ("tool-", "data-")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,63}")
@@ -147,20 +147,20 @@ _NAME = re.compile(r"[^\W\d][\w.\-/: ]{0,63}")
 
 
 def is_word(value: object) -> bool:
-    """Tells whether a value is one that the SDKs give."""
+    """Return whether a value is an enumerated value of an SDK."""
     return isinstance(value, str) and value in _WORDS
 
 
 def may_be_word(value: str) -> bool:
-    """Tells whether a value may be a word of an SDK newer than this list."""
+    """Return whether a value may be an enumerated value of an SDK newer than this list."""
     return _WORD.fullmatch(value) is not None
 
 
 def is_named_type(value: str) -> bool:
-    """Tells whether a type of the AI SDK may be one that holds the name of a tool or of data."""
+    """Return whether a type of the AI SDK ends in the name of a tool or of data."""
     return value.startswith(_NAMED_TYPES)
 
 
 def is_name(value: object) -> bool:
-    """Tells whether a value may be the name of a tool, a node or a class."""
+    """Return whether a value may be the name of a tool, a node or a class."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
