@@ -5,9 +5,8 @@
     INSTALLED_APPS = [..., "rest_framework", "django_filters", "django_agent_sessions"]
     urlpatterns = [path("api/agent-sessions/", include("django_agent_sessions.rest.urls"))]
 
-Everybody reaches their own sessions and nobody else's, for which every answer is the one of a
-session that does not exist. Views, serializers, permissions, paginators and the router are made to
-be subclassed.
+Users reach their own sessions only: a session of another user is answered like one that does not
+exist. Views, serializers, permissions, paginators and the router can be subclassed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who reaches which sessions through the API, what they may do there, and the record of it."""
+"""Which sessions an API user reaches, what the user may do there, and the audit record of it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from django_agent_sessions.permissions import Allowed, may
 from django_agent_sessions.querysets import SessionQuerySet
 
 SCOPE = "scope"
-"""The query parameter that asks for other people's sessions too."""
+"""The query parameter that asks for the sessions of other users, too."""
 
 EVERYBODY = "all"
-"""Its value for the sessions of everybody."""
+"""The value of ``scope`` for the sessions of all users."""
 
 OWN = "own"
-"""Its value for one's own sessions, which is the default."""
+"""The value of ``scope`` for the user's own sessions, which is the default."""
 
 
 class SessionAccess:
-    """What a view knows about its request's user; mixed into every view of the API.
+    """What a view knows about the user of its request; mixed into every view of the API.
 
-    A session that is not the user's is reached with ``?scope=all`` only, by whoever has the
-    permissions ``view_session`` and ``read_transcript``; what is seen of it is recorded.
-    Everything else is a 404 that does not tell whether the session exists.
+    A session of another user is reached with ``?scope=all`` only, and only by users who have the
+    permissions ``view_session`` and ``read_transcript``; what they read is recorded. Every other
+    request is a 404, whether the session exists or not.
     """
 
     owner_may: ClassVar[Collection[Allowed]] = frozenset(
@@ -47,7 +47,7 @@ class SessionAccess:
     """What owners may do with their own sessions without having the permission."""
 
     namespace: ClassVar[str | None] = None
-    """The only namespace whose sessions are reached; ``None`` for any."""
+    """The only namespace whose sessions are reached; ``None`` for all."""
 
     request: Any
 
@@ -55,50 +55,49 @@ class SessionAccess:
     def using(self) -> str:
         """The alias of the sessions' database, for reads too: a replica may be behind.
 
-        What may be behind is read by :mod:`django_agent_sessions.replicas`.
+        Reads that accept a replica go through :mod:`django_agent_sessions.replicas`.
         """
         return bridge.database()
 
     @property
     def reaches_everybody(self) -> bool:
-        """Whether the request asks for other people's sessions."""
+        """Whether the request asks for all users' sessions; raises ``Http404`` if it may not."""
         scope = self.request.query_params.get(SCOPE, OWN)
         if scope not in (OWN, EVERYBODY):
-            raise ValidationError({SCOPE: [f"Give {OWN} or {EVERYBODY}."]})
-        # Both, as in the admin: by the one sessions are found, by the other they are read.
+            raise ValidationError({SCOPE: [f"Must be {OWN} or {EVERYBODY}."]})
+        # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
         if scope == EVERYBODY and not may(self.request.user, Allowed.VIEW, Allowed.READ):
             raise Http404
         return bool(scope == EVERYBODY)
 
     def reachable_sessions(self) -> SessionQuerySet:
-        """Gives the sessions that the user reaches."""
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions) if self.reaches_everybody else self.own_sessions()
 
     def own_sessions(self) -> SessionQuerySet:
-        """Gives the user's own sessions, whatever the request asks for."""
+        """Return the user's own sessions, whatever ``scope`` the request has."""
         sessions = Session.objects.using(self.using)
-        return self._in_namespace(sessions.owned_by(_unplanned(self.request.user.pk)))
+        return self._in_namespace(sessions.owned_by(_hide_from_planner(self.request.user.pk)))
 
     def session(self, key: object, *needed: Allowed) -> Session:
-        """Finds a session."""
+        """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
         row = self.reachable_sessions().defer("metadata", "origin").filter(pk=uuid_of(key)).first()
         if row is None or row.namespace == DOOMED or not self.allows(row, *needed):
             raise Http404
         return row
 
     def allows(self, session: Session, *needed: Allowed) -> bool:
-        """Tells whether the user may do something with a session that is reached."""
+        """Return whether the user has all of these permissions in a session that is reached."""
         if self.owns(session):
-            needed = tuple(one for one in needed if one not in self.owner_may)
+            needed = tuple(permission for permission in needed if permission not in self.owner_may)
         return not needed or may(self.request.user, *needed)
 
     def owns(self, session: Session) -> bool:
-        """Tells whether it is the user's own session, whose reading is not recorded."""
+        """Return whether the user owns the session; reads by the owner are not recorded."""
         owner, user = session.owner_id, self.request.user.pk
         if owner is None or user is None:
             return False
-        # A user without a row, of a token, may have its key as text.
+        # A user that a token describes has no row, and its key may be text.
         column: Any = Session._meta.get_field("owner")
         return bool(owner == column.target_field.to_python(user))
 
@@ -108,7 +107,10 @@ class SessionAccess:
     def record_reading(
         self, session: Session | None, target: UUID | None = None, **details: Any
     ) -> None:
-        """Records that something is about to be shown, unless it is the user's own."""
+        """Record a read before its content is shown, unless the user owns the session.
+
+        A session of ``None`` stands for several sessions. The details hold ids and figures only.
+        """
         if session is None or not self.owns(session):
             audit.record(
                 AuditEvent.Action.READ,
@@ -120,11 +122,11 @@ class SessionAccess:
             )
 
 
-def _unplanned(key: Any) -> Any:
-    """Hides a user's key from the planner's statistics.
+def _hide_from_planner(key: Any) -> Any:
+    """Wrap a user's key in a subquery, so that PostgreSQL does not plan with its statistics.
 
-    Of somebody who owns many sessions PostgreSQL would expect to meet enough of them among the
-    most recent ones of everybody, and read all of these if it does not.
+    For a user with many sessions it would expect to find enough of them among the most recent
+    sessions of all users, and scan all of those if it does not.
     """
     if key is None:
         return None
@@ -133,7 +135,7 @@ def _unplanned(key: Any) -> Any:
 
 
 def uuid_of(value: object) -> UUID:
-    """Reads a primary key from an address."""
+    """Parse a primary key of a URL; raise ``Http404`` if it is not a UUID."""
     if isinstance(value, UUID):
         return value
     try:

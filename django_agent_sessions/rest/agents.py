@@ -1,4 +1,4 @@
-"""Views of what belongs to an agent."""
+"""The base of the views of an agent's branches and snapshots."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _DIGITS = 10
 
 
 class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
-    """A view of something that belongs to an agent, found by the agent's primary key."""
+    """A view of objects that belong to an agent, which the URL names by its primary key."""
 
     lookup_value_converter = "str"
     pagination_class: Any = None
 
     def find_agent(self, key: str, *needed: Allowed) -> tuple[Session, AgentRecord]:
-        """Finds an agent of a session that the user reaches."""
+        """Return the session and the agent without its state; raise ``Http404`` if out of reach."""
         primary = uuid_of(key)
         row = (
             self.reachable_sessions()
             .defer("metadata", "origin")
-            # Not a join by name only: the agent decides which session it is.
+            # Filtered by the agent, not only by a name in the URL: it decides the session.
             .filter(pk__in=SessionAgent.objects.filter(pk=primary).values("session"))
             .first()
         )
@@ -39,31 +39,30 @@ class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
             raise Http404
         columns = ("agent_id", "dialect", "created_at", "updated_at")
         agents = SessionAgent.objects.using(self.using).filter(pk=primary)
-        found = agents.values_list(*columns).first()
-        if found is None:
+        values = agents.values_list(*columns).first()
+        if values is None:
             raise Http404
-        name, dialect, created_at, updated_at = found
+        name, dialect, created_at, updated_at = values
         return row, AgentRecord(
             primary, row.pk, name, dialect, AgentState(), created_at, updated_at
         )
 
     def store(self) -> SessionStore:
-        """Gives a store for a session that was found: it reaches all."""
+        """Return a store of all owners: the session was checked by ``find_agent``."""
         return SessionStore(using=self.using)
 
     def find_branch(self, agent: AgentRecord, number: str | int) -> BranchRecord:
-        """Finds a branch."""
-        wanted = number_of(number)
+        branch_number = number_of(number)
         for branch in self.store().branches(agent):
-            if branch.number == wanted:
+            if branch.number == branch_number:
                 return branch
         raise Http404
 
 
-def number_of(given: str | int) -> int:
-    """Reads the number of a branch."""
-    text = str(given)
-    # Python refuses to read thousands of digits.
+def number_of(value: str | int) -> int:
+    """Parse the number of a branch; raise ``Http404`` if no branch can have it."""
+    text = str(value)
+    # Python refuses to parse thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) > MOST:
         raise Http404
     return int(text)

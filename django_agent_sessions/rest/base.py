@@ -1,4 +1,4 @@
-"""What all views of the API share."""
+"""The base of all views of the API."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .throttles import EVERY, SessionThrottle
 
 
 class SessionAPI(SessionAccess, APIView):
-    """A view of the API: JSON in, JSON out, for people who are logged in.
+    """A JSON view of the API for authenticated users.
 
-    Authentication is the project's (``DEFAULT_AUTHENTICATION_CLASSES``), and so are its throttles;
-    those of :class:`~django_agent_sessions.rest.throttles.SessionThrottle` come on top.
+    Authentication is the project's (``DEFAULT_AUTHENTICATION_CLASSES``). Its throttles apply,
+    and those of :class:`~django_agent_sessions.rest.throttles.SessionThrottle` in addition.
     """
 
     permission_classes: Any = [IsAuthenticated]
@@ -37,48 +37,50 @@ class SessionAPI(SessionAccess, APIView):
     metadata_class: Any = ViewMetadata
     throttle_scope: str | None = None
     filter_backends: Any = []
-    # Also where the project describes its other views in another way.
+    # Set here, because the project's DEFAULT_SCHEMA_CLASS may be another one.
     schema = SessionSchema()
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls the handler of a method with what it takes of the path."""
+        """Call the handler with those arguments of the path that it accepts."""
         return super().dispatch(request, *args, **self.taken(request, kwargs))
 
     def taken(self, request: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Leaves out what the project's own part of the path names, such as a version or a tenant."""
+        """Drop the arguments of the project's part of the path, such as a version or a tenant."""
         handler = getattr(self, (request.method or "").lower(), None)
-        known = {} if handler is None else inspect.signature(handler).parameters
-        if handler is None or any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        parameters = {} if handler is None else inspect.signature(handler).parameters
+        if handler is None or any(
+            parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+        ):
             return kwargs
-        return {name: value for name, value in kwargs.items() if name in known}
+        return {name: value for name, value in kwargs.items() if name in parameters}
 
     def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Looks at who asks, for what version, and how often."""
+        """Run REST framework's checks with all arguments of the path."""
         match = request.resolver_match
         super().initial(request, *args, **(kwargs if match is None else match.kwargs))
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
-        """Makes a request that reads bodies of unknown length, too."""
-        found: Any = super().initialize_request(request, *args, **kwargs)
+        """Return a request that also reads bodies of unknown length."""
+        initialized: Any = super().initialize_request(request, *args, **kwargs)
         return SessionRequest(
             request,
-            parsers=found.parsers,
-            authenticators=found.authenticators,
-            negotiator=found.negotiator,
-            parser_context=found.parser_context,
+            parsers=initialized.parsers,
+            authenticators=initialized.authenticators,
+            negotiator=initialized.negotiator,
+            parser_context=initialized.parser_context,
         )
 
     def get_exception_handler(self) -> Callable[..., Any]:
-        """Answers errors as problem details, whatever the project does elsewhere."""
+        """Return the handler for problem details, whatever the project uses elsewhere."""
         return exception_handler
 
     def get_throttles(self) -> list[BaseThrottle]:
-        """Adds the throttles of the API's scopes to the project's."""
+        """Return the project's throttles and those of the API's scopes."""
         scopes = dict.fromkeys(scope for scope in (EVERY, self.throttle_scope) if scope)
         return [*super().get_throttles(), *(SessionThrottle(scope) for scope in scopes)]
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Says that an answer is for its asker only."""
+        """Mark the response as private to its user."""
         response = super().finalize_response(request, response, *args, **kwargs)
         if response.has_header("ETag"):
             patch_cache_control(response, private=True, no_cache=True)

@@ -1,4 +1,4 @@
-"""Pages of an agent's branches, and of their messages."""
+"""Pages of an agent's branches and of a branch's messages."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ class BranchMessagePagination(MessagePagination):
 
 
 class BranchPagination(KeyPagination):
-    """Pages of an agent's branches, in order of their numbers."""
+    """Pages of an agent's branches, ordered by number."""
 
     places = ()
 
     def read(
         self, request: Any, branches: Callable[[], Sequence[BranchRecord]], view: Any = None
     ) -> Sequence[BranchRecord]:
-        """Reads a page."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
         side, number = self.read_cursor(request) or (AFTER, -1)
-        found = branches()
-        earlier = [one for one in found if one.number < number]
-        later = [one for one in found if one.number > number]
+        records = branches()
+        earlier = [branch for branch in records if branch.number < number]
+        later = [branch for branch in records if branch.number > number]
         rows = earlier[-limit:] if side == BEFORE else later[:limit]
-        if rows and rows[0].number != found[0].number:
+        if rows and rows[0].number != records[0].number:
             self.previous_url = self.cursor_url(request, BEFORE, rows[0].number)
-        if rows and rows[-1].number != found[-1].number:
+        if rows and rows[-1].number != records[-1].number:
             self.next_url = self.cursor_url(request, AFTER, rows[-1].number)
         return rows

@@ -1,4 +1,4 @@
-"""Changes of a conversation's branches: each alone in its session, and recorded with it."""
+"""Changes of a conversation's branches, under the session's lock and with their audit event."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ T = TypeVar("T")
 
 
 def alone(using: str, session: Session, work: Callable[[Session], T], what: str) -> T:
-    """Does something while every other writer of a session waits, and again if that failed."""
+    """Run ``work`` in a transaction that holds the session's lock, with the row as it is then.
+
+    Raises ``SessionNotFoundError`` if the session was deleted or has another owner now, and
+    ``SessionConflictError`` if the retries did not help. ``what`` names the operation in errors.
+    """
     what = f"{what} in session {session.pk}"
 
-    def of_the_same_owner(found: Session) -> T:
-        if found.owner_id != session.owner_id:
-            raise SessionNotFoundError(f"{what}: it was given to somebody else")
-        return work(found)
+    def check_owner(row: Session) -> T:
+        if row.owner_id != session.owner_id:
+            raise SessionNotFoundError(f"{what}: the session has another owner now")
+        return work(row)
 
-    return alone_in(using, session.pk, of_the_same_owner, what=what)
+    return alone_in(using, session.pk, check_owner, what=what)
 
 
 def record(
     view: Any, action: AuditEvent.Action, session: Session, target: UUID | None, **details: Any
 ) -> None:
-    """Records a change, in its transaction."""
+    """Record a change, in the transaction that makes it; the details hold ids and figures only."""
     audit.record(
         action,
         session=session.pk,
@@ -45,17 +49,21 @@ def record(
 def place_of(
     using: str, agent: UUID, field: str, place: UUID | int, branch: int | None
 ) -> tuple[int, int]:
-    """Finds a message of an agent."""
+    """Return the branch number and position of a message that a request names.
+
+    ``place`` is the message's id or its position; -1 is before the first message. ``branch`` is
+    ``None`` for any branch. Raises ``NotThere`` for ``field`` if there is no such message.
+    """
     rows = SessionMessage.objects.using(using).filter(agent=agent)
     if isinstance(place, int):
         number = branch or MAIN_BRANCH
         if place >= 0 and not rows.filter(branch=number, message_id=place).exists():
-            raise NotThere(field, f"The agent has no such position on branch {number}.")
+            raise NotThere(field, f"The agent has no message at this position on branch {number}.")
         return number, place
     if branch is not None:
         rows = rows.filter(branch=branch)
-    found = rows.filter(pk=place).values_list("branch", "message_id").first()
-    if found is None:
+    position = rows.filter(pk=place).values_list("branch", "message_id").first()
+    if position is None:
         where = "" if branch is None else f" on branch {branch}"
         raise NotThere(field, f"The agent has no such message{where}.")
-    return found
+    return position

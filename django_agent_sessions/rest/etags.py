@@ -1,4 +1,4 @@
-"""Entity tags: an answer in one word, so that nobody overwrites what they did not see."""
+"""Entity tags, which keep clients from overwriting a version that they have not read."""
 
 from __future__ import annotations
 
@@ -15,33 +15,36 @@ from .problems import PreconditionFailed
 
 
 def etag_of(representation: Any) -> str:
-    """Makes the strong tag of an answer."""
+    """Return the strong entity tag of a representation, in quotes.
+
+    The tag covers what this user is shown: redacted content counts as its mask.
+    """
     text = json.dumps(representation, sort_keys=True, default=str)
     return f'"{hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]}"'
 
 
 def tagged(request: Any, representation: Any, *, status: int = 200) -> Any:
-    """Answers with a tag; with 304 if the client has it already."""
+    """Return a response with an entity tag, or a 304 if the client has this version."""
     etag = etag_of(representation)
     if request.method in ("GET", "HEAD"):
-        known = _tags(request.headers.get("If-None-Match", ""))
-        if etag in known or "*" in known:
+        tags = _tags(request.headers.get("If-None-Match", ""))
+        if etag in tags or "*" in tags:
             return HttpResponseNotModified(headers={"ETag": etag})
     return Response(representation, status=status, headers={"ETag": etag})
 
 
 def require_match(request: Any, representation: Any) -> None:
-    """Refuses a change of what the client has not seen as it is now."""
-    given = request.headers.get("If-Match")
-    if given is None:
+    """Raise ``PreconditionFailed`` if ``If-Match`` names another version than the current one."""
+    header = request.headers.get("If-Match")
+    if header is None:
         return
-    tags = _tags(given)
+    tags = _tags(header)
     if not tags:
-        raise ValidationError({"If-Match": ["Give the ETag that you read, in its quotes."]})
+        raise ValidationError({"If-Match": ["Must be the ETag that was read, in its quotes."]})
     if "*" not in tags and etag_of(representation) not in tags:
         raise PreconditionFailed
 
 
 def _tags(header: str) -> list[str]:
-    """Reads tags; also those that a compressing proxy made weak, because ours is of the content."""
+    """Parse tags; weak ones count, because compressing proxies weaken them."""
     return [tag.removeprefix("W/") for tag in parse_etags(header)]

@@ -1,4 +1,4 @@
-"""A session's events as they happen: server-sent events, resumed by their ids."""
+"""The events of a session as a stream of server-sent events, resumed by their ids."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from .serializers.messages import Reading, represent
 from .streaming import StreamingAPI, event_stream
 
 NOW = "now"
-"""Where a stream begins unless it is told otherwise."""
+"""The default start of a stream: only what happens from now on."""
 
 START = "start"
-"""Where a stream begins that tells of everything that is there."""
+"""The start of a stream that repeats the whole conversation first."""
 
 LAST_EVENT_ID = "last_event_id"
 """The query parameter for clients that cannot send the header ``Last-Event-ID``."""
@@ -50,62 +50,62 @@ _EVENT: dict[str, Any] = {
         "event": {
             "type": "string",
             "enum": ["ready", "message", "removed", "session", "reset", "end"],
-            "description": "What happened.",
+            "description": "The kind of event.",
         },
-        "id": {"type": "string", "description": "To go on after it, as `Last-Event-ID`."},
+        "id": {"type": "string", "description": "Send it as `Last-Event-ID` to resume after it."},
         "data": {
             "type": "string",
-            "description": "JSON. Of `message`: a message, and `change`: new, changed or redacted. "
-            "After `reset`, the session is to be read anew.",
+            "description": "JSON. Of `message`: a message with `change`: new, changed or redacted. "
+            "After `reset`, read the session again.",
         },
     },
     "required": ["event", "data"],
 }
-_GONE = (Http404, PermissionDenied, APIException)
+_NOT_ALLOWED = (Http404, PermissionDenied, APIException)
 
 
 class EventStreamRenderer(SafeJSONRenderer):
-    """Lets browsers ask for ``text/event-stream`` alone; what is no stream, an error, is JSON."""
+    """Accepts requests for ``text/event-stream`` only; renders errors as JSON."""
 
     media_type = "text/event-stream"
-    # Not another one to be asked for by ``?format=``.
+    # Must not add another value for ``?format=``.
     format = "json"
 
 
 class SessionEventsView(StreamingAPI):
-    """What happens in one session: new, changed and redacted messages, as server-sent events.
+    """Streams the new, changed and redacted messages of one session as server-sent events.
 
-    No connection to the database is held while nothing happens, however many streams are open.
+    An idle stream holds no database connection, however many streams are open.
     """
 
     renderer_classes: Any = [SafeJSONRenderer, EventStreamRenderer]
     throttle_scope: str | None = throttles.EVENTS
 
     max_seconds: ClassVar[float] = 300
-    """How long a stream lasts. Clients come back by themselves and go on where they were."""
+    """How long a stream lasts under ASGI. Clients reconnect and resume by themselves."""
 
     max_seconds_wsgi: ClassVar[float] = 25
-    """How long it lasts under WSGI, where it takes a worker."""
+    """How long a stream lasts under WSGI, where it occupies a worker."""
 
     max_streams: ClassVar[int] = 20
     """How many streams one user may have open in one process."""
 
     retry_milliseconds: ClassVar[int] = 2000
-    """How long browsers wait before they come back."""
+    """How long browsers wait before they reconnect."""
 
     keep_alive_seconds: ClassVar[float] = 15
-    """After how much silence a comment is sent, so that nothing on the way gives up."""
+    """Seconds of silence after which a comment is sent, against timeouts of proxies."""
 
     check_seconds: ClassVar[float] = 30
-    """After how much silence it is looked again whether the user may still see this."""
+    """Seconds of silence after which the user's permissions are checked again."""
 
     places: ClassVar[Places] = Places()
-    """Who has how many streams."""
+    """The number of open streams of each user."""
 
     @described(
         operation_id="sessions_events",
         tags=["Sessions"],
-        summary="Stream what happens in a session",
+        summary="Stream the events of a session",
         parameters=[
             *SCOPED,
             ID,
@@ -114,12 +114,14 @@ class SessionEventsView(StreamingAPI):
                 str,
                 enum=[NOW, START],
                 default=NOW,
-                description="What comes from now on, or everything from the first message on.",
+                description="Only events from now on, or all messages from the first one.",
             ),
             OpenApiParameter(
                 LAST_EVENT_ID, str, description="The id of the last event, as `Last-Event-ID`."
             ),
-            OpenApiParameter("Last-Event-ID", str, "header", description="Go on after this event."),
+            OpenApiParameter(
+                "Last-Event-ID", str, "header", description="Resume after this event."
+            ),
         ],
         responses={
             (200, "text/event-stream"): OpenApiResponse(_EVENT, description="Events."),
@@ -127,55 +129,55 @@ class SessionEventsView(StreamingAPI):
         },
     )
     async def get(self, request: Any, session: str) -> Any:
-        """Streams what happens in a session, as server-sent events."""
+        """Stream the events of a session as server-sent events."""
         row, cursor, start = await self.in_thread(self._start, session)
         place = self.places.take(request.user.pk, self.max_streams)
         if place is None:
-            raise Throttled(10, "You have too many streams open here. Close one of them.")
+            raise Throttled(10, "Too many open streams. Close one of them.")
         try:
             represent_rows = self.representation(row)
             await self.in_thread(self.record_reading, row, view="events")
             pieces = self._pieces(row, cursor, start, place, represent_rows)
             return event_stream(request, pieces, when_closed=place.give_back)
         except BaseException:
-            # Not when the error is forgotten, which its frames keep the place for.
+            # Now, not when the error's frames, which refer to the place, are collected.
             place.give_back()
             raise
 
     async def head(self, request: Any, session: str) -> HttpResponse:
-        """Answers as ``GET`` would begin to."""
+        """Return the headers that ``GET`` would start with."""
         await self.in_thread(self._start, session)
         return HttpResponse(content_type="text/event-stream; charset=utf-8")
 
     def representation(self, session: Session) -> Callable[[Session, list[Row]], list[Any]]:
-        """Gives what represents messages, as the rest of the API does."""
+        """Return a function that represents filled rows as JSON; it may query the database."""
         media = media_url(self)
 
-        def all_of(session: Session, rows: list[Row]) -> list[Any]:
-            known = Reading.of(session, self.using, media_url=media)
-            return [represent(row, known) for row in rows]
+        def represent_rows(session: Session, rows: list[Row]) -> list[Any]:
+            reading = Reading.of(session, self.using, media_url=media)
+            return [represent(row, reading) for row in rows]
 
-        return all_of
+        return represent_rows
 
-    # --- where it starts ---------------------------------------------------------------------
+    # --- the start of a stream ---------------------------------------------------------------
 
     def _start(self, key: str) -> tuple[Session, Cursor, str]:
-        """Finds the session, and from where on to tell of it."""
-        # A misspelled place would be passed over, and what came since then be lost.
+        """Return the session, the cursor to start at, and how the request chose it."""
+        # If a misspelled parameter were ignored, the client would miss events.
         refuse_unknown(self.request, ["from", LAST_EVENT_ID])
         session = self.session(key, Allowed.READ)
-        given = self.request.headers.get("Last-Event-ID") or self.request.query_params.get(
+        event_id = self.request.headers.get("Last-Event-ID") or self.request.query_params.get(
             LAST_EVENT_ID
         )
-        if given:
+        if event_id:
             try:
-                return session, Cursor.decode(given, session.pk), "cursor"
+                return session, Cursor.decode(event_id, session.pk), "cursor"
             except InvalidCursorError:
-                hint = "This is no event's id of this session. Begin with `from` instead."
+                hint = "Not the id of an event of this session. Use `from` instead."
                 raise ValidationError({LAST_EVENT_ID: [hint]}) from None
         start = self.request.query_params.get("from", NOW)
         if start not in (NOW, START):
-            raise ValidationError({"from": [f"Give {NOW} or {START}."]})
+            raise ValidationError({"from": [f"Must be {NOW} or {START}."]})
         cursor = reading.now(session) if start == NOW else reading.beginning(session)
         if cursor is None:
             raise Http404
@@ -191,11 +193,11 @@ class SessionEventsView(StreamingAPI):
         place: Place,
         represent_rows: Callable[[Session, list[Row]], list[Any]],
     ) -> AsyncIterator[bytes]:
-        """Tells what happens until it ends; the next page is read when the last one was taken."""
+        """Yield encoded events until the stream ends; read a page when the last one was sent."""
         asgi = isinstance(self.request._request, ASGIRequest)
         deadline = time.monotonic() + (self.max_seconds if asgi else self.max_seconds_wsgi)
-        # What a middleware opened after the view, when it saved the session of the login.
-        await self.in_thread(_nothing)
+        # Close the connection that a middleware opened after the view to save the login session.
+        await self.in_thread(_close_connections)
         try:
             with watching(session.pk) as watch:
                 yield f"retry: {self.retry_milliseconds}\n\n".encode()
@@ -211,7 +213,7 @@ class SessionEventsView(StreamingAPI):
                     for piece in pieces:
                         yield piece
                     if not more:
-                        async for comment in self._quiet(watch, deadline):
+                        async for comment in self._wait(watch, deadline):
                             yield comment
                     if time.monotonic() >= deadline:
                         yield self._encoded("end", {"reason": "time"})
@@ -219,8 +221,8 @@ class SessionEventsView(StreamingAPI):
         finally:
             place.give_back()
 
-    async def _quiet(self, watch: Watch, deadline: float) -> AsyncIterator[bytes]:
-        """Waits until there is something to look at, and says now and then that it waits."""
+    async def _wait(self, watch: Watch, deadline: float) -> AsyncIterator[bytes]:
+        """Wait for a change, or until the next check; yield keep-alive comments meanwhile."""
         check = min(deadline, time.monotonic() + self.check_seconds)
         comment = time.monotonic() + self.keep_alive_seconds
         while not await watch.happened(max(0.0, min(check, comment) - time.monotonic())):
@@ -237,8 +239,12 @@ class SessionEventsView(StreamingAPI):
         cursor: Cursor,
         represent_rows: Callable[[Session, list[Row]], list[Any]],
     ) -> tuple[list[bytes], Cursor, bool] | None:
-        """Looks whether the user may still see the session, and reads what comes next."""
-        allowed = self._still(session)
+        """Check the user's permissions again and read the next page.
+
+        Returns encoded events, the cursor after them, and whether there is more to read now;
+        ``None`` if the user may not read the session any more.
+        """
+        allowed = self._recheck(session)
         if allowed is None:
             return None
         page = reading.read(allowed, cursor)
@@ -252,36 +258,36 @@ class SessionEventsView(StreamingAPI):
                 data = {**next(messages), "change": event.change.value}
                 pieces.append(self._encoded("message", data, event.cursor))
             elif isinstance(event, RemovedEvent):
-                data = {"agent": self._name(event), "position": event.position}
+                data = {"agent": self._agent_name(event), "position": event.position}
                 pieces.append(self._encoded("removed", data, event.cursor))
             elif isinstance(event, ResetEvent):
                 pieces.append(self._encoded("reset", {"reason": event.reason.value}, event.cursor))
             else:
-                pieces.append(self._encoded("session", _head(allowed), event.cursor))
+                pieces.append(self._encoded("session", _session_data(allowed), event.cursor))
         last = page.events[-1].cursor if page.events else cursor
         if page.cursor != last:
-            # Without data it is no event, and the client remembers it.
+            # An id without data triggers no event, and the client remembers it.
             pieces.append(f"id: {page.cursor.encode()}\n\n".encode())
         return pieces, page.cursor, page.more
 
-    def _still(self, session: Session) -> Session | None:
-        """Looks again whether the user may see the session, which may be somebody else's now."""
+    def _recheck(self, session: Session) -> Session | None:
+        """Return the session if the user may still read it and it has the same owner."""
         request, user = self.request, self.request.user
         try:
             if isinstance(user, Model):
-                # Permissions are kept with a user, and may have been taken away.
-                found_user = user.__class__._default_manager.filter(pk=user.pk).first()
-                if found_user is None or not getattr(found_user, "is_active", True):
+                # Django caches permissions on the user, and they may have been revoked.
+                current_user = user.__class__._default_manager.filter(pk=user.pk).first()
+                if current_user is None or not getattr(current_user, "is_active", True):
                     return None
-                request.user = found_user
+                request.user = current_user
             self.check_permissions(request)
-            found = self.session(session.pk, Allowed.READ)
-        except _GONE:
+            current = self.session(session.pk, Allowed.READ)
+        except _NOT_ALLOWED:
             return None
-        # The reading of another's session is recorded when a stream begins.
-        return found if found.owner_id == session.owner_id else None
+        # Reading another user's session was recorded for this owner when the stream began.
+        return current if current.owner_id == session.owner_id else None
 
-    def _name(self, event: RemovedEvent) -> str:
+    def _agent_name(self, event: RemovedEvent) -> str:
         agents = SessionAgent.objects.using(self.using).filter(pk=event.agent)
         name: str = agents.values_list("agent_id", flat=True).first() or ""
         return displayable(name)
@@ -291,8 +297,7 @@ class SessionEventsView(StreamingAPI):
         return head.encode() + b"data: " + SafeJSONRenderer().render(data) + b"\n\n"
 
 
-def _head(session: Session) -> dict[str, Any]:
-    """What people note about a session, under the names that the API gives it elsewhere."""
+def _session_data(session: Session) -> dict[str, Any]:
     archived, expires = session.archived_at, session.expires_at
     return {
         "id": str(session.pk),
@@ -304,5 +309,5 @@ def _head(session: Session) -> dict[str, Any]:
     }
 
 
-def _nothing() -> None:
-    """Does nothing; the thread's connections are closed after it."""
+def _close_connections() -> None:
+    """Do nothing: ``in_thread`` closes the thread's connections after it."""

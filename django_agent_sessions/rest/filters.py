@@ -1,4 +1,4 @@
-"""Which sessions a list holds."""
+"""The filters of the list of sessions."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from django_agent_sessions.rest.serializers.fields import NO_MOMENT, read_moment
 from django_agent_sessions.transcripts import displayable
 
 
-class _Choice(forms.Field):
+class _BooleanFormField(forms.Field):
     def clean(self, value: Any) -> bool | None:
         if value is None:
             return None
         if value not in ("true", "false"):
-            raise ValidationError("Give true or false.")
+            raise ValidationError("Must be true or false.")
         return bool(value == "true")
 
 
-class _Moment(forms.Field):
+class _DateTimeFormField(forms.Field):
     def clean(self, value: Any) -> Any:
         if value is None:
             return None
-        found = read_moment(value)
-        if found is None:
+        parsed = read_moment(value)
+        if parsed is None:
             raise ValidationError(NO_MOMENT)
-        return found
+        return parsed
 
 
-class _Text(forms.CharField):
+class _IdFormField(forms.CharField):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_length=MAX_ID_LENGTH, strip=False, **kwargs)
 
     def clean(self, value: Any) -> Any:
         if value == "":
-            # Not as if it was not given: that would be all sessions.
-            raise ValidationError("Give an id.")
+            # An empty value must not count as a missing one, which lists all sessions.
+            raise ValidationError("Must not be empty.")
         if isinstance(value, str) and displayable(value) != value:
-            raise ValidationError("The text holds characters that no id has.")
+            raise ValidationError("Contains characters that no id has.")
         return super().clean(value)
 
 
-class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # it has no types
-    """A filter that says in the OpenAPI document what it takes."""
+class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # django-filter has no types
+    """A filter with a schema for the OpenAPI document."""
 
     takes: ClassVar[dict[str, Any]]
 
@@ -60,46 +60,48 @@ class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # it has no 
 
 
 class BooleanFilter(DescribedFilter):
-    """``true`` or ``false``, and nothing else."""
+    """Accepts ``true`` or ``false`` only."""
 
-    field_class = _Choice
+    field_class = _BooleanFormField
     takes = {"type": "boolean"}
 
 
 class MomentFilter(DescribedFilter):
-    """A moment with its time zone."""
+    """Accepts a date and time with a time zone."""
 
-    field_class = _Moment
+    field_class = _DateTimeFormField
     takes = {"type": "string", "format": "date-time"}
 
 
 class IdFilter(DescribedFilter):
-    """An id, exactly."""
+    """Matches an id exactly."""
 
-    field_class = _Text
+    field_class = _IdFormField
     takes = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 
 
 class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter has no types
-    """The filters of a list of sessions; ``q`` and ``scope`` are the view's."""
+    """The filters of a list of sessions; ``q`` and ``scope`` belong to the view."""
 
     external_id = IdFilter(help_text="The id that the client chose.")
-    session_id = IdFilter(help_text="The name of the session.")
+    session_id = IdFilter(help_text="The session id that the SDK uses.")
     agent = IdFilter(method="of_agent", help_text="The id of an agent of the session.")
     archived = BooleanFilter(
-        field_name="archived_at", lookup_expr="isnull", exclude=True, help_text="Whether put away."
+        field_name="archived_at", lookup_expr="isnull", exclude=True, help_text="Whether archived."
     )
     created_after = MomentFilter(
-        field_name="created_at", lookup_expr="gte", help_text="Made then or later."
+        field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
     )
     created_before = MomentFilter(
-        field_name="created_at", lookup_expr="lt", help_text="Made before that."
+        field_name="created_at", lookup_expr="lt", help_text="Created before this time."
     )
     active_after = MomentFilter(
-        field_name="last_activity_at", lookup_expr="gte", help_text="Active then or later."
+        field_name="last_activity_at",
+        lookup_expr="gte",
+        help_text="Last active at this time or later.",
     )
     active_before = MomentFilter(
-        field_name="last_activity_at", lookup_expr="lt", help_text="Not active since."
+        field_name="last_activity_at", lookup_expr="lt", help_text="Last active before this time."
     )
 
     class Meta:
@@ -107,6 +109,6 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
         fields: ClassVar[list[str]] = []
 
     def of_agent(self, sessions: Any, name: str, value: str) -> Any:
-        """Keeps sessions that have an agent of this id."""
+        """Return the sessions that have an agent of this id."""
         agents = SessionAgent.objects.using(sessions.db).filter(session=OuterRef("pk"))
         return sessions.filter(Exists(agents.filter(agent_id=value)))

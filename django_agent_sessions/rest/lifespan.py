@@ -1,4 +1,4 @@
-"""Ending answers when their process ends, in a project's ``asgi.py``.
+"""Ends running answers when the server process shuts down; used in a project's ``asgi.py``.
 
 ::
 
@@ -6,9 +6,9 @@
 
     application = ending_answers(get_asgi_application())
 
-Django takes no part in a server's shutdown, so that a server such as uvicorn just drops what still
-runs. What was stored stays valid then, too; but other processes find out only after half a minute
-that the session answers nothing any more.
+Django does not implement the lifespan protocol, so a server such as uvicorn drops running answers
+at shutdown. What is stored stays valid then, too, but other processes notice only after half a
+minute that the session is not answering any more.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def ending_answers(application: Application) -> Application:
-    """Makes an application answer a server's lifespan protocol (ASGI): at its end, answers end."""
+    """Wrap an ASGI application, so that running answers end at the server's lifespan shutdown.
 
-    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+    The wrapped application receives the lifespan events as before.
+    """
+
+    async def lifespan_application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
             await application(scope, receive, send)
             return
-        heard = False
+        received = False
 
         async def receiving() -> Any:
-            nonlocal heard
-            heard = True
+            nonlocal received
+            received = True
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                # Not at the top: this module is imported before Django is set up.
+                # Imported here, because this module is imported before Django is set up.
                 from .ai_sdk.registry import runs
 
                 await runs.end()
@@ -43,18 +46,18 @@ def ending_answers(application: Application) -> Application:
         try:
             await application(scope, receiving, send)
         except Exception:
-            # Who takes no part in the protocol says so by any error before it has heard anything;
-            # what comes after that is a failure of the application's own.
-            if heard:
+            # An application without lifespan support may raise before it receives an event; a later
+            # error is a failure of the application.
+            if received:
                 raise
-        if not heard:
-            # Django's own takes no part in it.
-            await _answered(receiving, send)
+        if not received:
+            # Django has no lifespan support.
+            await _answer_lifespan(receiving, send)
 
-    return wrapped
+    return lifespan_application
 
 
-async def _answered(receive: Any, send: Any) -> None:
+async def _answer_lifespan(receive: Any, send: Any) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.shutdown":

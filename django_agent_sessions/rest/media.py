@@ -1,4 +1,4 @@
-"""Where the API serves the binaries of messages."""
+"""The URL at which the API serves the media of messages."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from django.urls import NoReverseMatch, reverse
 
 from .access import EVERYBODY, SCOPE
 
-_NONE = UUID(int=0)
+_ANY_MESSAGE = UUID(int=0)
 
 
 def media_url(view: Any) -> str:
-    """Tells where a view's router serves the media of messages."""
+    """Return the media URL with ``{message}`` for the id; empty if the router has none."""
     match = view.request.resolver_match
     name = "message-media" if match is None else f"{match.namespace}:message-media".lstrip(":")
-    # What the project's own part of the path names comes first.
-    named = {} if match is None else match.kwargs
-    before = [value for key, value in named.items() if key not in view.kwargs]
+    # The arguments of the project's part of the path come first.
+    kwargs = {} if match is None else match.kwargs
+    prefix = [value for key, value in kwargs.items() if key not in view.kwargs]
     try:
-        args = [*before, _NONE]
+        args = [*prefix, _ANY_MESSAGE]
         url = reverse(name, args=args, current_app=match.namespace if match else None)
     except NoReverseMatch:
         return ""
-    # Braces of a prefix would be taken for a field.
-    url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_NONE), "{message}")
+    # str.format would read braces of the prefix as a field.
+    url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_ANY_MESSAGE), "{message}")
     return f"{url}?{SCOPE}={EVERYBODY}" if view.reaches_everybody else url

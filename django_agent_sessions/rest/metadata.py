@@ -1,4 +1,4 @@
-"""What ``OPTIONS`` answers: what a view takes and gives; its fields are in the OpenAPI document."""
+"""The response to ``OPTIONS``, without fields: those are in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from rest_framework.metadata import SimpleMetadata
 
 
 class ViewMetadata(SimpleMetadata):
-    """Describes a view without its fields, some of which hold parts of their own kind."""
+    """Describes a view without its fields."""
 
     def determine_actions(self, request: Any, view: Any) -> dict[str, Any]:
-        """Leaves the fields out: the same for everybody, and no query is made for them."""
+        """Return no fields, so that the response is the same for all users and needs no query."""
         return {}

@@ -1,4 +1,4 @@
-"""What a client accepts, and what it is given."""
+"""Content negotiation of the API's views."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from rest_framework.renderers import BaseRenderer
 
 
 class SessionNegotiation(DefaultContentNegotiation):
-    """Chooses by ``Accept``; one that is empty accepts anything."""
+    """Chooses a renderer by ``Accept``; an empty header accepts anything."""
 
     def get_accept_list(self, request: Any) -> list[str]:
-        """Reads what is accepted."""
-        return [accepted for accepted in super().get_accept_list(request) if accepted] or ["*/*"]
+        """Return the accepted media types, ``*/*`` if there are none."""
+        return [media_type for media_type in super().get_accept_list(request) if media_type] or [
+            "*/*"
+        ]
 
 
 class FileNegotiation(SessionNegotiation):
-    """For files: what is accepted, if it is JSON, is for errors; the file is given as it is.
+    """For files: ``Accept`` chooses the format of errors only, the file has its own type.
 
-    A browser asks for an image by ``image/*``, and a program for Markdown by ``text/markdown``.
+    A browser requests an image with ``image/*``, and a program Markdown with ``text/markdown``.
     """
 
     def select_renderer(
         self, request: Any, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> Any:
-        """Chooses how an error is written."""
-        known = list(renderers)
+        """Choose the renderer of errors."""
+        renderer_list = list(renderers)
         try:
-            return super().select_renderer(request, known, format_suffix)
+            return super().select_renderer(request, renderer_list, format_suffix)
         except NotAcceptable:
-            return known[0], known[0].media_type
+            return renderer_list[0], renderer_list[0].media_type

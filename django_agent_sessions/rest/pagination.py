@@ -1,7 +1,7 @@
-"""Pages found by the key of a row at their edge: the thousandth costs what the first does.
+"""Keyset pagination: page 1,000 costs as much as page 1, and nothing is counted.
 
-Nothing is counted. A cursor is signed, and fits only the request that it was made for: the same
-user, path and filters. Instead of a cursor, the id of a row may be given.
+A cursor is signed and bound to its request: the same user, path and filters. Instead of a cursor,
+a request may name the id of a row.
 """
 
 from __future__ import annotations
@@ -40,89 +40,91 @@ LIMIT, CURSOR, AFTER, BEFORE, AROUND, ORDER = (
 """The query parameters of pages."""
 
 AGENT, RAW = "agent", "raw"
-"""Those of a conversation besides."""
+"""Further query parameters of a conversation."""
 
 _DIGITS = 6
 _SALT = "django_agent_sessions.rest.cursor"
 
 
 class KeyPagination(BasePagination):
-    """What both kinds of pages share."""
+    """The base of all paginators of the API."""
 
     default_limit: ClassVar[int] = 50
     max_limit: ClassVar[int] = 100
     places: ClassVar[tuple[str, ...]] = (AFTER,)
-    """The parameters that take a row's id."""
+    """The query parameters that take a row's id."""
 
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Further parameters of such a list. Those of a view's filters are known, and those that it
-    names as ``query_parameters`` besides; all others are refused."""
+    """Further query parameters of such a list.
+
+    The view's filters and its ``query_parameters`` are accepted as well; all others are rejected.
+    """
 
     next_url: str | None = None
     previous_url: str | None = None
 
     def limit(self, request: Any) -> int:
-        """Reads how many rows a page has."""
-        given = request.query_params.get(LIMIT)
-        if given is None:
+        """Return the requested page size."""
+        value = request.query_params.get(LIMIT)
+        if value is None:
             return self.default_limit
-        # Python refuses to read thousands of digits.
-        short = given.isascii() and given.isdigit() and len(given) <= _DIGITS
-        limit = int(given) if short else 0
+        # Python refuses to parse thousands of digits.
+        is_number = value.isascii() and value.isdigit() and len(value) <= _DIGITS
+        limit = int(value) if is_number else 0
         if not 1 <= limit <= self.max_limit:
-            raise ValidationError({LIMIT: [f"Give a number from 1 to {self.max_limit}."]})
+            raise ValidationError({LIMIT: [f"Must be an integer from 1 to {self.max_limit}."]})
         return limit
 
     def refuse_unknown(self, request: Any, view: Any) -> None:
-        """Refuses parameters that nobody would look at."""
+        """Raise ``ValidationError`` for query parameters that this list does not read."""
         filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
-        also = getattr(view, "query_parameters", ())
-        refuse_unknown(request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *also])
+        view_parameters = getattr(view, "query_parameters", ())
+        refuse_unknown(
+            request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *view_parameters]
+        )
 
     def given_key(self, request: Any, name: str) -> UUID | None:
-        """Reads a row's id from the query."""
-        given = request.query_params.get(name)
-        if given is None:
+        """Return the row's id in a query parameter, or ``None``."""
+        value = request.query_params.get(name)
+        if value is None:
             return None
         try:
-            return UUID(given)
+            return UUID(value)
         except ValueError:
-            raise ValidationError({name: ["Give the id of one of the results."]}) from None
+            raise ValidationError({name: ["Must be the id of one of the results."]}) from None
 
     def read_cursor(self, request: Any) -> list[Any] | None:
-        """Reads the place that a cursor stands for."""
-        given = request.query_params.get(CURSOR)
-        if given is None:
+        """Return the cursor's position, or ``None``; raise if it is of another request."""
+        cursor = request.query_params.get(CURSOR)
+        if cursor is None:
             return None
         try:
-            mark, *place = self._loaded(given)
+            fingerprint, *position = self._load_cursor(cursor)
         except (signing.BadSignature, ValueError, TypeError):
-            mark, place = "", []
-        if mark != self._mark(request):
-            detail = "The cursor was made for another list. Begin again without it."
+            fingerprint, position = "", []
+        if fingerprint != self._fingerprint(request):
+            detail = "The cursor belongs to another list. Start again without it."
             raise ValidationError({CURSOR: [detail]})
-        return place
+        return position
 
-    def _loaded(self, cursor: str) -> list[Any]:
-        found: list[Any] = signing.loads(cursor, salt=_SALT)
-        return found
+    def _load_cursor(self, cursor: str) -> list[Any]:
+        values: list[Any] = signing.loads(cursor, salt=_SALT)
+        return values
 
-    def cursor_url(self, request: Any, *place: Any) -> str:
-        """Makes the URL of the page at a place."""
-        cursor = signing.dumps([self._mark(request), *place], salt=_SALT)
-        kept = self._kept(request)
-        if given := request.query_params.get(LIMIT):
-            kept.append((LIMIT, given))
-        query = urlencode([*kept, (CURSOR, cursor)])
+    def cursor_url(self, request: Any, *position: Any) -> str:
+        """Return the URL of the page at a position."""
+        cursor = signing.dumps([self._fingerprint(request), *position], salt=_SALT)
+        parameters = self._list_parameters(request)
+        if limit := request.query_params.get(LIMIT):
+            parameters.append((LIMIT, limit))
+        query = urlencode([*parameters, (CURSOR, cursor)])
         return str(request.build_absolute_uri(f"{request.path}?{query}"))
 
     def get_paginated_response(self, data: Any, **more: Any) -> Response:
-        """Answers with a page."""
         links = {"next": self.next_url, "previous": self.previous_url}
         return Response({"results": data, **links, **more})
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
-        """Describes a page."""
         link = {"type": "string", "nullable": True, "format": "uri"}
         return {
             "type": "object",
@@ -135,38 +137,41 @@ class KeyPagination(BasePagination):
         }
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        """Describes the query parameters."""
         number = {"type": "integer", "minimum": 1, "maximum": self.max_limit}
         uuid = {"type": "string", "format": "uuid"}
         return [
-            _parameter(LIMIT, {**number, "default": self.default_limit}, "Results on a page."),
-            _parameter(CURSOR, {"type": "string"}, "From `next` or `previous`; opaque."),
+            _parameter(LIMIT, {**number, "default": self.default_limit}, "Results per page."),
+            _parameter(CURSOR, {"type": "string"}, "Opaque; from `next` or `previous`."),
             *(
-                _parameter(name, uuid, f"The id of a result: the page is {name} it.")
+                _parameter(name, uuid, f"The id of a result: return the page {name} it.")
                 for name in self.places
             ),
         ]
 
-    def _kept(self, request: Any) -> list[tuple[str, str]]:
-        """Gives the parameters that say which list it is, and not which page."""
-        left_out = {LIMIT, CURSOR, AFTER, BEFORE, AROUND}
+    def _list_parameters(self, request: Any) -> list[tuple[str, str]]:
+        """Return the parameters that identify the list, without those that identify the page."""
+        page_parameters = {LIMIT, CURSOR, AFTER, BEFORE, AROUND}
         return sorted(
             (name, value)
             for name, values in request.query_params.lists()
-            if name not in left_out
+            if name not in page_parameters
             for value in values
         )
 
-    def _mark(self, request: Any) -> str:
-        who = [str(request.user.pk), request.path, self._kept(request)]
-        return hashlib.sha256(json.dumps(who).encode()).hexdigest()[:16]
+    def _fingerprint(self, request: Any) -> str:
+        identity = [str(request.user.pk), request.path, self._list_parameters(request)]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def cut(
-    found: list[R], limit: int, *, backwards: bool, from_start: bool
+    candidates: list[R], limit: int, *, backwards: bool, from_start: bool
 ) -> tuple[list[R], bool, bool]:
-    """Cuts a page out of what was found."""
-    more, rows = len(found) > limit, found[:limit]
+    """Return a page's rows in the list's order, and whether there are rows before and after them.
+
+    The candidates are one row more than a page if there are more rows. ``backwards``: they were
+    read towards the start of the list; ``from_start``: they were read from there.
+    """
+    more, rows = len(candidates) > limit, candidates[:limit]
     return (rows[::-1], more, True) if backwards else (rows, not from_start, more)
 
 
@@ -181,28 +186,27 @@ def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[s
 
 
 class RowPagination(KeyPagination):
-    """Pages of rows in the order of their primary keys, which is the one they were made in."""
+    """Pages of rows in the order of their primary keys, which is the order of creation."""
 
     newest_first: ClassVar[bool] = False
 
-    def paginate_queryset(  # type: ignore[override] # it is of rows only
+    def paginate_queryset(  # type: ignore[override] # only for querysets of models
         self, queryset: QuerySet[M], request: Any, view: Any = None
     ) -> list[M]:
-        """Reads a page."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
-        side, place = AFTER, self.given_key(request, AFTER)
-        if place is not None and not queryset.filter(pk=place).exists():
-            # Whether it is nowhere, or somebody else's.
+        side, key = AFTER, self.given_key(request, AFTER)
+        if key is not None and not queryset.filter(pk=key).exists():
+            # The same whether it does not exist or belongs to another user.
             raise ValidationError({AFTER: ["There is no such result in this list."]})
         if cursor := self.read_cursor(request):
-            side, place = cursor[0], UUID(cursor[1])
+            side, key = cursor[0], UUID(cursor[1])
         backwards = side == BEFORE
-        rising = backwards == self.newest_first
-        if place is not None:
-            queryset = queryset.filter(**{"pk__gt" if rising else "pk__lt": place})
-        found = list(queryset.order_by("pk" if rising else "-pk")[: limit + 1])
-        rows, earlier, later = cut(found, limit, backwards=backwards, from_start=place is None)
+        ascending = backwards == self.newest_first
+        if key is not None:
+            queryset = queryset.filter(**{"pk__gt" if ascending else "pk__lt": key})
+        candidates = list(queryset.order_by("pk" if ascending else "-pk")[: limit + 1])
+        rows, earlier, later = cut(candidates, limit, backwards=backwards, from_start=key is None)
         if rows and earlier:
             self.previous_url = self.cursor_url(request, BEFORE, rows[0].pk.hex)
         if rows and later:
@@ -211,71 +215,71 @@ class RowPagination(KeyPagination):
 
 
 class AgentPagination(RowPagination):
-    """Pages of the agents of a session, or of its orchestrators; nearly always there is one."""
+    """Pages of the agents or orchestrators of a session; nearly always there is one page."""
 
     default_limit = 1000
     max_limit = 1000
 
 
 class SnapshotPagination(RowPagination):
-    """Pages of an agent's snapshots, the newest first."""
+    """Pages of an agent's snapshots, newest first."""
 
     newest_first = True
 
 
 _SEARCH = {
     "type": "object",
-    "description": "With `q` only: how far the search went.",
+    "description": "With `q` only: whether the search was complete.",
     "required": ["truncated", "limited"],
     "properties": {
-        "truncated": {"type": "boolean", "description": "There are more than it looks for."},
-        "limited": {"type": "boolean", "description": "It did not look everywhere."},
+        "truncated": {"type": "boolean", "description": "There are more matches than returned."},
+        "limited": {"type": "boolean", "description": "Not all messages were searched."},
     },
 }
 
 
 class SessionPagination(KeyPagination):
-    """Pages of sessions, the most recently active first."""
+    """Pages of sessions, most recently active first."""
 
     parameters = (QUERY,)
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
-        """Describes a page, and what a search adds to it."""
         page = super().get_paginated_response_schema(schema)
         page["properties"]["search"] = _SEARCH
         return page
 
-    def paginate_queryset(  # type: ignore[override] # it is of sessions only
+    def paginate_queryset(  # type: ignore[override] # only for sessions
         self, queryset: QuerySet[Session], request: Any, view: Any = None
     ) -> list[Session]:
-        """Reads a page."""
         sessions: Any = queryset
         self.refuse_unknown(request, view)
         limit = self.limit(request)
-        backwards, place = False, self._place(request, sessions)
+        backwards, position = False, self._position_after(request, sessions)
         if cursor := self.read_cursor(request):
             backwards, moment, key = cursor
-            place = datetime.fromisoformat(moment), UUID(key)
-        if place is not None:
-            beyond = sessions.more_recent_than if backwards else sessions.less_recent_than
-            sessions = beyond(*place)
+            position = datetime.fromisoformat(moment), UUID(key)
+        if position is not None:
+            filter_rows = sessions.more_recent_than if backwards else sessions.less_recent_than
+            sessions = filter_rows(*position)
         order = ("last_activity_at", "id") if backwards else ("-last_activity_at", "-id")
-        found = list(sessions.order_by(*order)[: limit + 1])
-        rows, earlier, later = cut(found, limit, backwards=backwards, from_start=place is None)
+        candidates = list(sessions.order_by(*order)[: limit + 1])
+        rows, earlier, later = cut(
+            candidates, limit, backwards=backwards, from_start=position is None
+        )
         self.previous_url = self._url(request, True, rows[:1]) if earlier else None
         self.next_url = self._url(request, False, rows[-1:]) if later else None
         return rows
 
-    def _place(self, request: Any, sessions: Any) -> tuple[datetime, UUID] | None:
+    def _position_after(self, request: Any, sessions: Any) -> tuple[datetime, UUID] | None:
         key = self.given_key(request, AFTER)
         if key is None:
             return None
-        place = sessions.filter(pk=key).values_list("last_activity_at", "pk").first()
-        if place is None:
-            # Whether it is nowhere, or somebody else's.
+        position = sessions.filter(pk=key).values_list("last_activity_at", "pk").first()
+        if position is None:
+            # The same whether it does not exist or belongs to another user.
             raise ValidationError({AFTER: ["There is no such session in this list."]})
-        found: tuple[datetime, UUID] = place
-        return found
+        typed: tuple[datetime, UUID] = position
+        return typed
 
     def _url(self, request: Any, backwards: bool, rows: Sequence[Session]) -> str | None:
         if not rows:
@@ -285,53 +289,52 @@ class SessionPagination(KeyPagination):
 
 
 class MessagePagination(KeyPagination):
-    """Pages of a conversation, in either direction, or around a message."""
+    """Pages of a conversation in either direction, or around a message."""
 
     max_limit = 200
     places = (AFTER, BEFORE, AROUND)
     parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
 
     def read(self, request: Any, scope: Scope, view: Any = None) -> Window:
-        """Reads a page's messages, without their payloads."""
+        """Return a page's messages in the requested order, without their payloads."""
         self.refuse_unknown(request, view)
         limit = self.limit(request)
         order = request.query_params.get(ORDER, "asc")
         if order not in ("asc", "desc"):
-            raise ValidationError({ORDER: ["Give asc or desc."]})
-        falling = order == "desc"
-        window = self._window(request, scope, limit, falling=falling)
+            raise ValidationError({ORDER: ["Must be asc or desc."]})
+        descending = order == "desc"
+        window = self._window(request, scope, limit, falling=descending)
         rows = window.rows
         earlier = self._url(request, BEFORE, rows[:1]) if window.earlier else None
         later = self._url(request, AFTER, rows[-1:]) if window.later else None
-        self.next_url, self.previous_url = (earlier, later) if falling else (later, earlier)
-        return Window(rows[::-1], window.earlier, window.later) if falling else window
+        self.next_url, self.previous_url = (earlier, later) if descending else (later, earlier)
+        return Window(rows[::-1], window.earlier, window.later) if descending else window
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
-        """Describes the query parameters."""
         order = {"type": "string", "enum": ["asc", "desc"], "default": "asc"}
         return [
             *super().get_schema_operation_parameters(view),
-            _parameter(ORDER, order, "The oldest or the newest first."),
+            _parameter(ORDER, order, "Oldest or newest first."),
         ]
 
     def _window(self, request: Any, scope: Scope, limit: int, *, falling: bool) -> Window:
-        places = {name: self.given_key(request, name) for name in self.places}
+        parameters = {name: self.given_key(request, name) for name in self.places}
         if cursor := self.read_cursor(request):
             side, key = cursor
-            places = {side: UUID(key)}
-        given = {name: key for name, key in places.items() if key is not None}
-        if len(given) > 1:
-            raise ValidationError({name: ["Give one place only."] for name in given})
-        for name, key in given.items():
+            parameters = {side: UUID(key)}
+        keys = {name: key for name, key in parameters.items() if key is not None}
+        if len(keys) > 1:
+            raise ValidationError({name: ["Use only one of these."] for name in keys})
+        for name, key in keys.items():
             if not cursor and scope.agent is not None and not scope.has(key):
-                # Whether it is nowhere, or somebody else's.
+                # The same whether it does not exist or belongs to another user.
                 raise ValidationError({name: ["There is no such message in this list."]})
             if name == AROUND:
                 return windows.around(scope, key, count=limit)
-            # What is after a message in a list that begins with the newest is older.
+            # In a list with the newest first, `after` means older messages.
             later = name == AFTER if cursor or not falling else name == BEFORE
-            beside = windows.after if later else windows.before
-            return beside(scope, key, count=limit)
+            read_window = windows.after if later else windows.before
+            return read_window(scope, key, count=limit)
         if falling:
             return windows.ending(scope, count=limit)
         return windows.beginning(scope, count=limit)

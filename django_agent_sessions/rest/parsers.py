@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON as strictly as the standard has it, and not more of it than fits."""
+"""A strict and bounded JSON parser for request bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_DEPTH = 100
 
 
 class StrictJSONParser(BaseParser):
-    """Parses JSON, and refuses what two readers could take for two different things."""
+    """Parses JSON and rejects what two parsers could read differently, such as duplicate keys."""
 
     media_type = "application/json"
     max_bytes: ClassVar[int | None] = None
@@ -28,26 +28,27 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Parses a body."""
         if media_type is not None and "*" in media_type.partition(";")[0]:
             raise UnsupportedMediaType(media_type)
         body = self._read(stream)
         try:
-            found = json.loads(
-                body.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse_constant
+            value = json.loads(
+                body.decode("utf-8"),
+                object_pairs_hook=_unique_keys,
+                parse_constant=_reject_constant,
             )
-            _refuse_depth(found)
+            _check_depth(value)
         except UnicodeDecodeError:
-            raise ParseError("The body is not UTF-8.") from None
+            raise ParseError("The body is not encoded in UTF-8.") from None
         except RecursionError:
             raise ParseError(_TOO_DEEP) from None
         except json.JSONDecodeError as error:
             place = f"line {error.lineno} column {error.colno}"
-            raise ParseError(f"The body is not JSON: {error.msg} at {place}.") from None
+            raise ParseError(f"The body is not valid JSON: {error.msg} at {place}.") from None
         except ValueError:
-            # An integer of more digits than Python reads.
-            raise ParseError("The body holds a number that is too long.") from None
-        return found
+            # An integer with more digits than Python parses.
+            raise ParseError("The body contains a number with too many digits.") from None
+        return value
 
     def _read(self, stream: Any) -> bytes:
         limit = self.max_bytes
@@ -57,30 +58,30 @@ class StrictJSONParser(BaseParser):
             return bytes(stream.read())
         body = bytes(stream.read(limit + 1))
         if len(body) > limit:
-            raise TooLarge(f"The body is too large: at most {limit} bytes are read.")
+            raise TooLarge(f"The body is too large: at most {limit} bytes are accepted.")
         return body
 
 
-_TOO_DEEP = f"The body nests too deep: at most {_MAX_DEPTH} levels are read."
+_TOO_DEEP = f"The body is nested too deeply: at most {_MAX_DEPTH} levels are accepted."
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ParseError("The body names a key twice in one object.")
-    return found
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ParseError("An object in the body has a duplicate key.")
+    return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ParseError(f"The body holds {name}, which JSON does not have.")
+def _reject_constant(name: str) -> NoReturn:
+    raise ParseError(f"The body contains {name}, which is not valid JSON.")
 
 
-def _refuse_depth(value: Any, depth: int = 0) -> None:
+def _check_depth(value: Any, depth: int = 0) -> None:
     if depth > _MAX_DEPTH:
         raise ParseError(_TOO_DEEP)
     if isinstance(value, dict):
         for item in value.values():
-            _refuse_depth(item, depth + 1)
+            _check_depth(item, depth + 1)
     elif isinstance(value, list):
         for item in value:
-            _refuse_depth(item, depth + 1)
+            _check_depth(item, depth + 1)

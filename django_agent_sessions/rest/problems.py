@@ -1,6 +1,7 @@
-"""Errors as problem details (RFC 9457) that say what to do.
+"""Errors as problem details (RFC 9457).
 
-Beside the members of the standard stand ``message`` and ``error``, where common chat clients look.
+Beyond the members of the standard, ``message`` and ``error`` repeat the text where common chat
+clients look for it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,16 @@ from django_agent_sessions.exceptions import (
 )
 
 CONTENT_TYPE = "application/problem+json"
-"""The media type of an error."""
 
-_NOT_FOUND = "There is no such thing here, or it is not yours."
+_NOT_FOUND = "Not found: it does not exist, or it belongs to another user."
 
-_LOST_FILE = (
-    "The message refers to a file that is not in its storage any more, or is damaged there. Ask "
-    "whoever runs this site to restore it."
+_FILE_MISSING = (
+    "The message's file is missing or damaged in its storage. Ask the operator of this site to "
+    "restore it."
 )
 _RETRY_AFTER = "60"
 
-_OURS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
+_PACKAGE_ERRORS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
     (SessionNotFoundError, status.HTTP_404_NOT_FOUND, "not_found"),
     (LegalHoldError, status.HTTP_409_CONFLICT, "legal_hold"),
     (SessionBusyError, status.HTTP_409_CONFLICT, "busy"),
@@ -53,15 +53,15 @@ _OURS: tuple[tuple[type[AgentSessionsError], int, str], ...] = (
 
 
 class PreconditionFailed(exceptions.APIException):
-    """What ``If-Match`` names is not what is there now."""
+    """``If-Match`` names another version than the current one."""
 
     status_code = status.HTTP_412_PRECONDITION_FAILED
-    default_detail = "It has changed since. Read it again, then change what is there now."
+    default_detail = "The object was modified. Read it again, then retry your change."
     default_code = "precondition_failed"
 
 
 class NotThere(exceptions.NotFound):
-    """What a field of the request names is not there, in a place that the user reaches."""
+    """A field names an object that does not exist, within one that the user reaches."""
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")
@@ -69,23 +69,23 @@ class NotThere(exceptions.NotFound):
 
 
 class Conflict(exceptions.APIException):
-    """The request cannot be carried out as things are."""
+    """The current state does not allow the request."""
 
     status_code = status.HTTP_409_CONFLICT
-    default_detail = "This cannot be done as things are."
+    default_detail = "The current state does not allow this request."
     default_code = "conflict"
 
 
 class LengthRequired(exceptions.APIException):
-    """The body has no length, and cannot be read without one."""
+    """The body has no length and cannot be read without one."""
 
     status_code = status.HTTP_411_LENGTH_REQUIRED
-    default_detail = "Give the length of the body (Content-Length)."
+    default_detail = "Send the length of the body (Content-Length)."
     default_code = "length_required"
 
 
 class TooLarge(exceptions.APIException):
-    """The body is larger than what is read."""
+    """The body is larger than the limit."""
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
     default_detail = "The body is too large."
@@ -93,10 +93,10 @@ class TooLarge(exceptions.APIException):
 
 
 class RangeNotSatisfiable(exceptions.APIException):
-    """A part of a file is asked for that it does not have."""
+    """The requested range starts after the end of the file."""
 
     status_code = status.HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE
-    default_detail = "The file is shorter. Ask for a part of it, or for all of it."
+    default_detail = "The file is shorter than that. Request a range within it, or all of it."
     default_code = "range_not_satisfiable"
 
     def __init__(self, content_range: str) -> None:
@@ -113,7 +113,7 @@ def problem(
     errors: Any = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Makes an error's answer."""
+    """Return an error response; ``kind`` is its ``code``, and ``detail`` has no content."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": title or HTTPStatus(code).phrase,
@@ -121,7 +121,7 @@ def problem(
         "detail": detail,
         "code": kind,
         "message": detail,
-        "error": {"message": detail, "type": _family(code), "code": kind},
+        "error": {"message": detail, "type": _error_type(code), "code": kind},
     }
     if errors is not None:
         body["errors"] = errors
@@ -129,45 +129,52 @@ def problem(
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Turns an exception into an answer; for REST framework's ``EXCEPTION_HANDLER`` too."""
-    found = _answer(error)
-    if found is not None:
+    """Return the response to an exception, ``None`` for a bug.
+
+    A project may use it as REST framework's ``EXCEPTION_HANDLER``.
+    """
+    response = _response_to(error)
+    if response is not None:
         set_rollback()
-    return found
+    return response
 
 
-def _answer(error: Exception) -> Response | None:
+def _response_to(error: Exception) -> Response | None:
     if isinstance(error, NotThere):
         return problem(error.status_code, str(error.detail), "not_found", errors=error.errors)
     if isinstance(error, Http404 | exceptions.NotFound):
         return problem(status.HTTP_404_NOT_FOUND, _NOT_FOUND, "not_found")
     if isinstance(error, PermissionDenied):
-        return problem(status.HTTP_403_FORBIDDEN, "You may not do this.", "permission_denied")
+        return problem(
+            status.HTTP_403_FORBIDDEN,
+            "You do not have permission to do this.",
+            "permission_denied",
+        )
     if isinstance(error, RequestDataTooBig):
         return problem(TooLarge.status_code, TooLarge.default_detail, TooLarge.default_code)
     if isinstance(error, BlobNotFoundError):
         return problem(
-            status.HTTP_404_NOT_FOUND, _LOST_FILE, "file_missing", title="The file is missing"
+            status.HTTP_404_NOT_FOUND, _FILE_MISSING, "file_missing", title="The file is missing"
         )
     if isinstance(error, BlobError):
         return problem(
             status.HTTP_503_SERVICE_UNAVAILABLE,
-            "The file's storage does not answer. Try again in a minute.",
+            "The file's storage is unavailable. Try again in a minute.",
             "storage_unavailable",
             headers={"Retry-After": _RETRY_AFTER},
         )
     if isinstance(error, AgentSessionsError):
-        for kind, code, name in _OURS:
+        for kind, code, name in _PACKAGE_ERRORS:
             if isinstance(error, kind):
                 detail = _NOT_FOUND if code == status.HTTP_404_NOT_FOUND else str(error)
                 return problem(code, detail, name)
         return None
     if isinstance(error, exceptions.APIException):
-        return _of_framework(error)
+        return _framework_problem(error)
     return None
 
 
-def _of_framework(error: exceptions.APIException) -> Response:
+def _framework_problem(error: exceptions.APIException) -> Response:
     headers = {}
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
@@ -179,30 +186,34 @@ def _of_framework(error: exceptions.APIException) -> Response:
     if isinstance(error, exceptions.ValidationError):
         errors = error.detail
         return problem(
-            error.status_code, _first(errors), "invalid", errors=_listed(errors), headers=headers
+            error.status_code,
+            _first_error(errors),
+            "invalid",
+            errors=_as_mapping(errors),
+            headers=headers,
         )
     codes = error.get_codes()
     kind = codes if isinstance(codes, str) else error.default_code
-    return problem(error.status_code, _first(error.detail), kind, headers=headers)
+    return problem(error.status_code, _first_error(error.detail), kind, headers=headers)
 
 
-def _first(errors: Any, name: str = "") -> str:
-    """Says the first of several errors, with the field that it is about."""
+def _first_error(errors: Any, name: str = "") -> str:
+    """Return the first of several errors, with its field."""
     if isinstance(errors, dict):
         key, value = next(iter(errors.items()), ("", "The request is invalid."))
         inner = f"{name}.{key}" if name else str(key)
-        return _first(value, "" if key in ("non_field_errors", "detail") else inner)
+        return _first_error(value, "" if key in ("non_field_errors", "detail") else inner)
     if isinstance(errors, list):
-        found = next((error for error in errors if error), "The request is invalid.")
-        return _first(found, name)
+        first = next((error for error in errors if error), "The request is invalid.")
+        return _first_error(first, name)
     return f"{name}: {errors}" if name else str(errors)
 
 
-def _listed(errors: Any) -> Any:
+def _as_mapping(errors: Any) -> Any:
     return errors if isinstance(errors, dict) else {"non_field_errors": errors}
 
 
-def _family(code: int) -> str:
+def _error_type(code: int) -> str:
     return {
         401: "authentication_error",
         403: "permission_error",

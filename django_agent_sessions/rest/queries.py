@@ -1,4 +1,4 @@
-"""Reading query parameters: what is not as it can be is an error that says what to give."""
+"""Query parameters: wrong values and unknown names are errors."""
 
 from __future__ import annotations
 
@@ -16,36 +16,43 @@ from .access import SCOPE
 QUERY = "q"
 """The query parameter of searches."""
 
-_NAMED = 10
-_NAME = 100
+_MAX_NAMES = 10
+_MAX_NAME_LENGTH = 100
 
 
 def query_of(request: Any) -> str:
-    """Reads what is looked for."""
+    """Return the search query; empty for all rows."""
     query: str = request.query_params.get(QUERY, "")
     if len(query) > MAX_QUERY:
-        raise ValidationError({QUERY: [f"Give at most {MAX_QUERY} characters."]})
+        raise ValidationError({QUERY: [f"Must have at most {MAX_QUERY} characters."]})
     return query.strip()
 
 
 def is_search(request: Any) -> bool:
-    """Tells whether a request looks for anything."""
+    """Return whether the request has a search query; one of spaces does not count."""
     return bool(request.query_params.get(QUERY, "").strip())
 
 
 def flag_of(request: Any, name: str) -> bool:
-    """Reads whether something is wanted."""
-    given = request.query_params.get(name, "false")
-    if given not in ("true", "false"):
-        raise ValidationError({name: ["Give true or false."]})
-    return bool(given == "true")
+    """Return the value of a boolean parameter, which is false by default."""
+    value = request.query_params.get(name, "false")
+    if value not in ("true", "false"):
+        raise ValidationError({name: ["Must be true or false."]})
+    return bool(value == "true")
 
 
 def refuse_unknown(request: Any, known: Iterable[str]) -> None:
-    """Refuses parameters that would be passed over: a misspelled filter would list everything."""
-    named = sorted({*known, SCOPE})
-    always = {*named, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
-    unknown = sorted(name for name in request.query_params if name not in always)
+    """Raise ``ValidationError`` for an unknown parameter.
+
+    If a misspelled filter were ignored, the response would list everything.
+
+    ``scope`` and the parameters of Django REST framework are always accepted.
+    """
+    documented = sorted({*known, SCOPE})
+    accepted = {*documented, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
+    unknown = sorted(name for name in request.query_params if name not in accepted)
     if unknown:
-        hint = f"There is no such parameter. The parameters are: {', '.join(named)}."
-        raise ValidationError({displayable(name)[:_NAME]: [hint] for name in unknown[:_NAMED]})
+        hint = f"There is no such parameter. The parameters are: {', '.join(documented)}."
+        raise ValidationError(
+            {displayable(name)[:_MAX_NAME_LENGTH]: [hint] for name in unknown[:_MAX_NAMES]}
+        )

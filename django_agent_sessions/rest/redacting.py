@@ -1,4 +1,4 @@
-"""Redacting through the API."""
+"""Redaction through the API."""
 
 from __future__ import annotations
 
@@ -16,58 +16,62 @@ from django_agent_sessions.redaction import Hit, Place, Redaction, redact
 
 from .serializers.redaction import RedactionRequest, RedactionSerializer
 
-_STATES = ("agent", "orchestrator", "snapshot", "object")
+_STATE_KINDS = ("agent", "orchestrator", "snapshot", "object")
 _ORIGINAL = "original"
 
 
-# Not even a report of an error shall hold what somebody wanted to be gone.
+# An error report must not contain the text that is to be redacted.
 @sensitive_variables()
 def redacted(
     view: Any, session: Session, request_class: type[Any], scope: Callable[[Any], Any]
 ) -> Response:
-    """Redacts what a request asks for, or tells what it would."""
-    given: RedactionRequest = request_class(data=view.request.data)
-    given.is_valid(raise_exception=True)
-    wanted = given.validated_data
-    if wanted["pattern"] and not may(view.request.user, Allowed.REDACT):
-        # A pattern can be made to take for ever, by whoever means to.
-        detail = "Patterns are for people with the permission to redact. Give the text itself."
+    """Redact what the request names, or return a preview of it."""
+    serializer: RedactionRequest = request_class(data=view.request.data)
+    serializer.is_valid(raise_exception=True)
+    data = serializer.validated_data
+    if data["pattern"] and not may(view.request.user, Allowed.REDACT):
+        # A malicious pattern can run for hours.
+        detail = "Patterns require the permission to redact. Send the text itself."
         raise ValidationError({"pattern": [detail]})
-    # Whether something is found, or refused, already tells of what was said.
+    # Recorded first: whether there are hits already reveals content.
     view.record_reading(session, view="redact")
     result = redact(
         session.pk,
-        scope(given),
-        reason=wanted.get("reason", ""),
+        scope(serializer),
+        reason=data.get("reason", ""),
         actor=view.request.user,
-        dry_run=wanted["dry_run"],
+        dry_run=data["dry_run"],
         using=view.using,
     )
-    return Response(RedactionSerializer(_told(view, session, result)).data)
+    return Response(RedactionSerializer(_filter_hits(view, session, result)).data)
 
 
-def _told(view: Any, session: Session, found: Redaction) -> Redaction:
-    """Leaves out what stands where the user may not look.
+def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction:
+    """Remove hits in states and originals that the user may not see.
 
-    All of it is redacted, but a preview would answer guess after guess about a state, and the
-    surroundings of what was found are of the state or the original themselves.
+    They are redacted all the same. A preview that listed them would let the user guess the content
+    of a state, and the text around a hit is itself part of the state or original.
     """
     states = view.allows(session, Allowed.VIEW_STATE)
     originals = view.allows(session, Allowed.VIEW_ORIGINAL)
 
-    def seen(place: Place) -> bool:
-        return states if place.kind in _STATES else originals or place.column != _ORIGINAL
+    def is_visible(place: Place) -> bool:
+        return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL
 
-    def bare(hit: Hit) -> Hit:
-        # An original is shown for a reason that is recorded, and nowhere else.
-        if seen(hit.place) and hit.place.column != _ORIGINAL:
+    def without_text(hit: Hit) -> Hit:
+        # Only the view of originals shows them, for a reason that is recorded.
+        if is_visible(hit.place) and hit.place.column != _ORIGINAL:
             return hit
         return replace(hit, before="", after="")
 
-    hits = [bare(hit) for hit in found.hits if seen(hit.place) or not found.dry_run]
-    found = replace(found, kept=[place for place in found.kept if seen(place)])
-    if len(hits) == len(found.hits):
-        return replace(found, hits=hits)
+    hits = [
+        without_text(hit)
+        for hit in redaction.hits
+        if is_visible(hit.place) or not redaction.dry_run
+    ]
+    redaction = replace(redaction, kept=[place for place in redaction.kept if is_visible(place)])
+    if len(hits) == len(redaction.hits):
+        return replace(redaction, hits=hits)
     places = {(hit.place.kind, hit.place.key) for hit in hits}
     messages = sum(kind == "message" for kind, _ in places)
-    return replace(found, hits=hits, messages=messages, states=len(places) - messages)
+    return replace(redaction, hits=hits, messages=messages, states=len(places) - messages)

@@ -1,4 +1,4 @@
-"""Writing answers: JSON that every client can read, whatever was said."""
+"""The JSON renderer of the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rest_framework.renderers import JSONRenderer
 
 
 class SafeJSONRenderer(JSONRenderer):
-    """Renders JSON; half of a surrogate pair is escaped instead of being an error."""
+    """Renders JSON; escapes half of a surrogate pair instead of failing."""
 
     def render(
         self,
@@ -17,7 +17,6 @@ class SafeJSONRenderer(JSONRenderer):
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """Renders an answer."""
         try:
             return bytes(super().render(data, accepted_media_type, renderer_context))
         except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Requests whose bodies are read although nobody said how long they are."""
+"""Requests whose bodies are read even if they have no length."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from .problems import LengthRequired
 
 
 class SessionRequest(Request):
-    """A request of REST framework, which would take a body without a length for none at all.
+    """A request that reads chunked bodies, which REST framework treats as empty.
 
-    A body without one is sent in chunks. Under ASGI it is read; WSGI gives no way to read it that
-    every server has, so that the length is asked for.
+    Under ASGI a body without a length is read. WSGI has no portable way to read it, so a length is
+    required there.
     """
 
     def _load_stream(self) -> None:
-        super()._load_stream()  # type: ignore[misc] # the stubs leave it out
+        super()._load_stream()  # type: ignore[misc] # missing in the stubs
         if self._stream is not None or self.META.get("CONTENT_LENGTH"):
             return
         if isinstance(self._request, ASGIRequest):
             if beginning := self._request.read(1):
-                self._stream: Any = _Rejoined(beginning, self._request)
+                self._stream: Any = _PrefixedStream(beginning, self._request)
         elif self.META.get("HTTP_TRANSFER_ENCODING"):
             raise LengthRequired
 
 
-class _Rejoined:
-    """A stream of which the beginning was read to see whether there is anything."""
+class _PrefixedStream:
+    """A stream whose beginning was read already, to see whether there is a body."""
 
     def __init__(self, beginning: bytes, rest: Any) -> None:
         self._beginning, self._rest = beginning, rest
 
     def read(self, size: int = -1) -> bytes:
-        """Reads as much as is there, or as is wanted."""
         beginning, self._beginning = self._beginning, b""
         if size < 0:
             return beginning + bytes(self._rest.read())

@@ -1,4 +1,4 @@
-"""Which paths lead to which views."""
+"""The router of the API."""
 
 from __future__ import annotations
 
@@ -21,21 +21,19 @@ from .viewsets import (
 )
 
 _OF_SESSION = "sessions/<str:session>"
-# By its primary key: behind an id that is any text, nothing else could be told from it.
+# By its primary key: an agent's id may be any text, which would swallow the rest of the path.
 _OF_AGENT = "agents/<str:agent_key>"
 
 
 class AnyTextConverter:
-    """Any text in a path, slashes and line feeds too: ids are what somebody chose."""
+    """Any text in a path, slashes and line feeds too, because agent ids may contain them."""
 
     regex = r"[\s\S]+"
 
     def to_python(self, value: str) -> str:
-        """Takes the text."""
         return value
 
     def to_url(self, value: str) -> str:
-        """Gives the text."""
         return value
 
 
@@ -82,6 +80,6 @@ class SessionRouter(SimpleRouter):
         self.register(f"{_OF_AGENT}/snapshots", self.snapshots, basename="snapshot")
 
     def get_urls(self) -> list[Any]:
-        """Adds the stream of events, whose view is no viewset."""
+        """Return the URLs of the viewsets and of the event stream, which is not a viewset."""
         route = f"{_OF_SESSION}/events{self.trailing_slash}"
         return [*super().get_urls(), path(route, self.events.as_view(), name="session-events")]

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beside what it finds in the code."""
+"""Descriptions in the OpenAPI document that drf-spectacular cannot derive from the code."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ V = TypeVar("V")
 
 
 class SessionSchema(AutoSchema):
-    """Describes a view by its docstrings: the first line is the summary of an operation."""
+    """Describes an operation by its docstring: the first line is the summary."""
 
     def get_summary(self) -> str:
-        """Gives the first line of the description, without its period."""
+        """Return the first line of the docstring without its period."""
         return str(super().get_summary() or self._lines()[0].removesuffix("."))
 
     def get_description(self) -> str:  # type: ignore[override] # as drf-spectacular has it
-        """Gives the lines behind it, or itself if there are none."""
+        """Return the rest of the docstring, or its first line if there is no more."""
         first, *others = self._lines()
         return "\n".join(others).strip() or first
 
     def _lines(self) -> list[str]:
-        # The names in docstrings are set as reStructuredText has it, and the document is Markdown.
+        # Docstrings are reStructuredText, and the document is Markdown.
         return str(super().get_description() or " ").replace("``", "`").splitlines()
 
 
 def described(**description: Any) -> Callable[[V], V]:
-    """Describes a view or a handler; takes what drf-spectacular's ``extend_schema`` takes.
+    """Describe a view or a handler with the arguments of drf-spectacular's ``extend_schema``.
 
-    That one builds on the project's ``DEFAULT_SCHEMA_CLASS``, which need not be drf-spectacular's.
+    That decorator alone builds on the project's ``DEFAULT_SCHEMA_CLASS``, which may not be
+    drf-spectacular's.
     """
 
     def describe(view: Any) -> Any:
@@ -56,12 +57,10 @@ def described(**description: Any) -> Callable[[V], V]:
 ID = OpenApiParameter(
     "session", {"type": "string", "format": "uuid"}, "path", description="The session's id."
 )
-"""The session in a path."""
 
 MESSAGE_ID = OpenApiParameter(
     "message", {"type": "string", "format": "uuid"}, "path", description="The message's id."
 )
-"""The message in a path."""
 
 AGENT_KEY = OpenApiParameter(
     "agent_key",
@@ -69,7 +68,6 @@ AGENT_KEY = OpenApiParameter(
     "path",
     description="The agent's primary key: `id` in the list of agents, not `agent_id`.",
 )
-"""The agent in a path that is about its branches."""
 
 SCOPED = [
     OpenApiParameter(
@@ -78,12 +76,11 @@ SCOPED = [
         enum=[OWN, EVERYBODY],
         default=OWN,
         description=(
-            "Whose sessions; those of all need the permissions `view_session` and "
-            "`read_transcript`."
+            "Whose sessions. `all` requires the permissions `view_session` and `read_transcript`."
         ),
     )
 ]
-"""The parameter that every view has."""
+"""The parameters of every view."""
 
 _TAGS = r'^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$'
 
@@ -91,25 +88,22 @@ IF_MATCH = OpenApiParameter(
     "If-Match",
     {"type": "string", "pattern": _TAGS},
     "header",
-    description="The `ETag` that was read: if there is another one now, nothing is changed.",
+    description="The `ETag` that was read: if it is not the current one, nothing is changed.",
 )
-"""The header that guards a change."""
 
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",
     {"type": "string"},
     "header",
-    description="The `ETag` that was read: if it is still that one, the answer is 304.",
+    description="The `ETag` that was read: if it is still the current one, the response is 304.",
 )
-"""The header that spares an answer."""
 
 RANGE = OpenApiParameter(
     "Range",
     {"type": "string"},
     "header",
-    description="Which part, such as `bytes=0-1023`; with `If-Range` only of what was read before.",
+    description="A range such as `bytes=0-1023`; `If-Range` applies it to the same version only.",
 )
-"""The header that asks for a part of a file."""
 
 ETAG = OpenApiParameter(
     "ETag",
@@ -117,16 +111,14 @@ ETAG = OpenApiParameter(
     "header",
     required=True,
     response=["200", "201"],
-    description="The answer in one word, for `If-Match` and `If-None-Match`.",
+    description="The version of the response, for `If-Match` and `If-None-Match`.",
 )
-"""The header that names what was answered."""
 
-UNCHANGED = {304: OpenApiResponse(description="It is what `If-None-Match` says.")}
-"""The answer to who has it already."""
+UNCHANGED = {304: OpenApiResponse(description="`If-None-Match` names the current version.")}
 
 
 def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
-    """Describes a header of answers."""
+    """Describe a header of the responses with these status codes."""
     return OpenApiParameter(
         name,
         {"type": "string"},
@@ -138,66 +130,66 @@ def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
 
 
 def answer(shape: Any, description: str) -> OpenApiResponse:
-    """Describes an answer."""
+    """Describe a response."""
     return OpenApiResponse(shape, description=description)
 
 
 class ErrorSerializer(serializers.Serializer[Any]):
-    """The same error, where clients of OpenAI's API look."""
+    """The same error in the format of OpenAI's API."""
 
     message = serializers.CharField()
-    type = serializers.CharField(help_text="Such as `invalid_request_error`.")
+    type = serializers.CharField(help_text="For example `invalid_request_error`.")
     code = serializers.CharField()
 
 
 class ProblemSerializer(serializers.Serializer[Any]):
-    """An error (RFC 9457): what to do, with ids and field names, and nothing that was said."""
+    """An error (RFC 9457); contains ids and field names, never message text."""
 
     type = serializers.CharField()
-    title = serializers.CharField(help_text="The status in words.")
+    title = serializers.CharField(help_text="The reason phrase of the status.")
     status = serializers.IntegerField()
-    detail = serializers.CharField(help_text="What to do.")
-    code = serializers.CharField(help_text="A short name for programs, such as `not_found`.")
-    message = serializers.CharField(help_text="The same as `detail`, where chat clients look.")
+    detail = serializers.CharField(help_text="What is wrong and what to do.")
+    code = serializers.CharField(help_text="An error code for programs, such as `not_found`.")
+    message = serializers.CharField(help_text="The same as `detail`, for chat clients.")
     error = ErrorSerializer()
-    errors = serializers.DictField(  # type: ignore[assignment] # a field, and no property
-        required=False, help_text="What is wrong with which field or parameter: lists of texts."
+    errors = serializers.DictField(  # type: ignore[assignment] # a field, not the property
+        required=False, help_text="Lists of error texts by field or parameter."
     )
 
 
-_MEANINGS = {
-    400: "Something in the request is not as it can be.",
-    401: "Nobody is logged in.",
-    403: "Nobody is logged in, or a CSRF token is missing.",
-    404: "There is no such thing, or it is not yours.",
-    405: "It has no such method.",
-    406: "It cannot be given in a format that is accepted.",
-    409: "It cannot be done as things are.",
-    411: "The length of the body is missing, and the server needs it.",
-    412: "It has changed since it was read.",
+_DESCRIPTIONS = {
+    400: "The request is invalid.",
+    401: "The request is not authenticated.",
+    403: "The request is not authenticated, or the CSRF token is missing.",
+    404: "It does not exist, or it belongs to another user.",
+    405: "The method is not allowed.",
+    406: "No accepted format is available.",
+    409: "The current state does not allow the request.",
+    411: "The server requires the length of the body.",
+    412: "It was modified since it was read.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    416: "It is shorter than the part that is asked for begins.",
-    429: "You asked too often.",
-    503: "The storage of the file does not answer: try again after `Retry-After`.",
+    416: "The range starts after the end of the file.",
+    429: "Too many requests.",
+    503: "The storage of the file is unavailable: try again after `Retry-After`.",
 }
 _ALWAYS = (400, 401, 403, 406, 429)
 _WITH_BODY = (400, 411, 413, 415)
 
 
 def problems(*codes: int) -> dict[Any, OpenApiResponse]:
-    """Describes errors."""
+    """Describe error responses: these status codes, and those that every request can return."""
     every = {*codes, *_ALWAYS, *(_WITH_BODY if 413 in codes else ())}
     return {
         (code, "application/problem+json"): OpenApiResponse(
-            ProblemSerializer, description=_MEANINGS[code]
+            ProblemSerializer, description=_DESCRIPTIONS[code]
         )
         for code in sorted(every)
     }
 
 
 def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
-    """Keeps the views of this API; a preprocessing hook of drf-spectacular."""
+    """Keep the endpoints of this API's views; a preprocessing hook of drf-spectacular."""
     from .base import SessionAPI
 
     return [
@@ -209,27 +201,25 @@ def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
 
 
 class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
-    """Names the detectors that the project has."""
+    """Lists the project's detectors in the document."""
 
     target_class = "django_agent_sessions.rest.serializers.redaction.DetectorField"
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
-        """Describes a name."""
         return {"type": "string", "enum": [*detectors.names()]}
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
-    """Says that requests with unknown fields are refused."""
+    """Documents that unknown fields are rejected."""
 
     target_class = "django_agent_sessions.rest.serializers.fields.StrictSerializer"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Any) -> Any:
-        """Describes a request."""
         schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
-        for described in schema.get("properties", {}).values():
-            # Generators of types take what has a default for what is always there.
-            if (default := described.pop("default", None)) is not None:
-                said = described.get("description", "")
-                described["description"] = f"{said} By default `{json.dumps(default)}`.".strip()
+        for field in schema.get("properties", {}).values():
+            # Type generators treat a field with a default as one that is always present.
+            if (default := field.pop("default", None)) is not None:
+                description = field.get("description", "")
+                field["description"] = f"{description} Default: `{json.dumps(default)}`.".strip()
         return {**schema, "additionalProperties": False}

@@ -1,8 +1,7 @@
-"""Views that stream: native async views with REST framework's authentication and errors.
+"""Streaming views: native async views with REST framework's authentication and errors.
 
-REST framework's own views are sync. What comes before an answer (authentication, permissions,
-throttles) runs in a thread here as ever; then that thread's database connections are closed, so
-that an answer that takes minutes holds none.
+REST framework's own views are sync. Authentication, permissions and throttles run in a thread; then
+that thread's database connections are closed, so that an answer that takes minutes holds none.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from .base import SessionAPI
 class StreamingAPI(SessionAPI):
     """A view whose handlers (``get``, ``post`` …) are coroutines.
 
-    They get REST framework's request, may raise what its views may raise, and return a response:
-    one of REST framework's, or a ``StreamingHttpResponse``. The ORM is for
-    :func:`~django_agent_sessions.bridge.run_async`, or for :meth:`in_thread`.
+    A handler receives REST framework's request, may raise its exceptions, and returns one of its
+    responses or a ``StreamingHttpResponse``. ORM code runs with
+    :func:`~django_agent_sessions.bridge.run_async` or :meth:`in_thread`.
     """
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
-        """Makes the view, which no alias's ``ATOMIC_REQUESTS`` wraps: none could be held open."""
+        """Return the view, exempt from ``ATOMIC_REQUESTS``, which would hold a transaction open."""
         view: Any = super().as_view(**initkwargs)
         if not getattr(view, "_is_coroutine_marked", False):
             view = markcoroutinefunction(view)
         view._non_atomic_requests = set(connections)
         return view
 
-    async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # the view is async, and its base is not
-        """Prepares the request as REST framework does, then awaits the handler."""
+    async def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:  # type: ignore[override] # async, unlike its base
+        """Prepare the request as REST framework does, then await the handler."""
         kwargs = self.taken(request, kwargs)
         self.args, self.kwargs = args, kwargs
         self.request = request = self.initialize_request(request, *args, **kwargs)
@@ -45,18 +44,18 @@ class StreamingAPI(SessionAPI):
         try:
             await self.in_thread(self._begin, request, *args, **kwargs)
             name = (request.method or "").lower()
-            known = name in self.http_method_names
-            handler = getattr(self, name, None) if known else None
-            response = await (handler or self._refuse)(request, *args, **kwargs)
+            is_allowed = name in self.http_method_names
+            handler = getattr(self, name, None) if is_allowed else None
+            response = await (handler or self._method_not_allowed)(request, *args, **kwargs)
         except Exception as error:
             response = await self.in_thread(self.handle_exception, error)
-        finished: HttpResponseBase = await self.in_thread(
+        final_response: HttpResponseBase = await self.in_thread(
             self._finish, request, response, *args, **kwargs
         )
-        return finished
+        return final_response
 
     async def in_thread(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Runs sync code, such as REST framework's own, and gives its connections back after it."""
+        """Run sync code in a thread, then close that thread's idle connections."""
 
         def run() -> Any:
             try:
@@ -66,18 +65,17 @@ class StreamingAPI(SessionAPI):
 
         return await sync_to_async(run)()
 
-    async def options(  # type: ignore[override] # as all handlers of this view
+    async def options(  # type: ignore[override] # async, unlike its base
         self, request: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Describes the view."""
         return await self.in_thread(super().options, request, *args, **kwargs)
 
     def _begin(self, request: Any, *args: Any, **kwargs: Any) -> None:
         self.initial(request, *args, **kwargs)
-        # Both are lazy, and may ask the database: not later, in the event loop.
+        # Both are lazy and may query the database, which must not happen in the event loop.
         _ = request.user.pk, request.auth
 
-    async def _refuse(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+    async def _method_not_allowed(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         self.http_method_not_allowed(request, *args, **kwargs)
 
     def _finish(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -88,7 +86,7 @@ class StreamingAPI(SessionAPI):
 
 
 class _EventStream(StreamingHttpResponse):
-    """A response that tells when it is closed, also if nobody read it."""
+    """A response that calls ``when_closed`` when it is closed, even if it was never read."""
 
     when_closed: Callable[[], None] | None = None
 
@@ -105,13 +103,13 @@ def event_stream(
     headers: dict[str, str] | None = None,
     when_closed: Callable[[], None] | None = None,
 ) -> StreamingHttpResponse:
-    """Answers with server-sent events."""
+    """Return a response of server-sent events that no proxy buffers and no cache stores."""
     body: Any = pieces
     if not isinstance(getattr(request, "_request", request), ASGIRequest):
-        body = _in_this_thread(pieces)
+        body = _iterate_sync(pieces)
     response = _EventStream(body, content_type="text/event-stream; charset=utf-8")
     response.when_closed = when_closed
-    # nginx would collect them, and Django's GZipMiddleware compress until it has enough.
+    # Otherwise nginx and Django's GZipMiddleware buffer the events.
     response["X-Accel-Buffering"] = "no"
     response["Content-Encoding"] = "identity"
     patch_cache_control(response, private=True, no_store=True)
@@ -120,17 +118,17 @@ def event_stream(
     return response
 
 
-def _in_this_thread(pieces: AsyncIterator[bytes]) -> Any:
-    """Reads an async iterator under WSGI, where a worker is taken by the stream until it ends."""
+def _iterate_sync(pieces: AsyncIterator[bytes]) -> Any:
+    """Iterate an async iterator in this thread, under WSGI, where the stream occupies a worker."""
     import asyncio
 
-    # A middleware may have opened one after the view, when it saved the session of the login.
+    # A middleware may have opened one after the view to save the login session.
     close_idle_connections()
     with asyncio.Runner() as runner:
         try:
             while True:
                 try:
-                    yield runner.run(pieces.__anext__())  # type: ignore[arg-type] # an iterator need not give coroutines: ours does
+                    yield runner.run(pieces.__anext__())  # type: ignore[arg-type] # our iterator returns coroutines
                 except StopAsyncIteration:
                     return
         finally:
@@ -140,7 +138,7 @@ def _in_this_thread(pieces: AsyncIterator[bytes]) -> Any:
 
 
 def close_idle_connections() -> None:
-    """Closes this thread's database connections, save one that is in a transaction."""
+    """Close this thread's database connections, except one that is in a transaction."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()

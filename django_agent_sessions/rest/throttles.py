@@ -1,4 +1,4 @@
-"""How often somebody may ask; nothing is limited unless the project says so."""
+"""Throttles of the API; nothing is limited unless the project sets a rate."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Any
 from rest_framework.throttling import SimpleRateThrottle
 
 EVERY = "agent-sessions"
-"""The scope of all requests; that of the view comes on top."""
+"""The scope of all requests; a view's own scope applies in addition."""
 
 SEARCH = "agent-sessions-search"
-"""Those with ``q``."""
+"""The scope of searches (``q``)."""
 
 REDACT = "agent-sessions-redact"
-"""Redactions."""
+"""The scope of redactions."""
 
 EXPORT = "agent-sessions-export"
-"""Exports."""
+"""The scope of exports."""
 
 BRANCH = "agent-sessions-branch"
-"""What changes branches, and forks: much may be copied."""
+"""The scope of forks and of changes of branches, which may copy many messages."""
 
 EVENTS = "agent-sessions-events"
-"""Streams of events."""
+"""The scope of event streams."""
 
 CHAT = "agent-sessions-chat"
-"""Answers of agents."""
+"""The scope of agents' answers."""
 
 
 class SessionThrottle(SimpleRateThrottle):
-    """Limits one scope, where ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
+    """Limits one scope, if ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
         super().__init__()
 
     def get_rate(self) -> str | None:
-        """Looks up the rate; none is no limit."""
+        """Return the rate of the scope, or ``None`` for no limit."""
         return self.THROTTLE_RATES.get(self.scope or "")
 
     def get_cache_key(self, request: Any, view: Any) -> str:
-        """Counts by user, and by address where nobody is logged in."""
+        """Return a key per user, or per client address if the user is anonymous."""
         user = request.user
-        who = user.pk if user and user.is_authenticated else self.get_ident(request)
-        return self.cache_format % {"scope": self.scope, "ident": who}
+        ident = user.pk if user and user.is_authenticated else self.get_ident(request)
+        return self.cache_format % {"scope": self.scope, "ident": ident}

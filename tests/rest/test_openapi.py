@@ -116,7 +116,10 @@ def test_requests_take_nothing_but_what_is_described(made):
 
 def test_every_code_of_an_error_is_on_the_page_about_errors():
     page = (Path(__file__).parents[2] / "docs" / "rest.md").read_text()
-    mine = {name for _, _, name in problems._OURS} | {"file_missing", "storage_unavailable"}
+    mine = {name for _, _, name in problems._PACKAGE_ERRORS} | {
+        "file_missing",
+        "storage_unavailable",
+    }
     kinds = [APIException]
     for kind in kinds:
         kinds += kind.__subclasses__()
