@@ -1,7 +1,7 @@
-"""The store: the one writer of sessions, agents, messages and orchestrators.
+"""The store: creates, reads and changes sessions, agents, messages and orchestrators.
 
-It needs no SDK. The sync methods are plain ORM, for code that may use the ORM. Each has an async
-twin (``aappend`` for ``append``) that works in any event loop without blocking it.
+It needs no SDK. The sync methods use the ORM directly. Each has an async twin (``aappend`` for
+``append``) that does not block the event loop.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
         history = store.payloads(agent)
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. Left out, the store
-            reaches every session, for code that decides by itself who may see what.
-        namespace: The space of session ids; two bots with one namespace each never meet.
-        using: The alias of the database; by default ``AGENT_SESSIONS["DATABASE"]`` or the
-            database routers decide.
+        owner: The user who owns the sessions, or that user's primary key. By default the store
+            reaches all sessions; the caller then checks access itself.
+        namespace: The namespace of the session ids. Two bots with different namespaces can use
+            the same ids.
+        using: The database alias; by default ``AGENT_SESSIONS["DATABASE"]`` or the choice of the
+            database routers.
 
     Raises:
-        InvalidIdError: The namespace cannot be one.
-        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
+        InvalidIdError: The namespace is invalid.
+        ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """

@@ -1,4 +1,4 @@
-"""Having a session to oneself: its row locked, in a transaction, and exactly once in effect."""
+"""Run work with a session's row locked, and once only even if the connection is lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ R = TypeVar("R")
 
 
 def lock_session(using: str, session: UUID) -> Session | None:
-    """Makes every writer of a session wait, until the transaction ends.
+    """Lock the session's row until the transaction ends, and return it; None if it was deleted.
 
-    A writer that carries its epoch looks at the session's row under a lock of its own, so it comes
-    before this and is seen, or after and sees the new epoch.
+    A writer that passes its redaction epoch also locks this row, so it commits before this
+    transaction or sees the new epoch.
     """
     return Session.objects.using(using).select_for_update().filter(pk=session).first()
 
@@ -35,31 +35,30 @@ def alone(
     around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     changed: Callable[[R], bool] = lambda result: True,
 ) -> R:
-    """Does something while every other writer of a session waits, and only once.
+    """Run ``work`` once with the session's row locked; retry as :func:`~.base.write` does.
 
-    It is done again where :func:`~.base.write` would. Where the connection breaks at the very
-    commit, nobody says whether that was done: the transaction therefore leaves a mark of its own
-    in the session's row, which is looked for before it is done again.
+    If the connection is lost during the commit, its outcome is unknown. The transaction therefore
+    writes a unique mark into the session's row, and a retry looks for it first.
     """
     mark = new_id()
-    doubtful: tuple[UUID | None, R] | None = None
+    unconfirmed: tuple[UUID | None, R] | None = None
 
     def attempt(unsure: bool) -> R:
-        nonlocal doubtful
+        nonlocal unconfirmed
         with around(), whole(using):
             session = lock()
-            before = session.last_write
-            # With the row locked: a server may still commit what it was cut off from.
-            if doubtful is not None and before == mark:
-                return doubtful[1]
-            if doubtful is not None and unsure and before != doubtful[0]:
+            last_write = session.last_write
+            # Read under the lock: a server may still commit after its client disconnected.
+            if unconfirmed is not None and last_write == mark:
+                return unconfirmed[1]
+            if unconfirmed is not None and unsure and last_write != unconfirmed[0]:
                 raise SessionConflictError(
-                    f"{what}: the connection was lost, and it may have been done; read again "
-                    "what is there"
+                    f"{what}: the connection was lost and the outcome is unknown; reload the "
+                    "session before trying again"
                 )
             result = work(session)
             if changed(result):
-                doubtful = (before, result)
+                unconfirmed = (last_write, result)
                 rows = Session.objects.using(using).filter(pk=session.pk)
                 rows.update(last_write=mark)
         return result
@@ -75,11 +74,11 @@ def alone_in(
     what: str,
     savepoint: bool = True,
 ) -> R:
-    """Does what :func:`alone` does, in a session of which the primary key is known."""
+    """Run ``work`` as :func:`alone` does, for a session given by its primary key."""
 
     def lock() -> Session:
-        if (found := lock_session(using, session)) is None:
-            raise SessionNotFoundError(f"{what}: its session was deleted")
-        return found
+        if (row := lock_session(using, session)) is None:
+            raise SessionNotFoundError(f"{what}: the session was deleted")
+        return row
 
     return alone(using, lock, work, what=what, savepoint=savepoint)

@@ -1,4 +1,4 @@
-"""Appending messages to an agent's conversation."""
+"""Append messages to an agent's conversation."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ logger = logging.getLogger("django_agent_sessions")
 
 
 class MessageAppender(MessageReader, SessionWriter):
-    """The part of the store that appends messages."""
-
     def append(
         self,
         agent: AgentRecord,
@@ -49,30 +47,30 @@ class MessageAppender(MessageReader, SessionWriter):
         count: bool = True,
         again: bool = False,
     ) -> MessageRecord:
-        """Writes a message behind the last one.
+        """Append a message.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
             message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
-            run_id: Marks the messages of one invocation, so that two that interleaved are
-                restored one after the other.
+            run_id: Id of the invocation that wrote it. :meth:`restore` groups messages of
+                concurrent invocations by it.
             expected: Write only if this is the next position.
-            epoch: Write only if the session's redaction epoch is still this one.
-            count: Whether to move the session's counters and last activity too, together with
-                the message. Whoever appends several in a turn says False, and :meth:`touch` at
-                its end.
-            again: Whether it may be written already, by a try whose outcome is unknown; it must
-                then be the same ``NewMessage``.
+            epoch: Write only if the session's redaction epoch still has this value.
+            count: Whether to update the session's counters and last activity with the message. A
+                caller that appends several messages in a turn passes False and calls :meth:`touch`
+                at the end of the turn.
+            again: Whether an earlier attempt with an unknown outcome may have written it already;
+                it must then be the same ``NewMessage``.
 
         Returns:
             The message with its position.
 
         Raises:
-            PayloadError: It is not JSON or over a limit; nothing was written.
+            PayloadError: It is not JSON or exceeds a limit; nothing was written.
             SessionNotFoundError: The session or agent was deleted.
-            SessionConflictError: The next position is not the expected one, or other writers
-                were faster each time.
-            StaleSessionError: Something was redacted since that epoch.
+            SessionConflictError: The next position is not the expected one, or each attempt
+                conflicted with another writer.
+            StaleSessionError: The redaction epoch changed.
             BlobError: A large binary could not be stored; nothing was written.
         """
         return self.append_many(
@@ -96,7 +94,7 @@ class MessageAppender(MessageReader, SessionWriter):
         count: bool = True,
         again: bool = False,
     ) -> MessageRecord:
-        """Does what :meth:`append` does."""
+        """Async twin of :meth:`append`."""
         return await self._arun(
             self.append,
             agent,
@@ -119,38 +117,44 @@ class MessageAppender(MessageReader, SessionWriter):
         count: bool = True,
         again: bool = False,
     ) -> list[MessageRecord]:
-        """Writes several messages behind the last one: all of them or none.
+        """Append several messages: all of them or none.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
             messages: The payloads, in order.
-            run_id: As for :meth:`append`.
-            expected: As for :meth:`append`, for the first of them.
-            epoch: As for :meth:`append`.
-            count: As for :meth:`append`.
-            again: As for :meth:`append`, for any of them.
+            run_id: See ``append``.
+            expected: Write only if this is the next position, which the first message gets.
+            epoch: See ``append``.
+            count: See ``append``.
+            again: See ``append``; any of the messages may be written already.
 
         Returns:
             The messages with their positions.
 
         Raises:
-            PayloadError: As for :meth:`append`.
-            SessionNotFoundError: As for :meth:`append`.
-            SessionConflictError: As for :meth:`append`.
-            StaleSessionError: As for :meth:`append`.
-            BlobError: As for :meth:`append`.
+            PayloadError: A message is not JSON or exceeds a limit; nothing was written.
+            SessionNotFoundError: The session or agent was deleted.
+            SessionConflictError: The next position is not the expected one, or each attempt
+                conflicted with another writer.
+            StaleSessionError: The redaction epoch changed.
+            BlobError: A large binary could not be stored; nothing was written.
         """
         if not messages:
             return []
         rows = rows_of(agent.dialect, messages, run_id)
-        there = self._rewrite(agent, rows) if again else {}
-        missing = [row for row in rows if row.id not in there] if there else rows
-        places: Iterator[int] = iter(())
-        if missing:
-            spent = usage_of(missing) if count else None
-            places = itertools.count(self._append_rows(agent, missing, expected, epoch, spent))
+        positions = self._rewrite(agent, rows) if again else {}
+        new_rows = [row for row in rows if row.id not in positions] if positions else rows
+        new_positions: Iterator[int] = iter(())
+        if new_rows:
+            usage = usage_of(new_rows) if count else None
+            new_positions = itertools.count(
+                self._append_rows(agent, new_rows, expected, epoch, usage)
+            )
         notifying.written(self.using, agent.session)
-        return [row.record(there[row.id] if row.id in there else next(places)) for row in rows]
+        return [
+            row.record(positions[row.id] if row.id in positions else next(new_positions))
+            for row in rows
+        ]
 
     async def aappend_many(
         self,
@@ -163,7 +167,7 @@ class MessageAppender(MessageReader, SessionWriter):
         count: bool = True,
         again: bool = False,
     ) -> list[MessageRecord]:
-        """Does what :meth:`append_many` does."""
+        """Async twin of :meth:`append_many`."""
         return await self._arun(
             self.append_many,
             agent,
@@ -191,26 +195,25 @@ class MessageAppender(MessageReader, SessionWriter):
         counting = None
         if spent is not None:
             counting = statements.Counting(agent.session, spent, timezone.now())
-        counted = counting is None or statements.counts_along(using)
-        one_statement = len(parts) == 1 and not uploads and counted
+        counts_in_statement = counting is None or statements.counts_along(using)
+        one_statement = len(parts) == 1 and not uploads and counts_in_statement
         first_try = True
 
         def append(unsure: bool) -> int:
             nonlocal first_try
-            if not first_try and (there := self._positions_of(rows)):
-                return there[rows[0].id]
+            if not first_try and (positions := self._positions_of(rows)):
+                return positions[rows[0].id]
             first_try = False
             with uploads.attempt() if uploads else nullcontext():
                 with suppress(TryAgainError):
                     return append_rows()
-                self._explain(agent, expected, epoch)
+                self._raise_reason(agent, expected, epoch)
                 raise TryAgainError
 
         def append_rows() -> int:
             if one_statement:
                 self._lock_before_append(agent)
                 return self._append_part(agent, rows, expected, epoch, counting)
-            # All of it is one commit.
             with whole(using):
                 if uploads:
                     self._lock_session_first(agent.session)
@@ -223,9 +226,10 @@ class MessageAppender(MessageReader, SessionWriter):
                 uploads.refer()
             return first
 
-        # A single row that meets another is no error on any vendor that a savepoint would undo.
+        # A savepoint is needed only where a conflict of positions aborts the transaction: on
+        # PostgreSQL, for several rows (a single row has ON CONFLICT DO NOTHING).
         several = len(rows) > 1 and connections[using].vendor == "postgresql"
-        return write(using, append, what=_what(agent), savepoint=several)
+        return write(using, append, what=_describe(agent), savepoint=several)
 
     def _append_parts(
         self,
@@ -263,58 +267,60 @@ class MessageAppender(MessageReader, SessionWriter):
         return first
 
     def _lock_before_append(self, agent: AgentRecord) -> None:
-        """Takes the session's row before MariaDB and MySQL share it with others.
+        """Lock the session's row exclusively on MariaDB and MySQL.
 
-        An append shares the row while it looks at it, and counting the turn then wants it
-        alone: two transactions that both did the first would wait for each other for ever.
+        An append takes a shared lock on the row, and updating the counters needs an exclusive one:
+        two concurrent transactions would deadlock on the upgrade.
         """
         if connections[self.using].vendor == "mysql":
             self._lock_session_first(agent.session)
 
     def _count(self, agent: AgentRecord, spent: Usage) -> None:
-        """Moves the counters for what is written already, and so must not fail any more."""
+        """Update the counters for written messages; outside a transaction, only log errors."""
         if connections[self.using].in_atomic_block:
             self.touch(agent.session, spent)
             return
         try:
             self.touch(agent.session, spent)
         except (Error, AgentSessionsError):
-            logger.warning("the counters of session %s fell behind by %s", agent.session, spent)
+            logger.warning(
+                "the counters of session %s were not updated and miss %s", agent.session, spent
+            )
 
     def _rewrite(self, agent: AgentRecord, rows: Sequence[Row]) -> dict[UUID, int]:
-        """Brings those rows that are written already up to date with what they should hold."""
-        there = self._positions_of(rows)
+        """Update the rows that an earlier attempt wrote, and return their positions."""
+        positions = self._positions_of(rows)
         for row in rows:
-            if row.id in there:
+            if row.id in positions:
                 self._rewrite_row(agent, row)
-        return there
+        return positions
 
     def _rewrite_row(self, agent: AgentRecord, row: Row) -> None:
-        found = SessionMessage.objects.using(self.using).filter(pk=row.id, redacted_at__isnull=True)
+        rows = SessionMessage.objects.using(self.using).filter(pk=row.id, redacted_at__isnull=True)
         columns = replacing_columns(row)
         uploads = Uploads(self.using, agent.session, [row])
 
         def update(unsure: bool) -> int:
             with uploads.attempt():
-                return self._update_row(agent, found, columns, uploads)
+                return self._update_row(agent, rows, columns, uploads)
 
-        write(self.using, update, what=_what(agent))
+        write(self.using, update, what=_describe(agent))
 
     def _update_row(
         self,
         agent: AgentRecord,
-        found: QuerySet[SessionMessage],
+        rows: QuerySet[SessionMessage],
         columns: Mapping[str, Any],
         uploads: Uploads,
     ) -> int:
-        """Updates one message, and says anew which binaries it uses."""
+        """Update one message and the binaries that it references."""
         if not uploads and not in_use():
-            return found.update(**columns)
+            return rows.update(**columns)
         with whole(self.using):
             self._lock_session_first(agent.session)
             uploads.store()
-            key = found.values_list("pk", flat=True).first()
-            updated = found.update(**columns)
+            key = rows.values_list("pk", flat=True).first()
+            updated = rows.update(**columns)
             if key is not None and updated:
                 note_uses(self.using, agent.session, [key])
             else:
@@ -326,42 +332,42 @@ class MessageAppender(MessageReader, SessionWriter):
     def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
         return self.positions([row.id for row in rows])
 
-    def _explain(self, agent: AgentRecord, expected: int | None, epoch: int | None) -> None:
-        """Raises the reason why nothing was appended, if it is not only another writer."""
-        what = _what(agent)
-        found = (
+    def _raise_reason(self, agent: AgentRecord, expected: int | None, epoch: int | None) -> None:
+        """Raise the reason why nothing was appended, except for a conflict with a writer."""
+        what = _describe(agent)
+        current_epoch = (
             SessionAgent.objects.using(self.using)
             .filter(pk=agent.id)
             .values_list("session__redaction_epoch", flat=True)
             .first()
         )
-        if found is None:
-            raise SessionNotFoundError(f"{what}: it was deleted")
-        if epoch is not None and found != epoch:
-            raise StaleSessionError(f"{what}: something was redacted; read it again")
+        if current_epoch is None:
+            raise SessionNotFoundError(f"{what}: the agent was deleted")
+        if epoch is not None and current_epoch != epoch:
+            raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
         if expected is not None and self.next_position(agent) != expected:
             raise SessionConflictError(
                 f"{what}: another writer appended since position {expected} was read"
             )
 
 
-_HELD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
+_UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
 
 
 def replacing_columns(row: Row) -> dict[str, Any]:
-    """Makes the columns of a message that is replaced by another."""
+    """Return the updated columns of a replaced message."""
     new = Value(row.stored, output_field=ExactJSONField())
     return {
-        # Under legal hold, what was said first stays.
-        "message": Case(When(_HELD, then=F("message")), default=new),
-        # Where there is a redacted version, that is what everybody reads.
+        # Under legal hold the original stays.
+        "message": Case(When(_UNDER_HOLD, then=F("message")), default=new),
+        # Readers get the redacted version where there is one.
         "redact_message": Case(
-            When(Q(redact_message__isnull=False) | Q(_HELD), then=new), default=None
+            When(Q(redact_message__isnull=False) | Q(_UNDER_HOLD), then=new), default=None
         ),
         "revision": F("revision") + 1,
         **row.neutral_columns(),
     }
 
 
-def _what(agent: AgentRecord) -> str:
+def _describe(agent: AgentRecord) -> str:
     return f"appending to agent {agent.agent_id!r}"

@@ -1,4 +1,4 @@
-"""What the parts of the store share: whose it is, where it writes, and how a write is retried."""
+"""Base class of the store's parts, and the functions that run, retry and translate writes."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ R = TypeVar("R")
 
 
 class StorePart:
-    """The bindings of a store."""
-
     def __init__(
         self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
     ) -> None:
@@ -54,30 +52,30 @@ class StorePart:
 
     @property
     def namespace(self) -> str:
-        """The space of session ids."""
+        """The namespace of the session ids."""
         return self._namespace
 
     @property
     def owner_id(self) -> Any:
-        """Primary key of the owner; None reaches every session.
+        """Primary key of the owner; None if the store reaches all sessions.
 
-        It is found at each use, because a lazy ``request.user`` asks the database, which a
-        constructor that runs in an event loop must not.
+        Resolved at each use, because a lazy ``request.user`` queries the database, which a
+        constructor in an event loop must not do.
 
         Raises:
-            ConfigurationError: The owner is nobody who could own a session.
+            ConfigurationError: The owner is a user who cannot own sessions.
         """
         return owner_key(self._owner)
 
     def _lock_session_first(self, session: UUID) -> None:
-        """Takes the session's row in a caller's transaction, before a row that belongs to it.
+        """Lock the session's row in a caller's transaction before any row that belongs to it.
 
-        A redaction takes the session's first. A transaction that held another of its rows, and
-        wanted the session's after that, would wait for the redaction, and it for the transaction.
+        A redaction locks the session's row first. A transaction that locks rows in another order
+        would deadlock with it.
         """
         connection = connections[self.using]
         if connection.in_atomic_block and connection.features.has_select_for_update:
-            # Where there is the weaker lock, others may go on appending.
+            # The weaker lock, where available, does not block appends.
             weaker = connection.features.has_select_for_no_key_update
             rows = Session.objects.using(self.using).filter(pk=session)
             rows.select_for_update(no_key=weaker).values_list("pk").first()
@@ -92,28 +90,27 @@ S = TypeVar("S", bound=StorePart)
 
 
 def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Makes a method of the store run again if something came in between: it changes nothing.
+    """Decorate a read-only method of the store so that it is retried after transient errors.
 
-    A server that restarts, or an administrator, can end a connection at any moment, also right
-    after it was found to be alive. And a message can be taken away after it was read and before
-    its large binaries are.
+    A connection can end at any moment, also right after it was checked. A message can be deleted
+    after its row was read and before its large binaries are.
     """
 
     @functools.wraps(method)
     def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         connection = connections[self.using]
         joined = is_joined(connection)
-        patience = Patience()
+        retry = Patience()
         while True:
             try:
                 with connection.wrap_database_errors:
                     return method(self, *args, **kwargs)
             except MessageGoneError:
-                if not patience.after_meeting():
+                if not retry.after_meeting():
                     raise
             except Error as error:
-                passes = is_conflict(error) or is_lost_connection(error)
-                if joined or not (passes and patience.after_outage()):
+                is_transient = is_conflict(error) or is_lost_connection(error)
+                if joined or not (is_transient and retry.after_outage()):
                     raise
                 if is_lost_connection(error):
                     abandon(connection)
@@ -122,9 +119,9 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
 
 
 def is_joined(connection: BaseDatabaseWrapper) -> bool:
-    """Tells whether a caller's transaction is open, so that nothing may be tried again here.
+    """Return whether the caller has a transaction open, so that nothing may be retried here.
 
-    What the caller did before would be gone with the connection.
+    A retry on a new connection would lose the caller's earlier work.
     """
     settle(connection)
     if connection.in_atomic_block or connection.connection is None:
@@ -139,22 +136,22 @@ def write(
     what: str,
     savepoint: bool = True,
 ) -> R:
-    """Runs one write, and runs it again when what stood in its way passes by itself.
+    """Run one write, and retry it after transient errors.
 
-    Outside a transaction everything that passes is tried again: a position another writer took, a
-    deadlock, a lost connection, a server that starts anew. In a caller's transaction only the
-    first is; the others are the caller's to see, because its own earlier work is gone with them.
+    Outside a transaction, conflicting positions, deadlocks, lost connections and server restarts
+    are retried. In a caller's transaction only a conflicting position is; other errors are raised,
+    because they also undo the caller's earlier work.
     """
     connection = connections[using]
     joined = is_joined(connection)
     own_savepoint = savepoint and connection.in_atomic_block
-    patience = Patience()
+    retry = Patience()
     unsure = False
     while True:
         connected = connection.connection is not None
         failure = None
         try:
-            # Where closing a cursor fails too, Django lets the driver's own error through.
+            # If closing the cursor fails too, Django does not wrap the driver's error.
             with (
                 connection.wrap_database_errors,
                 transaction.atomic(using) if own_savepoint else nullcontext(),
@@ -165,54 +162,55 @@ def write(
         except TryAgainError:
             pass
         except Error as error:
-            failure = _translated(error, what, using)
+            failure = _translate(error, what, using)
             if failure is None and not is_duplicate(error):
-                passes = is_conflict(error) or is_lost_connection(error)
-                if joined or not (passes and patience.after_outage()):
+                is_transient = is_conflict(error) or is_lost_connection(error)
+                if joined or not (is_transient and retry.after_outage()):
                     raise
                 if is_lost_connection(error):
-                    # What could not even connect has done nothing.
+                    # Without a connection nothing was sent.
                     sent = connected or connection.connection is not None
                     unsure = unsure or not had_no_effect(error, otherwise=not sent)
                     abandon(connection)
                 continue
-        # Raised outside of the block above: the database's own words (PostgreSQL prints the row)
-        # must not even be the context of the error.
+        # Raised outside the except block, so that the database's message (PostgreSQL prints the
+        # row's content) is not even the context of this error.
         if failure is not None:
             raise failure
-        if not patience.after_meeting():
+        if not retry.after_meeting():
             raise SessionConflictError(
-                f"{what}: other writers were faster each time; try again, or raise WRITE_RETRIES"
+                f"{what}: each attempt conflicted with another writer; try again, or raise "
+                "WRITE_RETRIES"
             )
 
 
 @contextmanager
 def whole(using: str) -> Iterator[None]:
-    """Opens a transaction, and lets :func:`write` know what fails in it before its commit.
+    """Open a transaction, and mark errors raised before its commit as without effect.
 
-    Nothing of that has happened, whatever became of the connection. It is
-    ``transaction.atomic()`` otherwise.
+    :func:`write` then knows that a retry is safe although the connection was lost. Otherwise the
+    same as ``transaction.atomic()``.
     """
     connection = connections[using]
     outermost = not is_joined(connection)
-    certain = True
+    before_commit = True
     try:
         with connection.wrap_database_errors, transaction.atomic(using):
             yield
-            certain = False
+            before_commit = False
     except Error as error:
         if outermost:
-            error.had_no_effect = certain  # type: ignore[attr-defined] # for had_no_effect()
+            error.had_no_effect = before_commit  # type: ignore[attr-defined] # for had_no_effect()
         raise
 
 
 def had_no_effect(error: Error, *, otherwise: bool = False) -> bool:
-    """Tells whether what failed has certainly not happened."""
+    """Return whether the failed statement certainly changed nothing."""
     return bool(getattr(error, "had_no_effect", otherwise))
 
 
 def insert(using: str, row: models.Model, *, what: str) -> bool:
-    """Inserts a row with a unique name."""
+    """Insert a row with a unique name; return False if the name is taken."""
     joined = connections[using].in_atomic_block
 
     def statement(unsure: bool) -> bool:
@@ -230,19 +228,18 @@ def insert(using: str, row: models.Model, *, what: str) -> bool:
     return write(using, statement, what=what, savepoint=False)
 
 
-def _translated(error: Error, what: str, using: str) -> Exception | None:
+def _translate(error: Error, what: str, using: str) -> Exception | None:
     if isinstance(error, IntegrityError) and not is_duplicate(error):
-        return SessionNotFoundError(
-            f"{what}: the session, agent or owner that it belongs to does not exist"
-        )
+        return SessionNotFoundError(f"{what}: the session, agent or owner does not exist")
     if isinstance(error, DataError):
-        return PayloadError(f"{what}: the database refused a value")
-    if error.args[:1] == (_NO_SUCH_LETTER,):
+        return PayloadError(f"{what}: the database rejected a value")
+    if error.args[:1] == (_UNSTORABLE_CHARACTER,):
         return PayloadError(
-            f"{what}: the database has no such letter: see manage.py check --database {using}"
+            f"{what}: the database cannot store a character of the text; run manage.py check "
+            f"--database {using}"
         )
     return None
 
 
-# MariaDB and MySQL, which quote the text: a column is not in utf8mb4.
-_NO_SUCH_LETTER = 1366
+# Error code of MariaDB and MySQL (whose message quotes the text): a column is not utf8mb4.
+_UNSTORABLE_CHARACTER = 1366

@@ -1,7 +1,7 @@
-"""Branches by their names, for an SDK that says by name where its conversation goes on.
+"""Branches by name, for an SDK that selects branches by name.
 
-A name is given once in a conversation, so that whoever still goes by it never meets another branch.
-The agent's internal state remembers the names of branches that are gone.
+A name is never reused within a conversation, so that a caller with an old name never reaches
+another branch. The agent's internal state stores the names of deleted branches.
 """
 
 from __future__ import annotations
@@ -52,40 +52,44 @@ class NamedBranch(NamedTuple):
 
 
 class NamedBranchStore(SessionStore):
-    """A store that knows branches by name; there is nothing async in it."""
+    """A store that finds branches by name. It has no async twins."""
 
     @repeatable
     def named_branch(self, agent: AgentRecord, name: str) -> AgentRecord | None:
-        """Finds a branch."""
+        """Return the agent on the branch with this name; None if it does not exist."""
         if name == MAIN_NAME:
             return agent.on_branch(MAIN_BRANCH)
-        found = self._branch_rows(agent).filter(name=name).values_list("number", flat=True)
-        number = found.first()
+        numbers = self._branch_rows(agent).filter(name=name).values_list("number", flat=True)
+        number = numbers.first()
         return None if number is None else agent.on_branch(number)
 
     def follow(self, agent: AgentRecord, name: str) -> AgentRecord | None:
-        """Finds the branch that somebody was on, who may not know what happened since."""
-        found = self.named_branch(agent, name)
-        if found is None and name in _gone(self._state(agent), "cleared"):
+        """Return a branch that a caller selected earlier; None if it was deleted.
+
+        After a clear, or after the branch became the main one, return the main branch.
+        """
+        branch = self.named_branch(agent, name)
+        if branch is None and name in _reserved_names(self._state(agent), "cleared"):
             return agent.on_branch(MAIN_BRANCH)
-        return found
+        return branch
 
     @repeatable
     def named_branches(self, agent: AgentRecord) -> list[NamedBranch]:
-        """Lists the branches that have messages."""
+        """List the branches that have messages, oldest first."""
         sizes = self.branch_sizes(agent)
         rows = self._branch_rows(agent).values_list("number", "name", "created_at")
-        found = [(created_at, number, name) for number, name, created_at in rows if number in sizes]
+        branches = [
+            (created_at, number, name) for number, name, created_at in rows if number in sizes
+        ]
         if MAIN_BRANCH in sizes:
-            found.append((sizes[MAIN_BRANCH].first_at, MAIN_BRANCH, MAIN_NAME))
+            branches.append((sizes[MAIN_BRANCH].first_at, MAIN_BRANCH, MAIN_NAME))
         return [
             NamedBranch(name, created_at, sizes[number])
-            for created_at, number, name in sorted(found)
+            for created_at, number, name in sorted(branches)
         ]
 
     @repeatable
     def has_messages(self, agent: AgentRecord) -> bool:
-        """Tells whether there is anything on a branch."""
         return self._messages(agent).exists()
 
     def append_to(
@@ -97,34 +101,34 @@ class NamedBranchStore(SessionStore):
         run_id: UUID | None = None,
         epoch: int | None = None,
     ) -> tuple[AgentRecord, list[MessageRecord]]:
-        """Writes messages behind the last one of a branch, as :meth:`append_many` does.
+        """Append messages to a branch, as :meth:`append_many` does.
 
-        A branch that was deleted meanwhile is begun anew: what was said is not lost, and does not
-        come into another conversation.
+        A branch that was deleted meanwhile is created again, so that the messages are neither lost
+        nor written to another branch.
         """
         what = f"appending to a branch of agent {agent.agent_id!r}"
 
         def append(session: Session) -> tuple[AgentRecord, list[MessageRecord]]:
-            found = self.follow(agent, name)
-            if found is None:
-                made = self.create_branch(agent, name=name, upto=0)
-                found = agent.on_branch(made.number)
-            return found, self.append_many(found, messages, run_id=run_id, epoch=epoch)
+            branch = self.follow(agent, name)
+            if branch is None:
+                created = self.create_branch(agent, name=name, upto=0)
+                branch = agent.on_branch(created.number)
+            return branch, self.append_many(branch, messages, run_id=run_id, epoch=epoch)
 
         return self._alone(agent, append, what)
 
     def pop_from(
         self, agent: AgentRecord, name: str
     ) -> tuple[AgentRecord | None, PlacedPayload | None]:
-        """Takes the last message of a branch away, and what its turn has cost with its last one."""
+        """Delete and return a branch's last message; delete the usage of turns left empty."""
         what = f"popping from a branch of agent {agent.agent_id!r}"
 
         def pop(session: Session) -> tuple[AgentRecord | None, PlacedPayload | None]:
-            found = self.follow(agent, name)
-            taken = None if found is None else self.pop_placed(found)
-            if found is not None and taken is not None:
-                self._forget_costs(found, taken.position)
-            return found, taken
+            branch = self.follow(agent, name)
+            popped = None if branch is None else self.pop_placed(branch)
+            if branch is not None and popped is not None:
+                self._forget_costs(branch, popped.position)
+            return branch, popped
 
         try:
             return self._alone(agent, pop, what)
@@ -132,19 +136,21 @@ class NamedBranchStore(SessionStore):
             return None, None
 
     def clear_all(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Deletes all messages of an agent, all branches, and what their turns have cost."""
+        """Delete all messages of an agent on all branches, and their usage; return their number."""
         what = f"clearing agent {agent.agent_id!r}"
 
         def clear(session: Session) -> int:
             if epoch is not None and session.redaction_epoch != epoch:
-                raise StaleSessionError(f"{what}: something was redacted; read it again")
+                raise StaleSessionError(
+                    f"{what}: content was redacted; reload the session and retry"
+                )
             names = list(self._branch_rows(agent).values_list("name", flat=True))
-            # It looks for a legal hold itself.
+            # The queryset checks for a legal hold itself.
             deleted = self._of(SessionMessage.objects.all(), agent).delete()[0]
             self._of(TurnUsage.objects.all(), agent).delete()
             if names:
                 self._branch_rows(agent).delete()
-            self._forget(agent, names, cleared=True)
+            self._reserve_names(agent, names, cleared=True)
             if deleted:
                 self._count(agent, Usage(messages=-deleted))
             if deleted and in_use():
@@ -162,43 +168,48 @@ class NamedBranchStore(SessionStore):
     def branch_at_turn(
         self, agent: AgentRecord, source: str, turn: int, name: str, *, numbered: bool = False
     ) -> str:
-        """Makes a branch that begins with what was said before a turn."""
+        """Create a branch with the messages before a turn, and return its name.
+
+        With ``numbered``, a number is appended to a name that is taken.
+        """
         what = f"branching agent {agent.agent_id!r} at turn {turn}"
 
         def create(session: Session) -> str:
-            found = self.follow(agent, source)
-            position = None if found is None else self._turn_at(found, turn)
-            if found is None or position is None:
-                raise SessionNotFoundError(f"{what}: there is no such turn")
-            free = self._free_name(agent, name, numbered)
-            if free is None:
-                raise SessionConflictError(f"{what}: the name was given before")
-            self.create_branch(agent, name=free, source=found.branch, upto=position)
-            return free
+            branch = self.follow(agent, source)
+            position = None if branch is None else self._turn_at(branch, turn)
+            if branch is None or position is None:
+                raise SessionNotFoundError(f"{what}: the turn does not exist")
+            free_name = self._free_name(agent, name, numbered)
+            if free_name is None:
+                raise SessionConflictError(
+                    f"{what}: the name is or was in use; choose another name"
+                )
+            self.create_branch(agent, name=free_name, source=branch.branch, upto=position)
+            return free_name
 
         return self._alone(agent, create, what)
 
     def drop_branch(self, agent: AgentRecord, name: str) -> int:
-        """Deletes a branch that has messages, and what its turns have cost; its name stays taken."""
+        """Delete a branch that has messages, with its usage; its name stays reserved."""
         what = f"deleting a branch of agent {agent.agent_id!r}"
 
         def drop(session: Session) -> int:
-            found = self.named_branch(agent, name)
-            if found is None or not self._messages(found).exists():
-                raise SessionNotFoundError(f"{what}: there is no such branch")
-            deleted = self.delete_branch(agent, found.branch)
-            self._forget(agent, [name])
+            branch = self.named_branch(agent, name)
+            if branch is None or not self._messages(branch).exists():
+                raise SessionNotFoundError(f"{what}: the branch does not exist")
+            deleted = self.delete_branch(agent, branch.branch)
+            self._reserve_names(agent, [name])
             return deleted
 
         return self._alone(agent, drop, what)
 
     def store_cost_of(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
-        """Writes what the latest turn of a branch has cost, as :meth:`store_turn_cost` does."""
+        """Store the usage of a branch's latest turn, as :meth:`store_turn_cost` does."""
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(session: Session) -> int | None:
-            found = self.named_branch(agent, name)
-            return None if found is None else self.store_turn_cost(found, cost)
+            branch = self.named_branch(agent, name)
+            return None if branch is None else self.store_turn_cost(branch, cost)
 
         try:
             return self._alone(agent, store, what)
@@ -213,21 +224,25 @@ class NamedBranchStore(SessionStore):
 
     def _free_name(self, agent: AgentRecord, name: str, numbered: bool) -> str | None:
         state = self._state(agent)
-        taken = {MAIN_NAME, *_gone(state, "deleted"), *_gone(state, "cleared")}
+        taken = {MAIN_NAME, *_reserved_names(state, "deleted"), *_reserved_names(state, "cleared")}
         taken.update(self._branch_rows(agent).values_list("name", flat=True))
-        return next((each for each in _names(name, numbered) if each not in taken), None)
+        return next((each for each in _candidate_names(name, numbered) if each not in taken), None)
 
-    def _forget(self, agent: AgentRecord, names: Sequence[str], *, cleared: bool = False) -> None:
-        """Remembers the names of branches that are gone from now on."""
+    def _reserve_names(
+        self, agent: AgentRecord, names: Sequence[str], *, cleared: bool = False
+    ) -> None:
+        """Store the names of deleted branches in the agent's internal state."""
         state = self._state(agent)
-        gone = {kind: _gone(state, kind) for kind in ("deleted", "cleared")}
+        reserved = {kind: _reserved_names(state, kind) for kind in ("deleted", "cleared")}
         if cleared:
-            names = [*gone["deleted"], *names]
-            gone["deleted"] = []
+            names = [*reserved["deleted"], *names]
+            reserved["deleted"] = []
         kind = "cleared" if cleared else "deleted"
-        gone[kind] = list(dict.fromkeys([*gone[kind], *names]))
+        reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
         if names and isinstance(state, dict):
-            self._agents().filter(pk=agent.id).update(internal_state={**state, BRANCH_NAMES: gone})
+            self._agents().filter(pk=agent.id).update(
+                internal_state={**state, BRANCH_NAMES: reserved}
+            )
 
     def _state(self, agent: AgentRecord) -> Any:
         rows = SessionAgent.objects.using(self.using).filter(pk=agent.id)
@@ -237,13 +252,13 @@ class NamedBranchStore(SessionStore):
         return rows.using(self.using).filter(agent=agent.id).order_by()
 
 
-def _names(name: str, numbered: bool) -> Iterator[str]:
+def _candidate_names(name: str, numbered: bool) -> Iterator[str]:
     yield name
     if numbered:
         yield from (f"{name}_{number}" for number in count(2))
 
 
-def _gone(state: Any, kind: str) -> list[str]:
+def _reserved_names(state: Any, kind: str) -> list[str]:
     names = state.get(BRANCH_NAMES) if isinstance(state, dict) else None
-    found = names.get(kind) if isinstance(names, dict) else None
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    values = names.get(kind) if isinstance(names, dict) else None
+    return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []

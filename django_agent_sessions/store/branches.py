@@ -1,8 +1,7 @@
-"""Branches of a conversation: going back in time, and keeping what was said after that.
+"""Branches of a conversation: rewind, switch and delete, without losing messages.
 
-Each branch is whole in itself. A rewind moves the later messages to a new branch, and copies the
-earlier ones there, so that the main branch keeps its rows, and every position means the same on
-both.
+Each branch is a complete conversation. A rewind moves the later messages to a new branch and copies
+the earlier ones there. The main branch so keeps its rows, and each position means the same on both.
 """
 
 from __future__ import annotations
@@ -33,17 +32,15 @@ from .redacting import move_epoch
 
 
 class BranchStore(BranchWriter):
-    """The part of the store that knows branches."""
-
     @repeatable
     def branches(self, agent: AgentRecord) -> list[BranchRecord]:
-        """Lists the branches of a conversation.
+        """List the branches of a conversation.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent.
 
         Returns:
-            The main branch, and the others in order of their numbers.
+            The main branch first, then the others by number.
         """
         rows = {row.number: row for row in self._branch_rows(agent)}
         lengths = self._lengths(agent)
@@ -51,23 +48,23 @@ class BranchStore(BranchWriter):
         return [branch_record(agent, n, rows.get(n), lengths.get(n, 0)) for n in numbers]
 
     async def abranches(self, agent: AgentRecord) -> list[BranchRecord]:
-        """Does what :meth:`branches` does."""
+        """Async twin of :meth:`branches`."""
         return await self._arun(self.branches, agent)
 
     def find_branch(self, agent: AgentRecord, name: str) -> BranchRecord | None:
-        """Finds a branch by its name.
+        """Read a branch by its name.
 
         Args:
-            agent: The agent whose conversation it is.
-            name: The name; ``"main"`` is the main branch's.
+            agent: The agent.
+            name: The name; the main branch is named ``"main"``.
 
         Returns:
-            The branch; None if there is none.
+            The branch; None if it does not exist.
         """
         return next((branch for branch in self.branches(agent) if branch.name == name), None)
 
     async def afind_branch(self, agent: AgentRecord, name: str) -> BranchRecord | None:
-        """Does what :meth:`find_branch` does."""
+        """Async twin of :meth:`find_branch`."""
         return await self._arun(self.find_branch, agent, name)
 
     def create_branch(
@@ -79,33 +76,33 @@ class BranchStore(BranchWriter):
         upto: int | None = None,
         kind: str = Branch.Kind.CREATED,
     ) -> BranchRecord:
-        """Makes a branch that begins like another.
+        """Create a branch with a copy of another branch's first messages.
 
         Args:
-            agent: The agent whose conversation it is.
-            name: Its name; ``branch-<number>``, if not given.
-            source: The number of the other branch.
-            upto: How many of its first messages the new one begins with; None for all.
-            kind: How it comes to be.
+            agent: The agent.
+            name: Its name; ``branch-<number>`` by default.
+            source: Number of the branch to copy from.
+            upto: Number of messages to copy; None copies all.
+            kind: How the branch was created.
 
         Returns:
             The branch.
 
         Raises:
-            SessionConflictError: There is a branch of this name.
-            SessionNotFoundError: There is no such other branch, or the agent was deleted.
-            InvalidIdError: The name cannot be one.
+            SessionConflictError: A branch with this name exists.
+            SessionNotFoundError: The source branch does not exist, or the agent was deleted.
+            InvalidIdError: The name is invalid.
             BlobError: A large binary could not be copied.
         """
-        what = f"branching agent {agent.agent_id!r}"
+        what = f"creating a branch of agent {agent.agent_id!r}"
 
         def create(session: Session) -> BranchRecord:
             self._known_branch(agent, source, what)
             return self._create(agent, name, source, upto, kind, what)
 
-        made = self._alone(agent, create, what)
+        branch = self._alone(agent, create, what)
         notifying.written(self.using, agent.session)
-        return made
+        return branch
 
     async def acreate_branch(
         self,
@@ -116,7 +113,7 @@ class BranchStore(BranchWriter):
         upto: int | None = None,
         kind: str = Branch.Kind.CREATED,
     ) -> BranchRecord:
-        """Does what :meth:`create_branch` does."""
+        """Async twin of :meth:`create_branch`."""
         return await self._arun(
             self.create_branch, agent, name=name, source=source, upto=upto, kind=kind
         )
@@ -129,33 +126,33 @@ class BranchStore(BranchWriter):
         name: str | None = None,
         kind: str = Branch.Kind.REWOUND,
     ) -> BranchRecord | None:
-        """Moves what was said after a message to a side branch, and nothing else.
+        """Move the messages after a position to a side branch, and change nothing else.
 
-        For a writer that knows the agent's state itself. Snapshots that refer to what is moved
-        follow it. Everybody else calls :meth:`rewind`.
+        For callers that write the agent's state themselves; others call :meth:`rewind`. Snapshots
+        that reference moved messages follow them.
 
         Args:
-            agent: The agent whose conversation it is.
-            to: Position of the last message that stays; -1 lets none stay.
-            name: Name of the side branch; ``branch-<number>``, if not given.
-            kind: How it comes to be.
+            agent: The agent.
+            to: Position of the last message that stays; -1 moves all.
+            name: Name of the side branch; ``branch-<number>`` by default.
+            kind: How the branch was created.
 
         Returns:
-            The side branch; None if nothing was said after that message.
+            The side branch; None if there are no later messages.
 
         Raises:
-            SessionNotFoundError: There is no such message, or the agent was deleted.
-            SessionConflictError: There is a branch of this name.
-            InvalidIdError: The name cannot be one.
+            SessionNotFoundError: The message does not exist, or the agent was deleted.
+            SessionConflictError: A branch with this name exists.
+            InvalidIdError: The name is invalid.
         """
-        what = f"setting aside messages of agent {agent.agent_id!r}"
+        what = f"moving messages of agent {agent.agent_id!r} to a side branch"
 
-        def aside(session: Session) -> BranchRecord | None:
+        def move(session: Session) -> BranchRecord | None:
             return self._set_aside(agent, to, name, kind, what)
 
-        made = self._alone(agent, aside, what)
+        branch = self._alone(agent, move, what)
         notifying.written(self.using, agent.session)
-        return made
+        return branch
 
     async def aset_aside(
         self,
@@ -165,30 +162,30 @@ class BranchStore(BranchWriter):
         name: str | None = None,
         kind: str = Branch.Kind.REWOUND,
     ) -> BranchRecord | None:
-        """Does what :meth:`set_aside` does."""
+        """Async twin of :meth:`set_aside`."""
         return await self._arun(self.set_aside, agent, to, name=name, kind=kind)
 
     def rewind(
         self, agent: AgentRecord, to: int, *, name: str | None = None
     ) -> BranchRecord | None:
-        """Goes back to a message; what was said after it is kept as a side branch.
+        """Rewind to a message; the later messages are kept on a side branch.
 
-        The agent's state goes back too, where a snapshot has it as of then. Where none has, the
-        agent keeps its state, without what speaks of messages that are not there any more. Whoever
-        runs the agent meanwhile reads it again before the next write.
+        The agent's state is restored from a snapshot of that position if there is one. Otherwise
+        the agent keeps its state, without the parts that refer to removed messages. A process that
+        runs the agent meanwhile has to reload it before its next write.
 
         Args:
-            agent: The agent whose conversation it is.
-            to: Position of the last message that stays; -1 lets none stay.
-            name: Name of the side branch; ``branch-<number>``, if not given.
+            agent: The agent.
+            to: Position of the last message that stays; -1 moves all.
+            name: Name of the side branch; ``branch-<number>`` by default.
 
         Returns:
-            The side branch; None if nothing was said after that message, and nothing changed.
+            The side branch; None if there are no later messages and nothing changed.
 
         Raises:
-            SessionNotFoundError: There is no such message, or the agent was deleted.
-            SessionConflictError: There is a branch of this name.
-            InvalidIdError: The name cannot be one.
+            SessionNotFoundError: The message does not exist, or the agent was deleted.
+            SessionConflictError: A branch with this name exists.
+            InvalidIdError: The name is invalid.
         """
         what = f"rewinding agent {agent.agent_id!r}"
 
@@ -196,70 +193,70 @@ class BranchStore(BranchWriter):
             if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
                 return None
             self._keep_moment(agent)
-            made = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
+            branch = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
             self._settle(agent, to + 1)
             move_epoch(self.using, session, redacted=False)
-            return made
+            return branch
 
-        made = self._alone(agent, rewind, what)
+        branch = self._alone(agent, rewind, what)
         notifying.written(self.using, agent.session)
-        return made
+        return branch
 
     async def arewind(
         self, agent: AgentRecord, to: int, *, name: str | None = None
     ) -> BranchRecord | None:
-        """Does what :meth:`rewind` does."""
+        """Async twin of :meth:`rewind`."""
         return await self._arun(self.rewind, agent, to, name=name)
 
     def switch_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
-        """Makes a side branch the main one; what was the main one becomes a side branch.
+        """Make a side branch the main branch; the former main branch becomes a side branch.
 
-        The agent's state follows, as in :meth:`rewind`.
+        The agent's state is restored as in :meth:`rewind`.
 
         Args:
-            agent: The agent whose conversation it is.
-            number: The number of the side branch.
+            agent: The agent.
+            number: Number of the side branch.
 
         Returns:
-            The side branch that holds what the main one held.
+            The side branch with the messages of the former main branch.
 
         Raises:
-            SessionNotFoundError: There is no such branch, or the agent was deleted.
+            SessionNotFoundError: The branch does not exist, or the agent was deleted.
         """
         what = f"switching agent {agent.agent_id!r} to branch {number}"
 
         def switch(session: Session) -> BranchRecord:
             row = self._known_branch(agent, number, what)
             if number == MAIN_BRANCH:
-                raise SessionNotFoundError(f"{what}: it is the main branch already")
+                raise SessionNotFoundError(f"{what}: it is already the main branch")
             self._keep_moment(agent)
             name = None if row is None else row.name
-            made = self._swap(agent, number, row)
+            branch = self._swap(agent, number, row)
             self._settle(agent, self._length(agent), became_main=name)
             move_epoch(self.using, session, redacted=False)
-            return made
+            return branch
 
-        made = self._alone(agent, switch, what)
+        branch = self._alone(agent, switch, what)
         notifying.written(self.using, agent.session)
-        return made
+        return branch
 
     async def aswitch_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
-        """Does what :meth:`switch_branch` does."""
+        """Async twin of :meth:`switch_branch`."""
         return await self._arun(self.switch_branch, agent, number)
 
     def delete_branch(self, agent: AgentRecord, number: int) -> int:
-        """Deletes a side branch, with its messages and the snapshots of it.
+        """Delete a side branch with its messages and snapshots.
 
         Args:
-            agent: The agent whose conversation it is.
-            number: The number of the side branch.
+            agent: The agent.
+            number: Number of the side branch.
 
         Returns:
-            How many messages it had.
+            The number of deleted messages.
 
         Raises:
-            SessionNotFoundError: There is no such side branch, or the agent was deleted.
-            SessionConflictError: The agent's latest snapshot is of it.
+            SessionNotFoundError: The side branch does not exist, or the agent was deleted.
+            SessionConflictError: The agent's latest snapshot belongs to the branch.
             LegalHoldError: The session is under legal hold.
         """
         what = f"deleting branch {number} of agent {agent.agent_id!r}"
@@ -274,7 +271,7 @@ class BranchStore(BranchWriter):
                 raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
             if self._snapshots(agent).filter(branch=number, snapshot_id=LATEST).exists():
                 raise SessionConflictError(
-                    f"{what}: the agent's latest snapshot is of it; restore that first"
+                    f"{what}: the agent's latest snapshot belongs to it; restore that first"
                 )
             deleted = self._messages(agent.on_branch(number)).order_by().delete()[0]
             for model in (Snapshot, TurnUsage):
@@ -291,53 +288,53 @@ class BranchStore(BranchWriter):
         return deleted
 
     async def adelete_branch(self, agent: AgentRecord, number: int) -> int:
-        """Does what :meth:`delete_branch` does."""
+        """Async twin of :meth:`delete_branch`."""
         return await self._arun(self.delete_branch, agent, number)
 
     @repeatable
     def common_length(self, agent: AgentRecord, left: int, right: int) -> int:
-        """Compares two branches.
+        """Return how many messages two branches have in common at the beginning.
 
         Args:
-            agent: The agent whose conversation it is.
-            left: The number of a branch.
-            right: The number of another.
+            agent: The agent.
+            left: Number of a branch.
+            right: Number of another branch.
 
         Returns:
-            With how many messages that are the same both begin.
+            The number of messages.
         """
         return common(self.using, agent, left, right)
 
     async def acommon_length(self, agent: AgentRecord, left: int, right: int) -> int:
-        """Does what :meth:`common_length` does."""
+        """Async twin of :meth:`common_length`."""
         return await self._arun(self.common_length, agent, left, right)
 
     def restore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
-        """Brings an agent back to a snapshot: its conversation, and its state as of then.
+        """Restore an agent's conversation and state from a snapshot.
 
-        What was said since is kept as a side branch.
+        Later messages are kept on a side branch.
 
         Args:
             agent: The agent.
             snapshot: Primary key of one of its snapshots.
 
         Returns:
-            The snapshot, as it is now.
+            The snapshot after the change.
 
         Raises:
             SessionNotFoundError: The agent has no such snapshot, or was deleted.
-            SessionConflictError: Messages that it refers to were taken away since.
+            SessionConflictError: Messages that the snapshot references were deleted.
         """
         what = f"restoring a snapshot of agent {agent.agent_id!r}"
 
         def restore(session: Session) -> SnapshotRecord:
             row = self._snapshots(agent).filter(pk=snapshot).first()
             if row is None:
-                raise SessionNotFoundError(f"{what}: there is no snapshot {snapshot}")
+                raise SessionNotFoundError(f"{what}: snapshot {snapshot} does not exist")
             tail = self._key_at(agent.on_branch(row.branch), row.length - 1)
             if row.tail not in (None, tail):
                 raise SessionConflictError(
-                    f"{what}: messages of snapshot {snapshot} were taken away since"
+                    f"{what}: messages of snapshot {snapshot} were deleted since"
                 )
             self._keep_moment(agent)
             name = None
@@ -351,10 +348,10 @@ class BranchStore(BranchWriter):
             move_epoch(self.using, session, redacted=False)
             return self._snapshot_record(row)
 
-        found = self._alone(agent, restore, what)
+        record = self._alone(agent, restore, what)
         notifying.written(self.using, agent.session)
-        return found
+        return record
 
     async def arestore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
-        """Does what :meth:`restore_snapshot` does."""
+        """Async twin of :meth:`restore_snapshot`."""
         return await self._arun(self.restore_snapshot, agent, snapshot)

@@ -1,4 +1,4 @@
-"""What the changes of branches are made of, each within a transaction of somebody else."""
+"""The steps of changing branches, each inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .messages import MessageStore
 from .moments import MomentStore
 
 MAIN_NAME = "main"
-"""What the main branch is called; no other can be."""
+"""Name reserved for the main branch."""
 
 
 class BranchWriter(MomentStore, MessageStore):
@@ -27,21 +27,21 @@ class BranchWriter(MomentStore, MessageStore):
         agent = agent.on_branch(MAIN_BRANCH)
         length = self._length(agent)
         if not -1 <= to < length:
-            raise SessionNotFoundError(f"{what}: there is no message {to}")
+            raise SessionNotFoundError(f"{what}: message {to} does not exist")
         if to == length - 1:
             return None
         number = self._free_number(agent)
-        made = self._insert_branch(agent, number, name, MAIN_BRANCH, to + 1, kind, what)
-        kept = self._messages(agent).filter(message_id__lte=to)
+        row = self._insert_branch(agent, number, name, MAIN_BRANCH, to + 1, kind, what)
+        remaining = self._messages(agent).filter(message_id__lte=to)
         turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=MAIN_BRANCH)
-        turns.filter(turn__gt=kept.filter(role="user").count()).update(branch=number)
+        turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
         self._messages(agent).filter(message_id__gt=to).order_by().update(branch=number)
         copied = copy(self.using, self._messages(agent), agent.on_branch(number))
         snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
-        # The latest one is of what the agent goes on with, wherever that is.
+        # The latest snapshot stays with the conversation that the agent continues.
         snapshots.exclude(snapshot_id="").update(branch=number)
         self._count(agent, Usage(messages=copied))
-        return branch_record(agent, number, made, length)
+        return branch_record(agent, number, row, length)
 
     def _create(
         self,
@@ -56,31 +56,35 @@ class BranchWriter(MomentStore, MessageStore):
         messages = self._messages(agent.on_branch(source))
         if upto is not None:
             messages = messages.filter(message_id__lt=upto)
-        made = self._insert_branch(agent, number, name, source, 0, kind, what)
+        row = self._insert_branch(agent, number, name, source, 0, kind, what)
         copied = copy(self.using, messages, agent.on_branch(number))
-        self._branch_rows(agent).filter(pk=made.pk).update(start=copied)
-        made.start = copied
+        self._branch_rows(agent).filter(pk=row.pk).update(start=copied)
+        row.start = copied
         self._count(agent, Usage(messages=copied))
-        return branch_record(agent, number, made, copied)
+        return branch_record(agent, number, row, copied)
 
     def _swap(self, agent: AgentRecord, number: int, row: Branch | None) -> BranchRecord:
-        """Lets the main branch and another change places; the main one gets a new number."""
+        """Swap the main branch with another; the former main branch gets a new number."""
         main = agent.on_branch(MAIN_BRANCH)
         start = common(self.using, agent, MAIN_BRANCH, number)
         length = self._length(main)
         free = self._free_number(agent)
         self._move_branch(agent, MAIN_BRANCH, free)
         self._move_branch(agent, number, MAIN_BRANCH)
-        made = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
-        # A new name: what is kept now is another branch than the one that bore the old one.
-        made.number, made.name = free, f"branch-{free}"
-        made.kind, made.parent, made.start = Branch.Kind.REWOUND, MAIN_BRANCH, start
-        made.created_at = timezone.now()
-        made.save(using=self.using)
-        others = self._branch_rows(agent).exclude(pk=made.pk)
+        former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
+        # A new name, because it now holds other messages than the branch that had the old name.
+        former_main.number, former_main.name = free, f"branch-{free}"
+        former_main.kind, former_main.parent, former_main.start = (
+            Branch.Kind.REWOUND,
+            MAIN_BRANCH,
+            start,
+        )
+        former_main.created_at = timezone.now()
+        former_main.save(using=self.using)
+        others = self._branch_rows(agent).exclude(pk=former_main.pk)
         others.filter(parent=MAIN_BRANCH).update(parent=free)
         others.filter(parent=number).update(parent=MAIN_BRANCH)
-        return branch_record(agent, free, made, length)
+        return branch_record(agent, free, former_main, length)
 
     def _move_branch(self, agent: AgentRecord, number: int, to: int) -> None:
         self._messages(agent.on_branch(number)).order_by().update(branch=to)
@@ -102,8 +106,10 @@ class BranchWriter(MomentStore, MessageStore):
         name = f"branch-{number}" if name is None else validate_id(name, "branch name")
         taken = self._branch_rows(agent).filter(name=name).exists()
         if taken or name == MAIN_NAME:
-            raise SessionConflictError(f"{what}: there is a branch of this name already")
-        made = Branch(
+            raise SessionConflictError(
+                f"{what}: a branch with this name exists; choose another name"
+            )
+        row = Branch(
             id=new_id(),
             session_id=agent.session,
             agent_id=agent.id,
@@ -113,14 +119,14 @@ class BranchWriter(MomentStore, MessageStore):
             parent=parent,
             start=start,
         )
-        made.save(using=self.using, force_insert=True)
-        return made
+        row.save(using=self.using, force_insert=True)
+        return row
 
     def _known_branch(self, agent: AgentRecord, number: int, what: str) -> Branch | None:
         row = self._branch_rows(agent).filter(number=number).first()
-        there = row is not None or number == MAIN_BRANCH
-        if not there and not self._messages(agent.on_branch(number)).exists():
-            raise SessionNotFoundError(f"{what}: there is no such branch")
+        exists = row is not None or number == MAIN_BRANCH
+        if not exists and not self._messages(agent.on_branch(number)).exists():
+            raise SessionNotFoundError(f"{what}: the branch does not exist")
         return row
 
     def _free_number(self, agent: AgentRecord) -> int:
@@ -131,14 +137,13 @@ class BranchWriter(MomentStore, MessageStore):
 
     def _lengths(self, agent: AgentRecord) -> dict[int, int]:
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
-        found = rows.values_list("branch").annotate(last=Max("message_id"))
-        return {branch: last + 1 for branch, last in found}
+        last_positions = rows.values_list("branch").annotate(last=Max("message_id"))
+        return {branch: last + 1 for branch, last in last_positions}
 
 
 def branch_record(agent: AgentRecord, number: int, row: Branch | None, length: int) -> BranchRecord:
-    """Tells what is known of a branch."""
     if row is None:
-        # The main branch, or one that an import made before branches had names.
+        # The main branch, or one of an import from before branches had names.
         name = MAIN_NAME if number == MAIN_BRANCH else f"branch-{number}"
         kind = "" if number == MAIN_BRANCH else Branch.Kind.IMPORTED
         return BranchRecord(agent.id, number, name, kind, MAIN_BRANCH, 0, length, None)

@@ -1,4 +1,4 @@
-"""What may be changed of a session beside what was said in it."""
+"""The columns of a session that a caller may update."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .cleaning import cleaned_metadata, cleaned_title
 
 
 class SessionChanges(TypedDict, total=False):
-    """What :meth:`SessionStore.update` changes; what is not there stays as it is."""
+    """Arguments of :meth:`SessionStore.update`; absent keys keep their values."""
 
     title: str
     metadata: Mapping[str, Any]
@@ -24,7 +24,7 @@ class SessionChanges(TypedDict, total=False):
 
 
 def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
-    """Checks changes, and says which columns get which values."""
+    """Validate changes, and return the new values by column."""
     columns: dict[str, Any] = {}
     if "title" in changes:
         columns["title"] = cleaned_title(changes["title"])
@@ -38,12 +38,14 @@ def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
 
 
 def refuse_loss(session: Session, columns: Mapping[str, Any]) -> None:
-    """Refuses to overwrite what a legal hold keeps."""
-    kept = ("title", "metadata")
-    lost = [name for name in kept if name in columns and columns[name] != getattr(session, name)]
+    """Raise if an update would replace a title or metadata under legal hold."""
+    protected = ("title", "metadata")
+    lost = [
+        name for name in protected if name in columns and columns[name] != getattr(session, name)
+    ]
     if session.legal_hold and any(getattr(session, name) for name in lost):
         raise LegalHoldError(
-            f"session {session.session_id!r} is under legal hold, so that its "
-            f"{' and '.join(lost)} cannot be replaced; release it first",
+            f"session {session.session_id!r} is under legal hold; release it before replacing its "
+            f"{' and '.join(lost)}",
             [session],
         )

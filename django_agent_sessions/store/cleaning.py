@@ -1,4 +1,4 @@
-"""Making values fit for their columns, and masking them where ``REDACT_ON_WRITE`` asks for it."""
+"""Prepare values for their columns, and mask them as ``REDACT_ON_WRITE`` configures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLE_LENGTH = 255
 
 
 def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None) -> Any:
-    """Masks what the detectors of ``REDACT_ON_WRITE`` find."""
+    """Mask what the detectors of ``REDACT_ON_WRITE`` find."""
     settings = settings or conf.get_settings()
     if not settings.REDACT_ON_WRITE:
         return value
@@ -27,12 +27,12 @@ def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | N
 
 
 def cleaned_title(title: str) -> str:
-    """Makes a title fit for its column."""
+    """Return a title that fits its column."""
     return str(clean(displayable(title), free=True))[:_TITLE_LENGTH]
 
 
 def cleaned_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
-    """Refuses what the database would, before that aborts the caller's transaction."""
+    """Return masked metadata; raise PayloadError for values that the database would reject."""
     cleaned = dict(clean(dict(metadata), free=True))
     try:
         text = json.dumps(cleaned, allow_nan=False)
@@ -47,7 +47,7 @@ def cleaned_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
 def _refuse_unstorable(value: Any) -> None:
     if isinstance(value, str):
         if displayable(value) != value:
-            raise PayloadError("the metadata holds NUL or a lone surrogate")
+            raise PayloadError("the metadata contains NUL or a lone surrogate; remove it")
     elif isinstance(value, Mapping):
         for key, item in value.items():
             _refuse_unstorable(key)
@@ -59,7 +59,7 @@ def _refuse_unstorable(value: Any) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _finders(names: tuple[str, ...], configured: tuple[str, ...]) -> Sequence[masking.Finder]:
-    # Here, because few projects name any, and their patterns take a while to compile.
+    # Imported here: few projects configure detectors, and compiling their patterns is slow.
     from django_agent_sessions import detectors
 
     return [masking.Detecting(detectors.load(names))]

@@ -1,4 +1,4 @@
-"""Copies of messages: of what people see of them, with keys of their own."""
+"""Copy messages to another branch or session, as their readers see them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _PART = statements.MOST_ROWS
 _PART_SIZE = 2 * 1024 * 1024
 
 _NAMES = [field.attname for field in statements.PLACED_FIELDS]
-# As text: what was stored is copied to the letter, whatever today's limits are.
+# As text: the stored payload is copied exactly, and today's limits do not apply to it.
 _TEXTS = {
-    "shown": CONTENT_TEXT,
+    "visible_text": CONTENT_TEXT,
     "redacted_text": ExpressionWrapper(F("redact_message"), output_field=TextField()),
 }
 _COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]
 
 
 @dataclass(frozen=True)
-class _Copied:
-    """A copy that refers to binaries."""
+class _CopiedMessage:
+    """A copied message that references binaries."""
 
     id: UUID
     binaries: Mapping[BlobRef, bytes]
@@ -44,18 +44,18 @@ class _Copied:
 
 
 def copy(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
-    """Copies messages, at their positions, in the caller's transaction.
+    """Copy messages to the same positions of another agent or branch, in the caller's transaction.
 
-    An original that is hidden behind its redaction is not copied.
+    Only the visible version is copied: the kept original of a redacted message is not.
     """
     copied = 0
     with ExitStack() as attempts:
         for part in _parts(messages.using(using)):
-            rows = [_row(found, target) for found in part]
+            rows = [_row(source, target) for source in part]
             holders = [
                 holder
-                for found, row in zip(part, rows, strict=True)
-                if (holder := _holder(found, row["id"])) is not None
+                for source, row in zip(part, rows, strict=True)
+                if (holder := _copied_message(source, row["id"])) is not None
             ]
             if holders:
                 _copy_binaries(using, part[0]["session_id"], target, holders, attempts)
@@ -65,32 +65,32 @@ def copy(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
 
 
 def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
-    """Reads rows by position and in parts: a conversation may be larger than the memory."""
+    """Read rows by keyset pagination, because a conversation may exceed the memory."""
     rows = messages.order_by("message_id").annotate(**_TEXTS).values(*_COLUMNS, *_TEXTS)
     last = -1
-    while found := list(rows.filter(message_id__gt=last)[:_PART]):
-        last = found[-1]["message_id"]
-        while found:
+    while batch := list(rows.filter(message_id__gt=last)[:_PART]):
+        last = batch[-1]["message_id"]
+        while batch:
             size = count = 0
-            for row in found:
-                size += len(row["shown"])
+            for row in batch:
+                size += len(row["visible_text"])
                 if count and size > _PART_SIZE:
                     break
                 count += 1
-            yield found[:count]
-            found = found[count:]
+            yield batch[:count]
+            batch = batch[count:]
 
 
-def _row(found: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
+def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     return {
-        **found,
-        "id": id_at(found["created_at"], found["message_id"]),
+        **source,
+        "id": id_at(source["created_at"], source["message_id"]),
         "session_id": target.session,
         "agent_id": target.id,
         "branch": target.branch,
-        "source": found["source"] or found["id"],
-        "message": found["shown"],
-        "redact_message": found["shown"] if found["redacted_text"] is not None else None,
+        "source": source["source"] or source["id"],
+        "message": source["visible_text"],
+        "redact_message": source["visible_text"] if source["redacted_text"] is not None else None,
         "revision": 0,
     }
 
@@ -98,7 +98,7 @@ def _row(found: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
 def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
     connection = connections[using]
     return [
-        # These two are text already.
+        # These two are read as text.
         row[field.attname]
         if field.name in ("message", "redact_message")
         else field.get_db_prep_save(row[field.attname], connection)
@@ -106,52 +106,56 @@ def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _holder(found: Mapping[str, Any], key: UUID) -> _Copied | None:
-    if not payloads.has_blobs(found["shown"]):
+def _copied_message(source: Mapping[str, Any], key: UUID) -> _CopiedMessage | None:
+    if not payloads.has_blobs(source["visible_text"]):
         return None
-    payload = read(found["shown"])
+    payload = read(source["visible_text"])
     if isinstance(payload, CorruptPayload):
         return None
     refs = {reference for _, reference in references(payload)}
-    return _Copied(key, dict.fromkeys(refs, b""), {reference.sha256 for reference in refs})
+    return _CopiedMessage(key, dict.fromkeys(refs, b""), {reference.sha256 for reference in refs})
 
 
 def _copy_binaries(
-    using: str, session: UUID, target: AgentRecord, holders: list[_Copied], attempts: ExitStack
+    using: str,
+    session: UUID,
+    target: AgentRecord,
+    holders: list[_CopiedMessage],
+    attempts: ExitStack,
 ) -> None:
     if target.session != session:
-        # By hash alone: what a text holds is read as bytes, too.
+        # By hash only: a binary that was referenced as text is also read as bytes.
         wanted = {ref.sha256: BlobRef(ref.sha256, ref.size) for h in holders for ref in h.binaries}
-        found = blobs.found_in(using, session, list(wanted.values()))
-        # What is missing stays a reference to something that is missing.
-        there = {
+        contents = blobs.found_in(using, session, list(wanted.values()))
+        # A missing binary stays a reference.
+        available = {
             sha256: data
-            for sha256, data in zip(wanted, found, strict=True)
+            for sha256, data in zip(wanted, contents, strict=True)
             if isinstance(data, bytes)
         }
         holders = [
-            _Copied(
+            _CopiedMessage(
                 holder.id,
-                {ref: there[ref.sha256] for ref in holder.binaries if ref.sha256 in there},
+                {ref: available[ref.sha256] for ref in holder.binaries if ref.sha256 in available},
                 holder.hashes,
             )
             for holder in holders
         ]
     else:
-        holders = [_Copied(holder.id, {}, holder.hashes) for holder in holders]
+        holders = [_CopiedMessage(holder.id, {}, holder.hashes) for holder in holders]
     uploads = blobs.Uploads(using, target.session, holders, known=True)
     attempts.enter_context(uploads.attempt())
     try:
         uploads.store()
     except TryAgainError:
         raise SessionConflictError(
-            f"a binary of session {session} was taken away meanwhile"
+            f"a binary of session {session} was deleted during the copy; try again"
         ) from None
     uploads.refer()
 
 
 def common(using: str, agent: AgentRecord, left: int, right: int) -> int:
-    """Counts how many messages two branches begin with that are the same."""
+    """Return how many messages two branches have in common at the beginning."""
     origin = Coalesce("source", "id")
     columns = [
         SessionMessage.objects.using(using)

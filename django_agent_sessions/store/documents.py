@@ -1,7 +1,7 @@
-"""What a snapshot's document says of an agent, whoever wrote it.
+"""The agent state in a snapshot's document.
 
-The document is that of Strands: ``{"scope", "schema_version", "created_at", "data", "app_data"}``,
-with null where the messages stood. No SDK is imported here.
+The format is that of Strands: ``{"scope", "schema_version", "created_at", "data", "app_data"}``,
+with null in place of the messages. No SDK is imported here.
 
 Source: https://strandsagents.com, ``strands.types._snapshot`` (schema version 1.0).
 """
@@ -18,7 +18,6 @@ _INTERNAL = ("interrupt_state", "model_state")
 
 
 def agent_state(document: Any) -> AgentState:
-    """Reads the state of an agent."""
     data = document.get("data") if isinstance(document, Mapping) else None
     if not isinstance(data, Mapping):
         return AgentState()
@@ -30,7 +29,7 @@ def agent_state(document: Any) -> AgentState:
 
 
 def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
-    """Writes the document of an agent of which there is no snapshot yet."""
+    """Return the document of an agent that has no snapshot yet."""
     internal = state.internal_state if isinstance(state.internal_state, Mapping) else {}
     return {
         "scope": "agent",
@@ -39,7 +38,7 @@ def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
         "data": {
             "messages": None,
             "state": state.state,
-            # A manager refuses a state that is none.
+            # A conversation manager rejects an empty state.
             **(
                 {"conversation_manager_state": state.conversation_manager_state}
                 if state.conversation_manager_state
@@ -52,11 +51,11 @@ def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
 
 
 def settled(state: AgentState) -> AgentState:
-    """Takes out of a state what speaks of messages, where these are not what they were."""
+    """Return a state without the parts that refer to messages, which have changed."""
     manager = state.conversation_manager_state
     if isinstance(manager, Mapping):
-        whole = {"removed_message_count": 0, "summary_message": None}
-        manager = {key: whole.get(key, value) for key, value in manager.items()}
+        initial = {"removed_message_count": 0, "summary_message": None}
+        manager = {key: initial.get(key, value) for key, value in manager.items()}
     internal = state.internal_state
     if isinstance(internal, Mapping):
         internal = {key: value for key, value in internal.items() if key != "interrupt_state"}

@@ -1,4 +1,4 @@
-"""Messages on their way in from elsewhere, with all that is known of them."""
+"""Imported messages and their rows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .cleaning import clean
 from .rows import Row, values_of
 from .statement_sizes import check_statement_size
 
-_MOST_TOKENS = 2**40
+_MAX_COUNT = 2**40
 _ROW_NAMES = tuple(field.name for field in statements.ROW_FIELDS)
 _key = SessionMessage._meta.get_field("id")
 _redacted_at = SessionMessage._meta.get_field("redacted_at")
 FIGURES = ("input_tokens", "output_tokens", "latency_ms")
-"""The columns of a message that count something."""
+"""Columns with token counts and the latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    """A message as it was elsewhere."""
+    """A message as its source has it."""
 
     id: UUID
     message_id: int
@@ -50,20 +50,20 @@ class ImportedMessage:
 
 
 class ImportedRow:
-    """A message on its way into the database, as :meth:`ImportStore.append_imported` takes it."""
+    """The row of an imported message, for :meth:`ImportStore.append_imported`."""
 
     def __init__(
         self, using: str, dialect: str, message: ImportedMessage, *, keep: bool = False
     ) -> None:
-        changed = message.redact_message is not None
-        redacted = changed and message.redacted_at is not None
-        shown = message.redact_message if changed else message.payload
+        is_edited = message.redact_message is not None
+        redacted = is_edited and message.redacted_at is not None
+        visible = message.redact_message if is_edited else message.payload
         self.message = message
         self.id = message.id
-        self.row = _row(dialect, shown, message)
-        original = _row(dialect, message.payload, message) if changed and keep else self.row
-        # An edit whose original does not stay is a message like any other.
-        self._apart, self._original = redacted or (changed and keep), original
+        self.row = _row(dialect, visible, message)
+        original = _row(dialect, message.payload, message) if is_edited and keep else self.row
+        # An edit without its original is an ordinary message.
+        self._has_original, self._original = redacted or (is_edited and keep), original
         self._figures = dict(message.figures)
         if redacted:
             self._figures = {**_figures(dialect, message.payload), **message.figures}
@@ -71,29 +71,29 @@ class ImportedRow:
 
     @property
     def texts(self) -> list[str]:
-        """Those of its values that can be large."""
-        return [*self.row.texts, self._original.texts[0]] if self._apart else self.row.texts
+        """The values that can be large."""
+        return [*self.row.texts, self._original.texts[0]] if self._has_original else self.row.texts
 
     @property
     def size(self) -> int:
-        """Roughly how much memory it takes, in bytes."""
+        """Approximate size in memory, in bytes."""
         return sum(map(len, self.texts)) + sum(map(len, self.binaries.values()))
 
     @property
     def binaries(self) -> Mapping[BlobRef, bytes]:
-        """The large binaries that were taken out of it."""
+        """The large binaries that were extracted from it."""
         return {**self._original.binaries, **self.row.binaries}
 
     @property
     def hashes(self) -> set[str]:
-        """The hashes of all binaries that it refers to."""
+        """Hashes of all binaries that it references."""
         return self._original.hashes | self.row.hashes
 
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
-        """Makes the database values of the row, as :func:`statements.insert` takes them."""
+        """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
-        known = dict(zip(_ROW_NAMES, *values_of([self.row], using), strict=True))
-        known |= {
+        columns = dict(zip(_ROW_NAMES, *values_of([self.row], using), strict=True))
+        columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
             "message": self._original.texts[0],
             "session": _key.get_db_prep_save(agent.session, connection),
@@ -102,38 +102,38 @@ class ImportedRow:
             "message_id": message.message_id,
             "source": message.source and _key.get_db_prep_save(message.source, connection),
             "revision": message.revision,
-            "redact_message": self.row.texts[0] if self._apart else None,
+            "redact_message": self.row.texts[0] if self._has_original else None,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),
             **self._figures,
         }
-        return [known[field.name] for field in statements.PLACED_FIELDS]
+        return [columns[field.name] for field in statements.PLACED_FIELDS]
 
 
 def _row(dialect: str, payload: Any, message: ImportedMessage) -> Row:
     if isinstance(payload, CorruptPayload):
-        payload = _checked(payload)
+        payload = _validated_text(payload)
     new = NewMessage(payload, message.id, message.created_at, message.updated_at)
     return Row(dialect, new, message.run_id)
 
 
-def _checked(corrupt: CorruptPayload) -> CorruptPayload:
-    """Checks what was no payload elsewhere either; the limits and masks are for it, too."""
+def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
+    """Validate and mask a payload that is not JSON in its source either."""
     text = corrupt.text
     if displayable(text) != text:
-        raise PayloadError("it is no payload, and holds NUL or a lone surrogate")
+        raise PayloadError("the text is not JSON, and contains NUL or a lone surrogate")
     if len(text.encode()) > conf.get_settings().MAX_PAYLOAD_BYTES:
-        raise PayloadError("it is no payload, and longer than MAX_PAYLOAD_BYTES")
+        raise PayloadError("the text is not JSON, and longer than MAX_PAYLOAD_BYTES")
     return CorruptPayload(str(clean(text)))
 
 
 def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
-    """Reads the figures of a message whose redacted version may have lost them."""
+    """Read the token counts and latency of an original, which its redaction may lack."""
     summary = transcripts.summary(dialect, payload)
     return {name: figure(getattr(summary, name)) for name in FIGURES}
 
 
 def figure(value: Any) -> int | None:
-    """Takes a figure that somebody else counted, if it is one."""
-    return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
+    """Return an imported count if it is plausible, otherwise None."""
+    return value if type(value) is int and 0 <= value < _MAX_COUNT else None

@@ -1,7 +1,7 @@
-"""What an import writes: sessions, and batches of messages with all that is known of them.
+"""Write imported sessions and messages in batches.
 
-An import says in the session's ``origin`` how far it came, in the transaction of each batch. So it
-can be killed at any moment, and the next one goes on behind what is there.
+An import stores its progress in the session's ``origin``, in the transaction of each batch. A
+killed import can therefore be resumed.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ M = TypeVar("M", bound=models.Model)
 
 @dataclass(frozen=True, slots=True)
 class BranchEnd:
-    """Where a branch of a conversation ends."""
+    """The last message of a branch."""
 
     message_id: int
     id: UUID
 
 
 class ImportStore(SessionStore):
-    """A store that also takes in what was elsewhere; there is nothing async in it."""
+    """A store that also writes imported data. It has no async twins."""
 
     def find_imported(self, session_id: str) -> tuple[SessionRecord, Any] | None:
-        """Reads a session, and where it came from."""
-        found = self.find(session_id)
-        if found is None:
+        """Read a session and its ``origin``; None if the session does not exist."""
+        session = self.find(session_id)
+        if session is None:
             return None
-        rows = self._all().filter(pk=found.id)
-        return found, rows.values_list("origin", flat=True).first()
+        rows = self._all().filter(pk=session.id)
+        return session, rows.values_list("origin", flat=True).first()
 
     def create_imported(
         self,
@@ -57,27 +57,27 @@ class ImportStore(SessionStore):
         columns: Mapping[str, Any],
         created_at: datetime,
     ) -> SessionRecord:
-        """Makes a session that says where it came from from its first moment on."""
-        # Not of what a session is made with, but of what happens to it later.
+        """Create a session with its ``origin``, in one transaction."""
+        # `create` takes no columns that change only after the creation.
         later = ("redaction_epoch", "redactions", "archived_at", "expires_at")
-        given = {name: value for name, value in columns.items() if name not in later}
-        rest = {name: columns[name] for name in later if name in columns}
+        initial = {name: value for name, value in columns.items() if name not in later}
+        later_columns = {name: columns[name] for name in later if name in columns}
 
         def make(unsure: bool) -> SessionRecord:
-            if unsure and (found := self.find_imported(session_id)) and found[1] == origin:
-                return found[0]
+            if unsure and (existing := self.find_imported(session_id)) and existing[1] == origin:
+                return existing[0]
             with whole(self.using):
-                made = self.create(session_id, created_at=created_at, **given)
-                self._all().filter(pk=made.id).update(origin=origin, **rest)
-            return made
+                created = self.create(session_id, created_at=created_at, **initial)
+                self._all().filter(pk=created.id).update(origin=origin, **later_columns)
+            return created
 
-        made = write(self.using, make, what=f"importing session {session_id!r}", savepoint=False)
-        return made if not rest else self.get(session_id)
+        created = write(self.using, make, what=f"importing session {session_id!r}", savepoint=False)
+        return created if not later_columns else self.get(session_id)
 
     def imported_row(self, dialect: str, message: ImportedMessage, *, keep: bool) -> ImportedRow:
-        """Checks a message on its way in."""
+        """Validate an imported message, and return its row."""
         if message.redacted_at is not None:
-            # The originals of edits stay under legal hold only, whose end lets go of them.
+            # An edited message keeps its original under legal hold only; the release deletes it.
             keep = keep or conf.get_settings().REDACTION_KEEP_ORIGINAL
         return ImportedRow(self.using, dialect, message, keep=keep)
 
@@ -89,7 +89,7 @@ class ImportStore(SessionStore):
         *,
         origin: Mapping[str, Any],
     ) -> None:
-        """Writes a batch of messages, and how far the import came: both or neither."""
+        """Write a batch of messages and the import's progress, in one transaction."""
         what = f"importing messages of agent {agent.agent_id!r} of session {session.session_id!r}"
 
         uploads = Uploads(self.using, session.id, rows)
@@ -98,8 +98,8 @@ class ImportStore(SessionStore):
             if unsure and self._all().filter(pk=session.id, origin=origin).exists():
                 return
             with uploads.attempt(), whole(self.using):
-                # The session's row first, as a redaction does.
-                self._move(session, what, origin=origin)
+                # Lock the session's row first, as a redaction does.
+                self._update_session(session, what, origin=origin)
                 if uploads:
                     uploads.store()
                 if rows:
@@ -112,33 +112,33 @@ class ImportStore(SessionStore):
     def finish_import(
         self, session: SessionRecord, *, origin: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> None:
-        """Completes an import: the counters, the times, and that it is complete."""
+        """Write the counters and dates of an imported session, and that the import is complete."""
         what = f"completing the import of session {session.session_id!r}"
 
         def finish(unsure: bool) -> None:
-            counted = self._counted(session.id)
-            self._move(session, what, origin=origin, **{**counted, **columns})
+            counters = self._count_messages(session.id)
+            self._update_session(session, what, origin=origin, **{**counters, **columns})
 
         write(self.using, finish, what=what)
         notifying.written(self.using, session.id)
 
     @repeatable
     def branch_ends(self, agent: AgentRecord) -> tuple[int, dict[int, BranchEnd]]:
-        """Finds out how much of an agent's conversation is there."""
+        """Return the number of an agent's messages, and the last message of each branch."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
-        found = list(rows.values("branch").annotate(last=Max("message_id"), count=Count("pk")))
+        last_rows = list(rows.values("branch").annotate(last=Max("message_id"), count=Count("pk")))
         ends = {
             end["branch"]: BranchEnd(
                 end["last"],
                 rows.values_list("pk", flat=True).get(branch=end["branch"], message_id=end["last"]),
             )
-            for end in found
+            for end in last_rows
         }
-        return sum(end["count"] for end in found), ends
+        return sum(end["count"] for end in last_rows), ends
 
     @repeatable
     def keys_at(self, agent: AgentRecord) -> dict[tuple[int, int], UUID]:
-        """Finds out which message is where."""
+        """Return the primary keys of an agent's messages by branch and position."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         return {(b, p): key for b, p, key in rows.values_list("branch", "message_id", "pk")}
 
@@ -148,40 +148,40 @@ class ImportStore(SessionStore):
         names: Mapping[int, tuple[str, datetime]],
         costs: Sequence[TurnCost],
     ) -> None:
-        """Writes what is known of side branches, and of turns, unless it is written already."""
+        """Write the missing rows of side branches and of turn usage."""
         what = f"importing branches of agent {agent.agent_id!r}"
 
         def write_rows(unsure: bool) -> None:
             with whole(self.using):
                 self._locked(agent, what)
-                there = set(self._branch_rows(agent).values_list("number", flat=True))
-                for number in sorted(names.keys() - there):
+                existing = set(self._branch_rows(agent).values_list("number", flat=True))
+                for number in sorted(names.keys() - existing):
                     name, created_at = names[number]
                     start = common(self.using, agent, MAIN_BRANCH, number)
-                    made = self._insert_branch(
+                    row = self._insert_branch(
                         agent, number, name, MAIN_BRANCH, start, Branch.Kind.IMPORTED, what
                     )
-                    self._branch_rows(agent).filter(pk=made.pk).update(created_at=created_at)
+                    self._branch_rows(agent).filter(pk=row.pk).update(created_at=created_at)
                 self._import_costs(agent, costs)
 
         write(self.using, write_rows, what=what, savepoint=False)
 
     def free_key(self, model: type[M], key: UUID | None) -> UUID:
-        """Takes a primary key that a file names, if nobody has it."""
+        """Return an imported primary key if it is unused, otherwise a new one."""
         if key is None or model._base_manager.using(self.using).filter(pk=key).exists():
             return new_id()
         return key
 
-    def _move(self, session: SessionRecord, what: str, **columns: Any) -> None:
+    def _update_session(self, session: SessionRecord, what: str, **columns: Any) -> None:
         rows = self._all().filter(pk=session.id, redaction_epoch=session.redaction_epoch)
         if not rows.update(**columns):
-            raise SessionConflictError(f"{what}: it was deleted or redacted meanwhile")
+            raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
 
-    def _counted(self, session: UUID) -> dict[str, Any]:
+    def _count_messages(self, session: UUID) -> dict[str, Any]:
         rows = SessionMessage.objects.using(self.using).filter(session=session).order_by()
-        found = rows.aggregate(
+        totals = rows.aggregate(
             message_count=Count("pk"),
             input_tokens=Sum("input_tokens"),
             output_tokens=Sum("output_tokens"),
         )
-        return {name: value or 0 for name, value in found.items()}
+        return {name: value or 0 for name, value in totals.items()}

@@ -1,4 +1,4 @@
-"""The store of an SDK's storage, which knows bytes under keys."""
+"""The store behind an SDK's key-value storage."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from .snapshots import SnapshotStore
 
 
 class KeyedStore(SnapshotStore, ObjectStore, SessionStore):
-    """A :class:`SessionStore` that also keeps what a storage is given: snapshots, and any bytes."""
+    """A :class:`SessionStore` that also stores snapshots and objects."""

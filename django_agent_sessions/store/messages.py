@@ -1,4 +1,4 @@
-"""Messages of an agent: update, pop, clear."""
+"""Update, pop and clear an agent's messages."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from .statement_sizes import check_statement_size
 
 
 class MessageStore(MessageAppender):
-    """The part of the store that changes messages and takes them away."""
-
     def update_message(
         self,
         agent: AgentRecord,
@@ -40,20 +38,22 @@ class MessageStore(MessageAppender):
         epoch: int | None = None,
         key: UUID | None = None,
     ) -> None:
-        """Replaces a message.
+        """Replace a message.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
             message_id: Its position.
             message: The new payload.
-            epoch: Write only if the session's redaction epoch is still this one: whoever makes
-                the payload from an older one must not bring back what was redacted.
+            epoch: Write only if the session's redaction epoch still has this value. Required of a
+                caller who derives the payload from an earlier one, which may hold content that was
+                redacted since.
             key: Write only if the row at this position has this primary key.
 
         Raises:
             SessionNotFoundError: There is no message at this position.
-            StaleSessionError: The epoch moved; or none was given and the message was redacted.
-            PayloadError: The payload is not JSON or over a limit.
+            StaleSessionError: The redaction epoch changed; or the message was redacted and no
+                epoch was passed.
+            PayloadError: The payload is not JSON or exceeds a limit.
             BlobError: A large binary could not be stored; nothing was written.
         """
         row = Row(agent.dialect, message)
@@ -64,27 +64,29 @@ class MessageStore(MessageAppender):
         uploads = Uploads(self.using, agent.session, [row])
 
         def update(unsure: bool) -> int:
-            # What takes long comes before the locks.
+            # Slow uploads run before the locks are taken.
             with uploads.attempt():
                 return update_row()
 
         def update_row() -> int:
             self._lock_session_first(agent.session)
             with nullcontext() if epoch is None else whole(self.using):
-                # A redaction takes the session's row first, so it comes before this or after it.
+                # A redaction locks the same row first, so it runs before or after this.
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
-                    raise StaleSessionError(f"{what}: something was redacted; read it again")
-                found = self._messages(agent).filter(message_id=message_id)
+                    raise StaleSessionError(
+                        f"{what}: content was redacted; reload the session and retry"
+                    )
+                rows = self._messages(agent).filter(message_id=message_id)
                 if key is not None:
-                    found = found.filter(pk=key)
+                    rows = rows.filter(pk=key)
                 if epoch is None:
-                    found = found.filter(redacted_at__isnull=True)
-                return self._update_row(agent, found, columns, uploads)
+                    rows = rows.filter(redacted_at__isnull=True)
+                return self._update_row(agent, rows, columns, uploads)
 
         if not write(self.using, update, what=what):
             if epoch is None and self._messages(agent).filter(message_id=message_id).exists():
                 raise StaleSessionError(
-                    f"{what}: it was redacted; read it again, and give its epoch"
+                    f"{what}: it was redacted; read it again, and pass the redaction epoch"
                 )
             raise SessionNotFoundError(f"{what}: there is no such message")
         notifying.written(self.using, agent.session)
@@ -98,78 +100,79 @@ class MessageStore(MessageAppender):
         epoch: int | None = None,
         key: UUID | None = None,
     ) -> None:
-        """Does what :meth:`update_message` does."""
+        """Async twin of :meth:`update_message`."""
         await self._arun(self.update_message, agent, message_id, message, epoch=epoch, key=key)
 
     def pop(self, agent: AgentRecord) -> Any | None:
-        """Takes the last message away.
-
-        No two callers get the same message.
+        """Delete and return the last message. Two concurrent callers never get the same one.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
 
         Returns:
-            Its payload; None if the conversation is empty. A corrupt message is taken away too,
-            and the one before it returned.
+            Its payload; None if the conversation is empty. A corrupt message is deleted too, and
+            the one before it returned.
 
         Raises:
-            LegalHoldError: The session is under legal hold; nothing was taken.
-            SessionConflictError: The connection was lost, so that it is not known whether a
-                message was taken; or others were faster each time.
-            BlobError: A large binary of it cannot be read; nothing was taken.
+            LegalHoldError: The session is under legal hold; nothing was deleted.
+            SessionConflictError: The connection was lost and it is unknown whether a message was
+                deleted; or each attempt conflicted with another writer.
+            BlobError: A large binary of the message cannot be read; nothing was deleted.
         """
-        taken = self.pop_placed(agent)
-        return None if taken is None else taken.payload
+        popped = self.pop_placed(agent)
+        return None if popped is None else popped.payload
 
     async def apop(self, agent: AgentRecord) -> Any | None:
-        """Does what :meth:`pop` does."""
+        """Async twin of :meth:`pop`."""
         return await self._arun(self.pop, agent)
 
     def pop_placed(self, agent: AgentRecord) -> PlacedPayload | None:
-        """Takes the last message away, and tells where it was.
+        """Delete the last message, and return it with its position. See ``pop``.
 
         Args:
-            agent: As for :meth:`pop`.
+            agent: The agent; its ``branch`` selects the branch.
 
         Returns:
-            What was taken; None if the conversation is empty.
+            The message; None if the conversation is empty.
 
         Raises:
-            LegalHoldError: As for :meth:`pop`.
-            SessionConflictError: As for :meth:`pop`.
-            BlobError: As for :meth:`pop`.
+            LegalHoldError: The session is under legal hold; nothing was deleted.
+            SessionConflictError: The connection was lost and it is unknown whether a message was
+                deleted; or each attempt conflicted with another writer.
+            BlobError: A large binary of the message cannot be read; nothing was deleted.
         """
-        while (taken := self._pop_row(agent)) is not None:
+        while (popped := self._pop_row(agent)) is not None:
             notifying.written(self.using, agent.session)
-            if not isinstance(taken.payload, CorruptPayload):
-                return taken
+            if not isinstance(popped.payload, CorruptPayload):
+                return popped
         return None
 
     async def apop_placed(self, agent: AgentRecord) -> PlacedPayload | None:
-        """Does what :meth:`pop_placed` does."""
+        """Async twin of :meth:`pop_placed`."""
         return await self._arun(self.pop_placed, agent)
 
     def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Deletes all messages of an agent; the session and the agent stay.
+        """Delete all messages of an agent's branch; the session and the agent stay.
 
         Args:
-            agent: The agent whose conversation it is.
-            epoch: Delete only if the session's redaction epoch is still this one.
+            agent: The agent; its ``branch`` selects the branch.
+            epoch: Delete only if the session's redaction epoch still has this value.
 
         Returns:
-            How many messages there were.
+            The number of deleted messages.
 
         Raises:
-            StaleSessionError: The epoch moved; nothing was deleted.
+            StaleSessionError: The redaction epoch changed; nothing was deleted.
             LegalHoldError: The session is under legal hold; nothing was deleted.
         """
         what = f"clearing agent {agent.agent_id!r}"
 
         def delete(session: Session) -> int:
             if epoch not in (None, session.redaction_epoch):
-                raise StaleSessionError(f"{what}: something was redacted; read it again")
-            # It looks for a legal hold itself, under the same lock.
+                raise StaleSessionError(
+                    f"{what}: content was redacted; reload the session and retry"
+                )
+            # The queryset checks for a legal hold itself, under the same lock.
             deleted = self._messages(agent).order_by().delete()[0]
             if deleted:
                 session_row = self._all().filter(pk=agent.session)
@@ -187,7 +190,7 @@ class MessageStore(MessageAppender):
         return deleted
 
     async def aclear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Does what :meth:`clear` does."""
+        """Async twin of :meth:`clear`."""
         return await self._arun(self.clear, agent, epoch=epoch)
 
     def _locked_epoch(self, agent: AgentRecord) -> int | None:
@@ -198,53 +201,55 @@ class MessageStore(MessageAppender):
         using = self.using
         what = f"popping from agent {agent.agent_id!r}"
         mark = new_id()
-        doubtful: tuple[UUID, PlacedPayload] | None = None
+        unconfirmed: tuple[UUID, PlacedPayload] | None = None
 
         def pop(unsure: bool) -> PlacedPayload | None:
-            nonlocal doubtful
+            nonlocal unconfirmed
             with whole(using):
                 if (
                     unsure
-                    and doubtful is not None
-                    and self._was_taken(agent, mark, doubtful[0], what)
+                    and unconfirmed is not None
+                    and self._was_popped(agent, mark, unconfirmed[0], what)
                 ):
-                    return doubtful[1]
-                # First, because it waits for those who append just now, and lets them wait.
-                if not self._take_note(agent, mark, what):
+                    return unconfirmed[1]
+                # First, because it takes the lock that appends wait for.
+                if not self._count_and_mark(agent, mark, what):
                     return None
-                found = statements.pop(using, agent.id, branch=agent.branch)
-                if found is None:
+                values = statements.pop(using, agent.id, branch=agent.branch)
+                if values is None:
                     transaction.set_rollback(True, using)
                     return None
-                # What cannot be restored whole is not taken.
-                taken = self._taken(agent, *found[1:])
-                doubtful = (found[0], taken)
-                return taken
+                # Raises, and so keeps the message, if one of its binaries is missing.
+                popped = self._popped_payload(agent, *values[1:])
+                unconfirmed = (values[0], popped)
+                return popped
 
         return write(using, pop, what=what, savepoint=False)
 
-    def _take_note(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
-        """Counts one message less, and leaves a mark, in the session's row."""
+    def _count_and_mark(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
+        """Decrement the message counter and write the mark, in the session's row."""
         free = self._all().filter(pk=agent.session, legal_hold=False)
         if self._move_counters(free, Usage(messages=-1), last_write=mark):
             return True
         refuse_held(self.using, agent, what)
         return False
 
-    def _was_taken(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
-        """Finds out whether a pop was committed whose connection was lost just then."""
-        # Locked: a server may still commit what it was cut off from.
+    def _was_popped(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
+        """Return whether a pop was committed although its connection was lost."""
+        # Locked, because a server may still commit after its client disconnected.
         session = lock_session(self.using, agent.session)
         if session is not None and session.last_write == mark:
             return True
         if self._messages(agent).filter(pk=key).exists():
             return False
         raise SessionConflictError(
-            f"{what}: the connection was lost, and a message may have been taken; read the "
+            f"{what}: the connection was lost, and a message may have been deleted; read the "
             "conversation before the next pop"
         )
 
-    def _taken(self, agent: AgentRecord, position: int, text: str, redacted: bool) -> PlacedPayload:
+    def _popped_payload(
+        self, agent: AgentRecord, position: int, text: str, redacted: bool
+    ) -> PlacedPayload:
         payload = read(text)
         if payloads.has_blobs(text) and not isinstance(payload, CorruptPayload):
             (payload,) = restored(self.using, agent.session, [payload], agent.dialect, taken=True)
@@ -254,7 +259,7 @@ class MessageStore(MessageAppender):
 
 
 def refuse_held(using: str, agent: AgentRecord, what: str) -> None:
-    """Says that a session is under legal hold, if that is why nothing happened."""
+    """Raise LegalHoldError if the session is under legal hold."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
     if row := held.first():
         raise LegalHoldError(f"{what}: its session is under legal hold; release it first", [row])

@@ -1,4 +1,4 @@
-"""Snapshots of an agent that the store itself makes: its state, and which messages it had."""
+"""Snapshots that the store takes of an agent: its state and the positions of its messages."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ from .snapshot_records import spans_of
 R = TypeVar("R")
 
 BRANCH_NAMES = "branch_names"
-"""Where an agent's internal state has the names of branches that are gone.
+"""Key of the reserved branch names in an agent's internal state.
 
-``{"deleted": [name, …], "cleared": [name, …]}``: those that somebody deleted, and those of which
-only the main branch is left, because the whole conversation was cleared or they became it.
+``{"deleted": [name, …], "cleared": [name, …]}``: deleted branches, and branches whose callers
+continue on the main branch, because the conversation was cleared or the branch became the main one.
 """
 
 LATEST = ""
-"""The id of the snapshot that each save replaces."""
+"""Id of the snapshot that each save replaces."""
 
 
 class MomentStore(MessageReader):
-    """The part of the store that keeps an agent as it is at one moment."""
-
     def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
-        """Keeps an agent as it is now, to go back to. No message is copied.
+        """Take a snapshot of an agent, to restore it later. No message is copied.
 
         Args:
             agent: The agent.
@@ -57,19 +55,19 @@ class MomentStore(MessageReader):
         return self._alone(agent, take, what)
 
     async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
-        """Does what :meth:`take_snapshot` does."""
+        """Async twin of :meth:`take_snapshot`."""
         return await self._arun(self.take_snapshot, agent)
 
     @repeatable
     def list_snapshots(
         self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
     ) -> list[SnapshotRecord]:
-        """Lists an agent's snapshots, the newest first.
+        """List an agent's snapshots, newest first.
 
         Args:
             agent: The agent.
-            limit: How many at the most.
-            after: Primary key of the last one of the page before.
+            limit: Maximum number of snapshots.
+            after: Primary key of the last snapshot of the previous page.
 
         Returns:
             The snapshots.
@@ -82,13 +80,13 @@ class MomentStore(MessageReader):
     async def alist_snapshots(
         self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
     ) -> list[SnapshotRecord]:
-        """Does what :meth:`list_snapshots` does."""
+        """Async twin of :meth:`list_snapshots`."""
         return await self._arun(self.list_snapshots, agent, limit=limit, after=after)
 
     # --- in the caller's transaction, with the session's row locked ---------------------------
 
     def _keep_moment(self, agent: AgentRecord) -> Snapshot:
-        """Adds a snapshot of the main branch and the agent's state as they are."""
+        """Insert a snapshot of the main branch and the agent's present state."""
         now = timezone.now()
         latest = self._snapshots(agent).filter(snapshot_id=LATEST).first()
         if latest is None:
@@ -101,7 +99,7 @@ class MomentStore(MessageReader):
         branch = MAIN_BRANCH if latest is None else latest.branch
         tail = self._key_at(agent.on_branch(branch), length - 1)
         key = new_id()
-        made = Snapshot(
+        snapshot = Snapshot(
             id=key,
             session_id=agent.session,
             agent_id=agent.id,
@@ -114,36 +112,38 @@ class MomentStore(MessageReader):
             created_at=now,
             updated_at=now,
         )
-        made.save(using=self.using, force_insert=True)
-        return made
+        snapshot.save(using=self.using, force_insert=True)
+        return snapshot
 
     def _settle(
         self,
         agent: AgentRecord,
         length: int,
-        moment: Snapshot | None = None,
+        snapshot: Snapshot | None = None,
         *,
         became_main: str | None = None,
     ) -> None:
-        """Brings the agent's state in line with a main branch that was changed."""
+        """Update the agent's state after a change of its main branch."""
         now = timezone.now()
         row = SessionAgent.objects.using(self.using).get(pk=agent.id)
-        if moment is None:
-            there = self._snapshots(agent).filter(branch=MAIN_BRANCH, length=length)
-            moment = there.exclude(snapshot_id=LATEST).order_by("-id").first()
+        if snapshot is None:
+            snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length=length)
+            snapshot = snapshots.exclude(snapshot_id=LATEST).order_by("-id").first()
         latest = self._snapshots(agent).filter(snapshot_id=LATEST)
-        if moment is None:
-            before = latest.first()
-            state = settled(agent_state_of(row) if before is None else agent_state(before.document))
+        if snapshot is None:
+            previous = latest.first()
+            state = settled(
+                agent_state_of(row) if previous is None else agent_state(previous.document)
+            )
             messages: Any = [[0, length]] if length else []
             document: Any = document_of(state, now)
-            if before is not None:
-                document["data"] = {**before.document["data"], **document["data"]}
+            if previous is not None:
+                document["data"] = {**previous.document["data"], **document["data"]}
         else:
             state, messages, document = (
-                agent_state(moment.document),
-                moment.messages,
-                moment.document,
+                agent_state(snapshot.document),
+                snapshot.messages,
+                snapshot.document,
             )
         SessionAgent.objects.using(self.using).filter(pk=agent.id).update(
             state=state.state,
@@ -171,7 +171,7 @@ class MomentStore(MessageReader):
     def _locked(self, agent: AgentRecord, what: str) -> Session:
         session = lock_session(self.using, agent.session)
         if session is None or not self._agent_exists(agent):
-            raise SessionNotFoundError(f"{what}: it was deleted")
+            raise SessionNotFoundError(f"{what}: the agent was deleted")
         return session
 
     def _agent_exists(self, agent: AgentRecord) -> bool:
@@ -192,7 +192,7 @@ class MomentStore(MessageReader):
         return Branch.objects.using(self.using).filter(agent=agent.id)
 
     def _snapshot_record(self, row: Snapshot) -> SnapshotRecord:
-        assert row.agent_id is not None  # noqa: S101 - an agent's snapshots are asked for
+        assert row.agent_id is not None  # noqa: S101 - only an agent's snapshots are queried
         return SnapshotRecord(
             id=row.pk,
             agent=row.agent_id,
@@ -205,43 +205,42 @@ class MomentStore(MessageReader):
 
 
 def ranges(window: Any, length: int) -> list[list[int]]:
-    """Writes which messages an agent has in memory as a snapshot does."""
+    """Convert an agent's window to a snapshot's ranges of positions."""
     if not isinstance(window, dict):
         return [[0, length]] if length else []
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for position in [*window["kept"], *range(window["tail"], length)]:
-        if found and found[-1][1] == position:
-            found[-1][1] += 1
+        if spans and spans[-1][1] == position:
+            spans[-1][1] += 1
         else:
-            found.append([position, position + 1])
-    return found
+            spans.append([position, position + 1])
+    return spans
 
 
 def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
-    """Writes which messages a snapshot refers to as an agent's window does."""
+    """Convert a snapshot's references to an agent's window; None if all messages are in it."""
     spans = spans_of(messages)
     positions = [position for first, stop in spans for position in range(first, stop)]
     if positions == list(range(length)):
         return None
-    there = set(positions)
+    referenced = set(positions)
     tail = length
-    while tail - 1 in there:
+    while tail - 1 in referenced:
         tail -= 1
     return {"kept": [position for position in positions if position < tail], "tail": tail}
 
 
 def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
-    """Keeps the names of branches, which belong to no moment, in an agent's internal state.
+    """Keep the reserved branch names, which no snapshot changes, in the internal state.
 
-    Whoever is on the branch of a name is on the main one when that branch became it.
+    A caller on a branch that became the main one follows it there.
     """
-    before = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
-    names = dict(before) if isinstance(before, dict) else {}
+    stored = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
+    names = dict(stored) if isinstance(stored, dict) else {}
     if became_main is not None and row.dialect == transcripts.OPENAI:
         names["cleared"] = [*names.get("cleared", ()), became_main]
     return {**internal, BRANCH_NAMES: names} if names else internal
 
 
 def agent_state_of(row: SessionAgent) -> AgentState:
-    """Reads the state of an agent off its row."""
     return AgentState(row.state, row.conversation_manager_state, row.internal_state)

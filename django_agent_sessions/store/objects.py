@@ -1,4 +1,4 @@
-"""Bytes under keys, of whatever size: what an SDK's storage keeps beside conversations."""
+"""Objects of any size under string keys, for the storage interface of an SDK."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from django_agent_sessions.transcripts import STRANDS
 from .base import StorePart, repeatable, whole, write
 
 PART_SIZE = 1024 * 1024
-"""The most bytes of one row: every database takes a statement with so many."""
-_LONGEST_KEY = 700
+"""Maximum bytes of one row, which every database accepts in a statement."""
+_MAX_KEY_LENGTH = 700
 
 
 class ObjectStore(StorePart):
-    """The part of the store that keeps bytes under keys.
+    """The part of the store that keeps objects.
 
-    An object of a session belongs to the session's owner, whoever wrote it, and goes with the
-    session. Any other is its writer's: one that has no owner and one of a user never meet.
+    An object of a session belongs to the session's owner and is deleted with the session. Any other
+    object belongs to the store's owner; ownerless objects and those of users are separate.
     """
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
-        """Writes an object, or overwrites it."""
+        """Create or overwrite an object."""
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
@@ -49,11 +49,11 @@ class ObjectStore(StorePart):
                     self._lock_session_first(session.id)
                 rows = self._stored().filter(digest=digest)
                 now = timezone.now()
-                found = rows.select_for_update().values_list("pk", flat=True).first()
-                if found is None:
-                    found = new_id()
+                stored = rows.select_for_update().values_list("pk", flat=True).first()
+                if stored is None:
+                    stored = new_id()
                     StoredObject(
-                        id=found,
+                        id=stored,
                         namespace=self.namespace,
                         owner_id=owner,
                         session_id=None if session is None else session.id,
@@ -67,10 +67,10 @@ class ObjectStore(StorePart):
                     if session is not None and self.read_object(key, session=session) != data:
                         self._refuse_if_held(session.id)
                     rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
-                    self._parts().filter(stored=found).delete()
+                    self._parts().filter(stored=stored).delete()
                 for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
                     part = data[first : first + PART_SIZE]
-                    StoredPart(stored_id=found, number=number, data=part).save(
+                    StoredPart(stored_id=stored, number=number, data=part).save(
                         using=self.using, force_insert=True
                     )
 
@@ -78,14 +78,14 @@ class ObjectStore(StorePart):
 
     @repeatable
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
-        """Reads an object."""
+        """Read an object; None if it does not exist."""
         owner = self.owner_id if session is None else session.owner_id
         parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
-        found = [bytes(part) for part in parts.values_list("data", flat=True)]
-        return b"".join(found) if found else None
+        data = [bytes(part) for part in parts.values_list("data", flat=True)]
+        return b"".join(data) if data else None
 
     def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
-        """Deletes an object."""
+        """Delete an object; return whether it existed."""
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
@@ -93,18 +93,18 @@ class ObjectStore(StorePart):
             with whole(self.using):
                 if session is not None:
                     self._refuse_if_held(session.id)
-                found = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
-                if found is None:
+                stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
+                if stored is None:
                     return unsure
-                self._parts().filter(stored=found).delete()
-                self._stored().filter(pk=found).delete()
+                self._parts().filter(stored=stored).delete()
+                self._stored().filter(pk=stored).delete()
             return True
 
         return write(self.using, delete, what="deleting a stored object")
 
     @repeatable
     def object_keys(self, prefix: str = "") -> list[str]:
-        """Lists the keys of the objects that the store reaches in its namespace."""
+        """List the keys of the objects that the store reaches in its namespace."""
         owner = self.owner_id
         rows = self._stored().filter(namespace=self.namespace)
         if owner is None:
@@ -116,9 +116,9 @@ class ObjectStore(StorePart):
         return list(rows.order_by().values_list("key", flat=True))
 
     def drop_if_empty(self, session: UUID) -> bool:
-        """Deletes a session of which a storage has let go: no snapshot and no object is left.
+        """Delete a session without snapshots and objects; return whether it was deleted.
 
-        A session in which other programs wrote stays.
+        A session with messages of other programs stays.
         """
 
         def drop(unsure: bool) -> bool:
@@ -137,7 +137,7 @@ class ObjectStore(StorePart):
         return (
             Snapshot.objects.using(using).filter(session=session).exists()
             or self._stored().filter(session=session).exists()
-            # What marks its runs is a session manager that writes message by message.
+            # Only session managers, which write message by message, set a `run_id`.
             or SessionMessage.objects.using(using)
             .filter(session=session, run_id__isnull=False)
             .exists()
@@ -155,16 +155,16 @@ class ObjectStore(StorePart):
             )
 
     def _digest(self, key: str, owner: Any) -> str:
-        if not key or len(key) > _LONGEST_KEY:
-            raise InvalidIdError(f"the key has {len(key)} characters; at most {_LONGEST_KEY}")
+        if not key or len(key) > _MAX_KEY_LENGTH:
+            raise InvalidIdError(f"the key has {len(key)} characters; use 1 to {_MAX_KEY_LENGTH}")
         try:
-            usable = "\0" not in key and key.encode() is not None
+            valid = "\0" not in key and key.encode() is not None
         except UnicodeEncodeError:
-            usable = False
-        if not usable:
-            raise InvalidIdError("the key holds NUL or a lone surrogate")
-        name = json.dumps([self.namespace, None if owner is None else str(owner), key])
-        return hashlib.sha256(name.encode()).hexdigest()
+            valid = False
+        if not valid:
+            raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
+        identity = json.dumps([self.namespace, None if owner is None else str(owner), key])
+        return hashlib.sha256(identity.encode()).hexdigest()
 
     def _stored(self) -> QuerySet[StoredObject]:
         return StoredObject.objects.using(self.using)

@@ -1,4 +1,4 @@
-"""Moving large binaries that are in messages already to the storage of large binaries."""
+"""Move large binaries from existing messages to the blob storage."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .alone import lock_session
 from .base import whole, write
 
 _PART = 200
-_REFUSALS = 10
-"""After so many files in a row that could not be stored, it is the storage."""
+_MAX_STORAGE_ERRORS = 10
+"""Consecutive storage errors after which the run stops."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Offloaded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lighter:
-    """A message without its binaries."""
+class _LighterMessage:
+    """A message without its large binaries."""
 
     id: UUID
     columns: Mapping[str, Any]
@@ -50,55 +50,58 @@ class _Lighter:
 
 
 def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
-    """Moves the binaries of all messages to ``BLOB_STORAGE``.
+    """Move the large binaries of all messages to ``BLOB_STORAGE``.
 
-    Each message is a transaction of its own, so that agents go on meanwhile, and one that was
-    interrupted goes on where it was. To whoever reads it, a message is what it was: neither its
-    revision nor the session's redaction epoch moves. What is in the database already may be over
-    the limits of today. A message that cannot be moved stays as it was, and the others go on.
+    Each message is moved in its own transaction, so that agents continue meanwhile and an
+    interrupted run can be resumed. The content of a message stays the same; neither its revision
+    nor the redaction epoch changes. The current size limits do not apply. A message that cannot be
+    moved stays unchanged and is reported in ``failures``; after several storage errors in a row the
+    run stops.
+
+    Raises ConfigurationError if ``BLOB_STORAGE`` is not set.
     """
     if not in_use():
         raise ConfigurationError(
-            "AGENT_SESSIONS['BLOB_STORAGE'] does not say where large binaries are to go"
+            "AGENT_SESSIONS['BLOB_STORAGE'] is not set; configure a storage for large binaries"
         )
     alias = bridge.database(using)
-    done = Offloaded()
-    refusals = 0
+    result = Offloaded()
+    storage_errors = 0
     for key in _large_messages(alias):
         try:
             binaries = _offload(alias, key, dry_run=dry_run)
         except ConfigurationError:
             raise
         except AgentSessionsError as error:
-            done.failures[key] = error
-            refusals = refusals + 1 if isinstance(error, BlobError) else 0
-            if refusals == _REFUSALS:
-                done.given_up = True
+            result.failures[key] = error
+            storage_errors = storage_errors + 1 if isinstance(error, BlobError) else 0
+            if storage_errors == _MAX_STORAGE_ERRORS:
+                result.given_up = True
                 break
             continue
-        refusals = 0
-        done.messages += bool(binaries)
-        done.binaries += len(binaries)
-        done.bytes += sum(reference.size for reference in binaries)
-    return done
+        storage_errors = 0
+        result.messages += bool(binaries)
+        result.binaries += len(binaries)
+        result.bytes += sum(reference.size for reference in binaries)
+    return result
 
 
 def _large_messages(using: str) -> Iterator[UUID]:
     size = Func("message", function="LENGTH", output_field=IntegerField())
     redacted = Func("redact_message", function="LENGTH", output_field=IntegerField())
-    # As base64, and so in characters, they are a third longer.
-    least = conf.get_settings().BLOB_MIN_BYTES * 4 // 3
+    # Binaries are base64 in the payload: a third longer.
+    minimum = conf.get_settings().BLOB_MIN_BYTES * 4 // 3
     rows = SessionMessage.objects.using(using).order_by("pk").values_list("pk", flat=True)
     last: UUID | None = None
     while True:
-        heads = rows if last is None else rows.filter(pk__gt=last)
-        # By key first: else each part would look at all that is small.
-        part = list(heads[:_PART])
-        if not part:
+        next_keys = rows if last is None else rows.filter(pk__gt=last)
+        # Pages of keys first: otherwise each page would scan all small messages.
+        keys = list(next_keys[:_PART])
+        if not keys:
             return
-        large = rows.filter(pk__in=part).annotate(size=size, redacted_size=redacted)
-        yield from list(large.filter(Q(size__gte=least) | Q(redacted_size__gte=least)))
-        last = part[-1]
+        large = rows.filter(pk__in=keys).annotate(size=size, redacted_size=redacted)
+        yield from list(large.filter(Q(size__gte=minimum) | Q(redacted_size__gte=minimum)))
+        last = keys[-1]
 
 
 def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
@@ -111,11 +114,11 @@ def _offload(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
 def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
     rows = SessionMessage.objects.using(using).filter(pk=key)
     row = rows.first()
-    if row is None or (lighter := _lighter(row)) is None:
+    if row is None or (lighter := _without_binaries(row)) is None:
         return []
-    found = list(lighter.binaries)
+    binaries = list(lighter.binaries)
     if dry_run:
-        return found
+        return binaries
     uploads = Uploads(using, row.session_id, [lighter])
     try:
         with uploads.attempt(), whole(using):
@@ -126,13 +129,13 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
                 raise TryAgainError
             note_uses(using, row.session_id, [key])
     except TryAgainError:
-        # The message is read anew then, and what was taken out of this one is of no use.
+        # The message is read again, so these uploads are obsolete.
         uploads.discard()
         raise
-    return found
+    return binaries
 
 
-def _lighter(row: SessionMessage) -> _Lighter | None:
+def _without_binaries(row: SessionMessage) -> _LighterMessage | None:
     columns: dict[str, Any] = {}
     binaries: dict[BlobRef, bytes] = {}
     for name in ("message", "redact_message"):
@@ -143,4 +146,4 @@ def _lighter(row: SessionMessage) -> _Lighter | None:
         if parts.binaries:
             columns[name] = parts.value
             binaries |= parts.binaries
-    return _Lighter(row.pk, columns, binaries) if columns else None
+    return _LighterMessage(row.pk, columns, binaries) if columns else None

@@ -1,4 +1,4 @@
-"""Snapshots of orchestrators: their state, which others read too, and the rest."""
+"""Snapshots of orchestrators, for an SDK's storage."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ from .statement_sizes import check_values_size
 
 
 class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
-    """The part of the store that keeps snapshots of orchestrators for an SDK's storage."""
-
     def save_orchestrator(
         self,
         session_id: str,
@@ -34,7 +32,11 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
         *,
         kind: str = "",
     ) -> tuple[UUID, int]:
-        """Writes the latest snapshot of an orchestrator."""
+        """Save the latest snapshot of an orchestrator.
+
+        ``plan`` gets the redaction epoch and a function that reads the stored state and document;
+        it returns the state and document to write. Returns the session's key and redaction epoch.
+        """
         what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
 
         def save(session: Session) -> tuple[UUID, int]:
@@ -80,7 +82,10 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
     def load_orchestrator(
         self, session_id: str, multi_agent_id: str
     ) -> tuple[UUID, int, Any, Any] | None:
-        """Reads the latest snapshot of an orchestrator."""
+        """Read the latest snapshot of an orchestrator; None if it does not exist.
+
+        Returns the session's key, its redaction epoch, the state and the document.
+        """
         rows = self._named_snapshots(session_id).filter(
             multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
         )

@@ -1,4 +1,4 @@
-"""Messages that a snapshot has in a form of its own, where the conversation has another."""
+"""Messages that a snapshot stores itself, because they differ from the conversation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PART = 50
 
 
 class Spot(NamedTuple):
-    """Where a message stands."""
+    """The position of a message."""
 
     agent: UUID | None
     branch: int
@@ -23,15 +23,15 @@ class Spot(NamedTuple):
 
 
 def snapshots_with_forms(using: str, session: UUID) -> QuerySet[Snapshot]:
-    """Finds the snapshots of a session that have messages in a form of their own."""
+    """Return the session's snapshots that store messages themselves."""
     text = ExpressionWrapper(F("messages"), output_field=TextField())
     rows = Snapshot.objects.using(using).filter(session=session).annotate(references_text=text)
-    # Ranges of positions are lists of numbers.
+    # References are lists of numbers; only a stored message contains a brace.
     return rows.filter(references_text__contains="{").order_by("pk").defer("document")
 
 
 def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
-    """Reads snapshots in parts: there may be thousands, and a pooler has no cursors."""
+    """Read snapshots by keyset pagination, because a connection pooler has no cursors."""
     part = list(rows[:_PART])
     while part:
         yield part
@@ -39,19 +39,19 @@ def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
 
 
 def spot_of(row: Snapshot, item: Any) -> Spot | None:
-    """Tells of which message of the conversation an item of a snapshot is another form."""
+    """Return the position of the message that a snapshot's item is a variant of, or None."""
     if not isinstance(item, dict) or not isinstance(item.get("position"), int):
         return None
     return Spot(row.agent_id, row.branch, item["position"])
 
 
 def plain(spot: Spot) -> list[int]:
-    """Writes a reference to a message itself."""
+    """Return a snapshot's reference to a message of the conversation."""
     return [spot.position, spot.position + 1]
 
 
 def drop_forms(using: str, session: UUID, spots: Collection[Spot]) -> int:
-    """Lets snapshots refer to messages of which they have another form; within a transaction."""
+    """Replace snapshots' own variants of messages with references, in the caller's transaction."""
     wanted = set(spots)
     changed = 0
     for part in in_parts(snapshots_with_forms(using, session)):

@@ -1,4 +1,4 @@
-"""How long, and how often, database work is tried again."""
+"""How often and how long database work is retried."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import time
 
 from django_agent_sessions import conf
 
-_SHORTEST, _LONGEST_MEETING, _LONGEST_OUTAGE = 0.001, 0.05, 1.0
+_SHORTEST_WAIT, _LONGEST_CONFLICT_WAIT, _LONGEST_OUTAGE_WAIT = 0.001, 0.05, 1.0
 
 
 class Patience:
-    """The patience of one call; it is used up by waiting.
+    """Retry budget of one call.
 
-    Writers who meet at one conversation do so for moments, and are counted
-    (``WRITE_RETRIES``). An outage lasts as long as it lasts, and is timed (``RETRY_SECONDS``).
+    Conflicts with other writers are short, so they are counted (``WRITE_RETRIES``). Outages last
+    longer, so they are timed (``RETRY_SECONDS``).
     """
 
     def __init__(self) -> None:
         settings = conf.get_settings()
-        self._meetings = settings.WRITE_RETRIES
-        self._until = time.monotonic() + settings.RETRY_SECONDS
-        self._longest = _SHORTEST
+        self._conflicts_left = settings.WRITE_RETRIES
+        self._deadline = time.monotonic() + settings.RETRY_SECONDS
+        self._next_wait = _SHORTEST_WAIT
 
     def after_meeting(self) -> bool:
-        """Waits a moment because another writer was faster."""
-        self._meetings -= 1
-        return self._meetings > 0 and self._wait(_LONGEST_MEETING)
+        """Wait briefly after a conflict with another writer; return False when no retry is left."""
+        self._conflicts_left -= 1
+        return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT)
 
     def after_outage(self) -> bool:
-        """Waits because the server was away, or somebody held a lock for too long."""
-        return time.monotonic() < self._until and self._wait(_LONGEST_OUTAGE)
+        """Wait after an outage or a lock timeout; return False when the time is used up."""
+        return time.monotonic() < self._deadline and self._wait(_LONGEST_OUTAGE_WAIT)
 
     def _wait(self, longest: float) -> bool:
-        # Jitter, so that writers who met once do not meet again.
-        time.sleep(random.uniform(0, min(self._longest, longest)))  # noqa: S311 - not a secret
-        self._longest = min(self._longest * 2, _LONGEST_OUTAGE)
+        # Jitter, so that two conflicting writers do not retry at the same moment.
+        time.sleep(random.uniform(0, min(self._next_wait, longest)))  # noqa: S311 - not a secret
+        self._next_wait = min(self._next_wait * 2, _LONGEST_OUTAGE_WAIT)
         return True

@@ -1,4 +1,4 @@
-"""Reading messages: a page, the last ones, or a conversation to go on with."""
+"""Read messages: single ones, pages, the last ones, or a whole conversation."""
 
 from __future__ import annotations
 
@@ -35,182 +35,183 @@ _COLUMNS = (
 
 
 class MessageReader(StorePart):
-    """The part of the store that reads messages."""
-
     @repeatable
     def read_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
-        """Reads a message.
+        """Read a message.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
             message_id: Its position.
 
         Returns:
-            The message; None if there is none at this position, or what is there is corrupt.
+            The message; None if it does not exist or is corrupt.
         """
-        found = self._messages(agent).filter(message_id=message_id)
-        records = self._records(agent, found.values_list(*_COLUMNS))
+        rows = self._messages(agent).filter(message_id=message_id)
+        records = self._records(agent, rows.values_list(*_COLUMNS))
         return records[0] if records else None
 
     async def aread_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
-        """Does what :meth:`read_message` does."""
+        """Async twin of :meth:`read_message`."""
         return await self._arun(self.read_message, agent, message_id)
 
     @repeatable
     def messages(
         self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
     ) -> list[MessageRecord]:
-        """Reads messages from the beginning.
+        """Read messages from the beginning.
 
         Args:
-            agent: The agent whose conversation it is.
-            limit: How many at the most; None reads all.
-            offset: How many to pass over.
+            agent: The agent; its ``branch`` selects the branch.
+            limit: Maximum number of messages; None reads all.
+            offset: Number of messages to skip.
 
         Returns:
-            The messages in order. A corrupt one is left out and reported with its id.
+            The messages in order. Corrupt ones are skipped and logged with their ids.
         """
-        found = self._messages(agent)
+        rows = self._messages(agent)
         stop = None if limit is None else offset + limit
-        return self._records(agent, found[offset:stop].values_list(*_COLUMNS))
+        return self._records(agent, rows[offset:stop].values_list(*_COLUMNS))
 
     async def amessages(
         self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
     ) -> list[MessageRecord]:
-        """Does what :meth:`messages` does."""
+        """Async twin of :meth:`messages`."""
         return await self._arun(self.messages, agent, limit=limit, offset=offset)
 
     @repeatable
     def latest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
-        """Reads the last messages.
+        """Read the last messages.
 
         Args:
-            agent: The agent whose conversation it is.
-            count: How many at the most; 0 or less reads none.
+            agent: The agent; its ``branch`` selects the branch.
+            count: Maximum number of messages; 0 or less reads none.
 
         Returns:
-            The messages in order. A corrupt one is left out and reported with its id.
+            The messages in order. Corrupt ones are skipped and logged with their ids.
         """
         if count <= 0:
             return []
-        found = self._messages(agent).order_by("-message_id")[:count]
-        return self._records(agent, found.values_list(*_COLUMNS))[::-1]
+        rows = self._messages(agent).order_by("-message_id")[:count]
+        return self._records(agent, rows.values_list(*_COLUMNS))[::-1]
 
     async def alatest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
-        """Does what :meth:`latest` does."""
+        """Async twin of :meth:`latest`."""
         return await self._arun(self.latest, agent, count)
 
     def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
-        """Reads what was said, redacted where it was redacted, and nothing else: the fast road.
+        """Read payloads only, redacted where they were redacted. The fastest way to read messages.
 
         Args:
-            agent: The agent whose conversation it is.
-            latest: Only that many of the last ones; None reads all, 0 or less none.
+            agent: The agent; its ``branch`` selects the branch.
+            latest: Read only this number of last messages; None reads all, 0 or less none.
 
         Returns:
-            The payloads in order. Corrupt ones are left out and reported; ``latest`` counts the
-            others.
+            The payloads in order. Corrupt ones are skipped and logged; ``latest`` does not count
+            them.
         """
         if latest is not None and latest <= 0:
             return []
-        found = self._sound_payloads(agent, latest)
-        if found is None:
+        decoded = self._payloads_if_readable(agent, latest)
+        if decoded is None:
             return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
-        return found if latest is None else found[::-1]
+        return decoded if latest is None else decoded[::-1]
 
     async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
-        """Does what :meth:`payloads` does."""
+        """Async twin of :meth:`payloads`."""
         return await self._arun(self.payloads, agent, latest=latest)
 
     @repeatable
-    def _sound_payloads(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
-        """Reads what nearly all conversations are: sound payloads."""
+    def _payloads_if_readable(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
+        """Read payloads if all are readable; None if one is corrupt."""
         rows = reads.texts(self.using, agent.id, branch=agent.branch, latest=latest)
         texts = [text for (text,) in rows]
         try:
-            found = payloads.loads_all(texts)
+            decoded = payloads.loads_all(texts)
         except ValueError:
             return None
-        return self._with_binaries(agent, found, texts)
+        return self._with_binaries(agent, decoded, texts)
 
     @repeatable
     def placed_payloads(
         self, agent: AgentRecord, *, latest: int | None = None
     ) -> list[PlacedPayload]:
-        """Reads what :meth:`payloads` reads, with the position of each and whether it was redacted.
+        """Read payloads, the position of each, and whether it was redacted.
 
         Args:
-            agent: As for :meth:`payloads`.
-            latest: As for :meth:`payloads`.
+            agent: The agent; its ``branch`` selects the branch.
+            latest: Read only this number of last messages; None reads all, 0 or less none.
 
         Returns:
-            The payloads in order.
+            The payloads in order. Corrupt ones are skipped and logged; ``latest`` does not count
+            them.
         """
         if latest is None:
-            everything = reads.contents(self.using, agent.id, branch=agent.branch)
-            return self._placed(agent, everything)
-        found: list[PlacedPayload] = []
+            rows = reads.contents(self.using, agent.id, branch=agent.branch)
+            return self._placed(agent, rows)
+        result: list[PlacedPayload] = []
         wanted = latest
         while wanted > 0:
             rows = reads.contents(self.using, agent.id, branch=agent.branch, latest=wanted)
-            found = self._placed(agent, rows)
-            if len(found) >= latest or len(rows) < wanted:
+            result = self._placed(agent, rows)
+            if len(result) >= latest or len(rows) < wanted:
                 break
-            # Corrupt rows are among the last ones: look further back.
+            # Some of the last rows are corrupt: read more of them.
             wanted *= 2
-        return found[: max(latest, 0)][::-1]
+        return result[: max(latest, 0)][::-1]
 
     async def aplaced_payloads(
         self, agent: AgentRecord, *, latest: int | None = None
     ) -> list[PlacedPayload]:
-        """Does what :meth:`placed_payloads` does."""
+        """Async twin of :meth:`placed_payloads`."""
         return await self._arun(self.placed_payloads, agent, latest=latest)
 
     @repeatable
     def redacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
-        """Reads what was redacted on the other branches, where it may have been moved to.
+        """Read the redacted messages of the other branches.
+
+        A message may have been moved there since the caller read it.
 
         Args:
-            agent: The agent whose conversation it is, with the branch that is not read.
+            agent: The agent; its ``branch`` is the branch that is not read.
 
         Returns:
             The messages, by branch and position.
         """
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
-        aside = rows.exclude(branch=agent.branch).filter(redact_message__isnull=False)
-        found = aside.order_by("branch", "message_id").values_list(*_COLUMNS)
-        return self._records(agent, found)
+        redacted = rows.exclude(branch=agent.branch).filter(redact_message__isnull=False)
+        values = redacted.order_by("branch", "message_id").values_list(*_COLUMNS)
+        return self._records(agent, values)
 
     async def aredacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
-        """Does what :meth:`redacted_aside` does."""
+        """Async twin of :meth:`redacted_aside`."""
         return await self._arun(self.redacted_aside, agent)
 
     @repeatable
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
-        """Reads a conversation for a model to go on with.
+        """Read a conversation as the input of a model.
 
-        Invocations of the agent that ran at the same time in two processes are put one after the
-        other, in order of their first messages, so that each tool call is followed by its result.
+        Messages of concurrent invocations are grouped by invocation, in order of their first
+        messages, so that each tool call is followed by its result.
 
         Args:
-            agent: The agent whose conversation it is. What its ``window`` leaves out is left out.
-            offset: How many messages to pass over where there is no window.
+            agent: The agent; its ``branch`` selects the branch. Messages outside its ``window`` are
+                skipped.
+            offset: Number of messages to skip if there is no window.
 
         Returns:
-            Position, payload and ``run_id`` of each message. Corrupt ones are left out and
-            reported.
+            Position, payload and ``run_id`` of each message. Corrupt ones are skipped and logged.
         """
         rows = self._rows_to_restore(agent, offset)
-        started: dict[Any, int] = {}
-        before = None
+        first_positions: dict[Any, int] = {}
+        previous_run = None
         interleaved = False
         for message_id, _, run_id in rows:
-            if run_id is not None and run_id != before:
-                interleaved = interleaved or run_id in started
-                started.setdefault(run_id, message_id)
-            before = run_id
+            if run_id is not None and run_id != previous_run:
+                interleaved = interleaved or run_id in first_positions
+                first_positions.setdefault(run_id, message_id)
+            previous_run = run_id
         if interleaved:
-            rows.sort(key=lambda row: (started.get(row[2], row[0]), row[0]))
+            rows.sort(key=lambda row: (first_positions.get(row[2], row[0]), row[0]))
         return [(row[0], payload, row[2]) for row, payload in self._contents(agent, rows)]
 
     def _rows_to_restore(self, agent: AgentRecord, offset: int) -> list[tuple[int, str, Any]]:
@@ -218,56 +219,56 @@ class MessageReader(StorePart):
         if window is None and not offset:
             return reads.runs(self.using, agent.id, branch=agent.branch)
         if window is None:
-            kept = Q(message_id__gte=offset)
+            in_window = Q(message_id__gte=offset)
         else:
-            kept = Q(message_id__gte=window["tail"])
+            in_window = Q(message_id__gte=window["tail"])
             if window["kept"]:
-                kept |= Q(message_id__in=window["kept"])
-        rows = self._messages(agent).filter(kept)
+                in_window |= Q(message_id__in=window["kept"])
+        rows = self._messages(agent).filter(in_window)
         return list(rows.values_list("message_id", CONTENT_TEXT, "run_id"))
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
-        """Does what :meth:`restore` does."""
+        """Async twin of :meth:`restore`."""
         return await self._arun(self.restore, agent, offset=offset)
 
     def next_position(self, agent: AgentRecord) -> int:
-        """Finds the position that the next message gets.
+        """Return the position that the next message gets.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
 
         Returns:
-            The position after the last message, which may be corrupt, or left out by a window.
+            The position after the last message; a corrupt message and one outside the window count.
         """
         last = self._messages(agent).order_by("-message_id")
         position = last.values_list("message_id", flat=True).first()
         return 0 if position is None else position + 1
 
     async def anext_position(self, agent: AgentRecord) -> int:
-        """Does what :meth:`next_position` does."""
+        """Async twin of :meth:`next_position`."""
         return await self._arun(self.next_position, agent)
 
     def positions(self, keys: Collection[UUID]) -> dict[UUID, int]:
-        """Finds out which rows are there, and where.
+        """Return the positions of the messages that exist.
 
         Args:
             keys: Primary keys of messages.
 
         Returns:
-            The position of each that is there.
+            The positions by primary key.
         """
-        found = SessionMessage.objects.using(self.using).filter(pk__in=list(keys))
-        return dict(found.values_list("pk", "message_id"))
+        rows = SessionMessage.objects.using(self.using).filter(pk__in=list(keys))
+        return dict(rows.values_list("pk", "message_id"))
 
     async def apositions(self, keys: Collection[UUID]) -> dict[UUID, int]:
-        """Does what :meth:`positions` does."""
+        """Async twin of :meth:`positions`."""
         return await self._arun(self.positions, keys)
 
     def _placed(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[PlacedPayload]:
-        readable, found = self._read(agent, rows)
-        places = [row[0] for row in readable]
+        readable, decoded = self._read(agent, rows)
+        positions = [row[0] for row in readable]
         redacted = [bool(row[2]) for row in readable]
-        return list(map(_placed_payload, zip(places, found, redacted, strict=True)))
+        return list(map(_placed_payload, zip(positions, decoded, redacted, strict=True)))
 
     def _contents(
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
@@ -277,65 +278,69 @@ class MessageReader(StorePart):
     def _read(
         self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
     ) -> tuple[list[tuple[Any, ...]], list[Any]]:
-        """Reads the content of rows that start with position and content, whole."""
+        """Read the payloads, with binaries, of rows that begin with position and text."""
         rows = list(rows)
         texts = [row[1] for row in rows]
         try:
-            found = payloads.loads_all(texts)
+            decoded = payloads.loads_all(texts)
         except ValueError:
-            readable = list(_decoded(agent, rows))
-            rows, found = [row for row, _ in readable], [payload for _, payload in readable]
+            readable = list(_decode(agent, rows))
+            rows, decoded = [row for row, _ in readable], [payload for _, payload in readable]
             texts = [row[1] for row in rows]
-        return rows, self._with_binaries(agent, found, texts)
+        return rows, self._with_binaries(agent, decoded, texts)
 
-    def _with_binaries(self, agent: AgentRecord, found: list[Any], texts: list[str]) -> list[Any]:
-        """Puts the large binaries of payloads back, where their texts refer to any."""
-        places = [at for at, text in enumerate(texts) if "$" in text and payloads.has_blobs(text)]
-        if places:
-            parts = [found[at] for at in places]
-            whole = restored(self.using, agent.session, parts, agent.dialect)
-            for at, payload in zip(places, whole, strict=True):
-                found[at] = payload
-        return found
+    def _with_binaries(self, agent: AgentRecord, decoded: list[Any], texts: list[str]) -> list[Any]:
+        """Restore the large binaries in payloads whose texts reference any."""
+        indexes = [
+            index for index, text in enumerate(texts) if "$" in text and payloads.has_blobs(text)
+        ]
+        if indexes:
+            incomplete = [decoded[index] for index in indexes]
+            complete = restored(self.using, agent.session, incomplete, agent.dialect)
+            for index, payload in zip(indexes, complete, strict=True):
+                decoded[index] = payload
+        return decoded
 
     def _records(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
-        found = _readable(agent, rows)
-        both = [payload for record in found for payload in (record.message, record.redact_message)]
-        whole = iter(restored(self.using, agent.session, both, agent.dialect))
-        return [r._replace(message=next(whole), redact_message=next(whole)) for r in found]
+        records = _message_records(agent, rows)
+        contents = [
+            payload for record in records for payload in (record.message, record.redact_message)
+        ]
+        complete = iter(restored(self.using, agent.session, contents, agent.dialect))
+        return [r._replace(message=next(complete), redact_message=next(complete)) for r in records]
 
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
         return SessionMessage.objects.using(self.using).conversation(agent.id, agent.branch)
 
 
-# What `_make` does, without a call of Python's for each of thousands.
+# Same as `PlacedPayload._make`, without a Python call for each of thousands of rows.
 _placed_payload = functools.partial(tuple.__new__, PlacedPayload)
 
 
-def _decoded(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
-    """Reads the content of rows that start with position and content; leaves out corrupt ones."""
+def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
+    """Decode rows that begin with position and text; skip corrupt ones."""
     for row in rows:
         payload = read(row[1])
         if isinstance(payload, CorruptPayload):
-            _report(agent, row[0])
+            _log_corrupt(agent, row[0])
         else:
             yield row, payload
 
 
-def _readable(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
+def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
     records = []
     for row in rows:
         record = MessageRecord._make(row)
         if isinstance(record.content, CorruptPayload):
-            _report(agent, record.message_id)
+            _log_corrupt(agent, record.message_id)
         else:
             records.append(record)
     return records
 
 
-def _report(agent: AgentRecord, message_id: int) -> None:
+def _log_corrupt(agent: AgentRecord, message_id: int) -> None:
     logger.warning(
-        "message %d of agent %s (row %s) is corrupt and was left out",
+        "message %d of agent %s (row %s) is corrupt and was skipped",
         message_id,
         agent.agent_id,
         agent.id,

@@ -1,4 +1,4 @@
-"""Redaction at its lowest level: what is written where a message is redacted, and for whom."""
+"""Write redacted messages, their audit events and the session's redaction epoch."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ from .statement_sizes import check_statement_size
 
 
 class RedactionStore(MessageReader):
-    """The part of the store that redacts single messages, as an SDK's guardrails do."""
-
     def redact_message(
         self,
         agent: AgentRecord,
@@ -45,26 +43,26 @@ class RedactionStore(MessageReader):
         actor: Any = "guardrail",
         reason: str = "",
     ) -> int:
-        """Overwrites a message by its redacted version; the original is gone for good.
+        """Replace a message with its redacted version, irrecoverably.
 
-        So are its copies on other branches, and what snapshots have of it in another form. On
-        SQLite the free pages and the write-ahead log are overwritten too. The original stays where
-        ``REDACTION_KEEP_ORIGINAL`` or a legal hold says so, but nobody restores or lists it.
+        Its copies on other branches and its variants in snapshots are replaced too. On SQLite the
+        free pages and the write-ahead log are overwritten. With ``REDACTION_KEEP_ORIGINAL`` or
+        under legal hold the original is kept, but it is neither restored nor listed.
 
         Args:
-            agent: The agent whose conversation it is.
+            agent: The agent; its ``branch`` selects the branch.
             message_id: Its position.
-            redacted: What to keep in its place.
+            redacted: The redacted payload.
             key: Redact only if the row at this position has this primary key.
-            actor: Who redacts, for the audit trail: a user, or text for a program.
-            reason: Why, for the audit trail.
+            actor: Who redacts, for the audit trail: a user, or a program's name.
+            reason: The reason, for the audit trail.
 
         Returns:
             The session's new redaction epoch.
 
         Raises:
             SessionNotFoundError: There is no message at this position.
-            PayloadError: The redacted version is not JSON or over a limit.
+            PayloadError: The redacted version is not JSON or exceeds a limit.
         """
         row = Row(agent.dialect, redacted)
         check_statement_size(self.using, row.texts * 2)
@@ -79,37 +77,37 @@ class RedactionStore(MessageReader):
             return session
 
         @contextmanager
-        def around() -> Iterator[None]:
+        def attempt() -> Iterator[None]:
             with uploads.attempt(), overwrite_leftovers(self.using):
                 yield
 
         def redact(session: Session) -> int:
-            found = self._messages(agent).filter(message_id=message_id)
+            candidates = self._messages(agent).filter(message_id=message_id)
             if key is not None:
-                found = found.filter(pk=key)
-            first = found.values_list("pk", "source").first()
+                candidates = candidates.filter(pk=key)
+            first = candidates.values_list("pk", "source").first()
             if first is None:
                 raise missing
             target, source = first
-            spots = self._copies(agent, message_id, source or target)
+            references = self._copies(agent, message_id, source or target)
             event = record_redaction(
                 session,
                 target=target,
                 actor=actor,
                 reason=reason,
-                details={"messages": len(spots)},
+                details={"messages": len(references)},
                 using=self.using,
             )
             uploads.store()
             columns = redacted_columns(row, event, keep=keeps_original(session))
             rows = SessionMessage.objects.using(self.using)
-            rows.filter(pk__in=spots).update(**columns)
-            note_uses(self.using, agent.session, spots.keys())
+            rows.filter(pk__in=references).update(**columns)
+            note_uses(self.using, agent.session, references.keys())
             if not session.legal_hold:
-                drop_forms(self.using, agent.session, spots.values())
+                drop_forms(self.using, agent.session, references.values())
             return move_epoch(self.using, session, row.created_at)
 
-        return alone(self.using, lock, redact, what=what, around=around)
+        return alone(self.using, lock, redact, what=what, around=attempt)
 
     async def aredact_message(
         self,
@@ -121,31 +119,31 @@ class RedactionStore(MessageReader):
         actor: Any = "guardrail",
         reason: str = "",
     ) -> int:
-        """Does what :meth:`redact_message` does."""
+        """Async twin of :meth:`redact_message`."""
         return await self._arun(
             self.redact_message, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
 
     def _copies(self, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, Spot]:
-        """Finds all of an agent's messages that are the same one on some branch."""
+        """Find the copies of a message on all branches of the agent."""
         branches = Branch.objects.using(self.using).filter(agent=agent.id)
         numbers = {MAIN_BRANCH, agent.branch, *branches.values_list("number", flat=True)}
-        # On every branch a copy is where the first one is.
+        # A copy has the same position on every branch.
         rows = SessionMessage.objects.using(self.using).filter(
             agent=agent.id, branch__in=numbers, message_id=position
         )
         rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
-        found = rows.values_list("pk", "branch", "message_id")
-        return {key: Spot(agent.id, branch, position) for key, branch, position in found}
+        values = rows.values_list("pk", "branch", "message_id")
+        return {key: Spot(agent.id, branch, position) for key, branch, position in values}
 
 
 def keeps_original(session: Session) -> bool:
-    """Tells whether the originals of redacted messages stay, hidden."""
+    """Return whether the originals of redacted messages are kept."""
     return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
 
 
 def redacted_columns(row: Row, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
-    """Makes the columns of a redacted message."""
+    """Return the updated columns of a redacted message."""
     columns = {
         "redact_message": row.stored,
         "redacted_at": row.created_at,
@@ -155,7 +153,7 @@ def redacted_columns(row: Row, event: AuditEvent, *, keep: bool) -> dict[str, An
     }
     if not keep:
         return {"message": row.stored, **columns}
-    # The time that an original is kept for begins with the first redaction.
+    # The retention time of the original begins with the first redaction.
     return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
 
 
@@ -169,7 +167,7 @@ def record_redaction(
     using: str,
     secrets: Collection[str] = (),
 ) -> AuditEvent:
-    """Records a redaction, in its transaction."""
+    """Write the audit event of a redaction, in its transaction."""
     return audit.record(
         AuditEvent.Action.REDACTED,
         session=session.pk,
@@ -185,7 +183,7 @@ def record_redaction(
 def move_epoch(
     using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
 ) -> int:
-    """Tells every writer that what it read may be out of date."""
+    """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
     epoch = session.redaction_epoch + 1
     Session.objects.using(using).filter(pk=session.pk).update(
         redaction_epoch=epoch,

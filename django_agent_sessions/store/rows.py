@@ -1,4 +1,4 @@
-"""Rows of messages on their way into the database."""
+"""Message rows before they are inserted."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _created_at = SessionMessage._meta.get_field("created_at")
 
 
 class Row:
-    """One message: its payload as text, and the neutral columns read from it.
+    """One message: its payload as text, and the format-neutral columns read from it.
 
-    ``message`` is what was given, ``stored`` what is written of it: without the large binaries, if
-    these go to a storage.
+    ``message`` is the caller's payload. ``stored`` is what is written: without the large binaries,
+    if these go to a storage.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Row:
             self.id, self.message = new_id(), message
             self.created_at = self.updated_at = now or timezone.now()
         self.run_id = run_id
-        # What was no payload before its redaction is none after it.
+        # A corrupt payload stays corrupt after its redaction.
         corrupt = isinstance(self.message, CorruptPayload)
         cleaned = self.message if corrupt else clean(self.message, settings=settings)
         extracted = blobs.extracted(cleaned, limited=limited, settings=settings)
@@ -62,28 +62,28 @@ class Row:
 
     @property
     def hashes(self) -> set[str]:
-        """The hashes of all binaries that it refers to."""
+        """Hashes of all binaries that it references."""
         if not payloads.has_blobs(self._payload):
             return set()
         return {reference.sha256 for _, reference in references(self.stored)}
 
     @property
     def texts(self) -> list[str]:
-        """Those of its values that can be large."""
+        """The values that can be large."""
         return [self._payload, self._summary.text]
 
     @property
     def size(self) -> int:
-        """Roughly how much of a statement it takes, in characters."""
+        """Approximate size in a statement, in characters."""
         return len(self._payload) + len(self._summary.text)
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """The tokens of input and output that it adds to the session's counters."""
+        """Input and output tokens, which the session's counters add up."""
         return self._summary.input_tokens or 0, self._summary.output_tokens or 0
 
     def neutral_columns(self) -> dict[str, Any]:
-        """What an update of the payload changes beside it."""
+        """Return the columns that change with the payload."""
         return {
             "role": self._summary.role,
             "text": self._summary.text,
@@ -91,9 +91,9 @@ class Row:
         }
 
     def values(self, created_at: str, updated_at: str) -> list[Any]:
-        """The database values of the row, as :func:`statements.append` takes them."""
+        """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
         role, text, input_tokens, output_tokens, latency_ms = self._summary
-        # Every database reads a key from its digits, whether it has a type for it or not.
+        # Hexadecimal digits are valid on every database, with or without a UUID type.
         return [
             self.id.hex,
             self.run_id.hex if self.run_id else None,
@@ -108,7 +108,6 @@ class Row:
         ]
 
     def record(self, message_id: int) -> MessageRecord:
-        """The message as it was written."""
         return MessageRecord(
             id=self.id,
             message_id=message_id,
@@ -123,35 +122,35 @@ class Row:
 
 
 def rows_of(dialect: str, messages: Sequence[Any], run_id: UUID | None = None) -> list[Row]:
-    """Makes the rows of one batch, which is said at one moment and under the same settings."""
+    """Return the rows of one batch, with one timestamp and one reading of the settings."""
     settings, now = conf.get_settings(), timezone.now()
     return [Row(dialect, message, run_id, now=now, settings=settings) for message in messages]
 
 
 def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
-    """Makes the database values of rows, as :func:`statements.append` takes them."""
+    """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`."""
     connection = connections[using]
-    # Most rows of a batch have the same time, as one object, and its adaptation takes as long as
-    # all else of a row.
+    # Most rows of a batch share one datetime object, and adapting it takes as long as the rest
+    # of the row.
     times: dict[int, str] = {}
 
-    def adapted(time: datetime) -> str:
-        known = times.get(id(time))
-        if known is None:
-            known = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
-        return known
+    def adapt(time: datetime) -> str:
+        text = times.get(id(time))
+        if text is None:
+            text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
+        return text
 
-    return [row.values(adapted(row.created_at), adapted(row.updated_at)) for row in rows]
+    return [row.values(adapt(row.created_at), adapt(row.updated_at)) for row in rows]
 
 
 def usage_of(rows: Sequence[Row]) -> Usage:
-    """Adds up what messages add to the session's counters."""
+    """Return the sum of what rows add to the session's counters."""
     tokens = [row.tokens for row in rows]
-    return Usage(len(rows), sum(given for given, _ in tokens), sum(made for _, made in tokens))
+    return Usage(len(rows), sum(read for read, _ in tokens), sum(written for _, written in tokens))
 
 
 def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
-    """Divides rows into statements of a size that every database takes."""
+    """Split rows into statements that every database accepts."""
     if len(rows) == 1:
         return [rows]
     parts: list[list[Row]] = []

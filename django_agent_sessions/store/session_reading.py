@@ -1,4 +1,4 @@
-"""Reading sessions: by their names, by the ids that clients chose, or a list of them."""
+"""Read sessions by id, by external id, or as a list."""
 
 from __future__ import annotations
 
@@ -14,114 +14,114 @@ from .base import StorePart, repeatable
 
 
 class SessionReader(StorePart):
-    """The part of the store that reads sessions."""
-
     @repeatable
     def find(self, session_id: str) -> SessionRecord | None:
-        """Reads a session.
+        """Read a session.
 
         Args:
-            session_id: Its name.
+            session_id: Its id.
 
         Returns:
-            The session; None if there is none, or it is not this owner's.
+            The session; None if it does not exist or belongs to another owner.
 
         Raises:
-            InvalidIdError: The id cannot be one.
+            InvalidIdError: The id is invalid.
         """
         row = named.session(self.using, self.namespace, validate_id(session_id), self.owner_id)
         return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
-        """Does what :meth:`find` does."""
+        """Async twin of :meth:`find`."""
         return await self._arun(self.find, session_id)
 
     def get(self, session_id: str) -> SessionRecord:
-        """Reads a session that must exist.
+        """Read a session that must exist.
 
         Args:
-            session_id: Its name.
+            session_id: Its id.
 
         Returns:
             The session.
 
         Raises:
-            SessionNotFoundError: There is no such session, or it is not this owner's.
-            InvalidIdError: The id cannot be one.
+            SessionNotFoundError: The session does not exist or belongs to another owner.
+            InvalidIdError: The id is invalid.
         """
-        found = self.find(session_id)
-        if found is None:
+        session = self.find(session_id)
+        if session is None:
             raise session_not_found(session_id)
-        return found
+        return session
 
     async def aget(self, session_id: str) -> SessionRecord:
-        """Does what :meth:`get` does."""
+        """Async twin of :meth:`get`."""
         return await self._arun(self.get, session_id)
 
     @repeatable
     def list_sessions(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> list[SessionRecord]:
-        """Lists sessions, the most recently active first.
+        """List the sessions that the store reaches in its namespace, most recently active first.
 
         Args:
-            limit: How many at the most.
-            after: The last one of the page before.
+            limit: Maximum number of sessions.
+            after: The last session of the previous page.
 
         Returns:
-            The sessions of the store's owner, or of everybody, in the store's namespace.
+            The sessions.
         """
-        found = self._reachable().filter(namespace=self.namespace).recent_first()
+        rows = self._reachable().filter(namespace=self.namespace).recent_first()
         if after is not None:
-            found = found.less_recent_than(after.last_activity_at, after.id)
-        return [session_record(row) for row in found[:limit]]
+            rows = rows.less_recent_than(after.last_activity_at, after.id)
+        return [session_record(row) for row in rows[:limit]]
 
     async def alist_sessions(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> list[SessionRecord]:
-        """Does what :meth:`list_sessions` does."""
+        """Async twin of :meth:`list_sessions`."""
         return await self._arun(self.list_sessions, limit=limit, after=after)
 
     @repeatable
     def find_external(self, external_id: str) -> SessionRecord | None:
-        """Reads a session by the id that a client chose.
+        """Read a session by an id that a client chose.
 
         Args:
-            external_id: The id, unique among one owner's sessions, in whatever namespace.
+            external_id: The id, unique among one owner's sessions in all namespaces.
 
         Returns:
-            The session; None if the owner has none of this id.
+            The session; None if the owner has none with this id.
 
         Raises:
-            InvalidIdError: The id cannot be one.
-            ConfigurationError: The store has no owner: such an id is somebody's own.
+            InvalidIdError: The id is invalid.
+            ConfigurationError: The store has no owner.
         """
         if self.owner_id is None:
-            raise ConfigurationError("an external id belongs to an owner: give the store one")
+            raise ConfigurationError(
+                "external ids are unique per owner; pass an owner to the store"
+            )
         rows = self._reachable().filter(external_id=validate_id(external_id, "external_id"))
         row = rows.first()
         return None if row is None else session_record(row)
 
     async def afind_external(self, external_id: str) -> SessionRecord | None:
-        """Does what :meth:`find_external` does."""
+        """Async twin of :meth:`find_external`."""
         return await self._arun(self.find_external, external_id)
 
     @repeatable
     def find_agent(
         self, session_id: str, agent_id: str
     ) -> tuple[SessionRecord, AgentRecord] | None:
-        """Finds an agent by the names of its session and its own, in one statement.
+        """Read a session and one of its agents, in one query.
 
         Args:
-            session_id: The session's name.
-            agent_id: The agent's.
+            session_id: The session's id.
+            agent_id: The agent's id.
 
         Returns:
-            The session and the agent; None if there is no such session that is this owner's, or
-            no such agent in it.
+            The session and the agent; None if either does not exist or the session belongs to
+            another owner.
 
         Raises:
-            InvalidIdError: An id cannot be one.
+            InvalidIdError: An id is invalid.
         """
         row = named.agent_and_session(
             self.using,
@@ -135,26 +135,26 @@ class SessionReader(StorePart):
     async def afind_agent(
         self, session_id: str, agent_id: str
     ) -> tuple[SessionRecord, AgentRecord] | None:
-        """Does what :meth:`find_agent` does."""
+        """Async twin of :meth:`find_agent`."""
         return await self._arun(self.find_agent, session_id, agent_id)
 
     @repeatable
     def usage(self, session_id: str) -> Usage:
-        """Sums up a session: one row's counters, however long the conversation is.
+        """Return a session's counters: one row, however long the conversation is.
 
         Args:
-            session_id: Its name.
+            session_id: Its id.
 
         Returns:
             Messages and tokens of all its agents, as of the end of the last turn.
 
         Raises:
-            SessionNotFoundError: There is no such session, or it is not this owner's.
+            SessionNotFoundError: The session does not exist or belongs to another owner.
         """
         return self.get(session_id).usage
 
     async def ausage(self, session_id: str) -> Usage:
-        """Does what :meth:`usage` does."""
+        """Async twin of :meth:`usage`."""
         return await self._arun(self.usage, session_id)
 
     def _all(self) -> SessionQuerySet:
@@ -165,12 +165,10 @@ class SessionReader(StorePart):
 
 
 def session_not_found(session_id: str) -> SessionNotFoundError:
-    """Makes the error that says so."""
     return SessionNotFoundError(f"there is no session {session_id!r}")
 
 
 def session_record(row: Session) -> SessionRecord:
-    """Makes the record of a session."""
     return SessionRecord(
         id=row.id,
         session_id=row.session_id,

@@ -1,4 +1,4 @@
-"""Which snapshots there are: found by what they are called, and deleted."""
+"""Find and delete snapshots by the ids that they are stored under."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sessions import SessionWriter
 
 
 class SnapshotName(NamedTuple):
-    """What a snapshot is called."""
+    """The ids that identify a snapshot."""
 
     namespace: str
     session_id: str
@@ -29,7 +29,7 @@ class SnapshotName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPlace:
-    """Where to look for snapshots."""
+    """A filter for snapshots: by namespace, and optionally by session and agent."""
 
     namespace: str
     below: bool = False
@@ -39,14 +39,12 @@ class SnapshotPlace:
 
 
 class SnapshotFinder(SessionWriter):
-    """The part of the store that finds snapshots."""
-
     @repeatable
     def snapshot_names(self, places: Sequence[SnapshotPlace]) -> list[SnapshotName]:
-        """Lists snapshots."""
+        """List the snapshots that match any of the filters."""
         condition = Q()
         for place in places:
-            condition |= _at(place)
+            condition |= _condition(place)
         rows = Snapshot.objects.using(self.using).filter(condition)
         if (owner := self.owner_id) is not None:
             rows = rows.filter(session__owner=owner)
@@ -62,7 +60,7 @@ class SnapshotFinder(SessionWriter):
     def delete_snapshot(
         self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
     ) -> bool:
-        """Deletes a snapshot; its messages stay."""
+        """Delete a snapshot; its messages stay."""
         rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
         if agent_id:
             rows = rows.filter(agent__agent_id=agent_id)
@@ -80,13 +78,13 @@ class SnapshotFinder(SessionWriter):
     def _lock_by_name(self, session_id: str) -> Session:
         rows = self._reachable().named(self.namespace, session_id)
         weaker = connections[self.using].features.has_select_for_no_key_update
-        found = rows.select_for_update(no_key=weaker).first()
-        if found is None:
+        session = rows.select_for_update(no_key=weaker).first()
+        if session is None:
             self.open(session_id)
-            found = rows.select_for_update(no_key=weaker).first()
-        if found is None:
+            session = rows.select_for_update(no_key=weaker).first()
+        if session is None:
             raise SessionNotFoundError(f"there is no session {session_id!r}")
-        return found
+        return session
 
     def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
         rows = Snapshot.objects.using(self.using).filter(
@@ -96,14 +94,16 @@ class SnapshotFinder(SessionWriter):
         return rows if owner is None else rows.filter(session__owner=owner)
 
 
-def _at(place: SnapshotPlace) -> Q:
+def _condition(place: SnapshotPlace) -> Q:
     if place.below:
         if not place.namespace:
             return Q(session__isnull=False)
         return begins_with("session__namespace", place.namespace)
-    found = Q(session__namespace=place.namespace)
+    condition = Q(session__namespace=place.namespace)
     if place.session_id is not None:
-        found &= Q(session__session_id=place.session_id)
+        condition &= Q(session__session_id=place.session_id)
     elif place.session_prefix:
-        found &= begins_with("session__session_id", place.session_prefix)
-    return found & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else found
+        condition &= begins_with("session__session_id", place.session_prefix)
+    return (
+        condition & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else condition
+    )

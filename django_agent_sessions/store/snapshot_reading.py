@@ -1,4 +1,4 @@
-"""Reading snapshots for an SDK's storage: the messages that they refer to, and the rest."""
+"""Read snapshots for an SDK's storage: the document and the referenced messages."""
 
 from __future__ import annotations
 
@@ -26,17 +26,15 @@ _TRIES = 5
 
 
 class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
-    """The part of the store that reads snapshots for an SDK's storage."""
-
     def last_row(self, agent: AgentRecord) -> LastRow | None:
-        """Reads which message of a conversation is the last one."""
+        """Return the last message of a conversation; None if it is empty."""
         rows = self._messages(agent).order_by("-message_id")
-        found = rows.values_list("message_id", "pk", "revision").first()
-        return None if found is None else LastRow(*found)
+        values = rows.values_list("message_id", "pk", "revision").first()
+        return None if values is None else LastRow(*values)
 
     @repeatable
     def load_snapshot(self, session_id: str, agent_id: str, snapshot_id: str) -> Loaded | None:
-        """Reads a snapshot with its messages."""
+        """Read a snapshot with its messages; None if it does not exist."""
         rows = self._named_snapshots(session_id).filter(
             agent__agent_id=agent_id, snapshot_id=snapshot_id
         )
@@ -45,9 +43,9 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             if row is None or row.agent is None:
                 return None
             agent = agent_without_state(row.agent)
-            if snapshot_id == LATEST and self._was_gone_on_with(agent, row):
-                return self._of_log(session_id, agent_id, row.revision)
-            contents, redacted, tail = self._referred(
+            if snapshot_id == LATEST and self._has_later_runs(agent, row):
+                return self._snapshot_of_log(session_id, agent_id, row.revision)
+            contents, redacted, tail = self._referenced_messages(
                 agent.on_branch(row.branch), row.messages, row.length
             )
             revision = row.revision if snapshot_id == LATEST else None
@@ -55,19 +53,23 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
                 latest = self._snapshots(agent).filter(snapshot_id=LATEST)
                 revision = latest.values_list("revision", flat=True).first()
             last = self.last_row(agent)
-            seen = (row.session.redaction_epoch, row.branch, row.revision)
-            now = rows.values_list("session__redaction_epoch", "branch", "revision").first()
-            if now != seen:
+            version = (row.session.redaction_epoch, row.branch, row.revision)
+            current_version = rows.values_list(
+                "session__redaction_epoch", "branch", "revision"
+            ).first()
+            if current_version != version:
                 continue
             if row.tail in (None, tail):
                 break
             if snapshot_id == LATEST:
-                return self._of_log(session_id, agent_id, row.revision)
+                return self._snapshot_of_log(session_id, agent_id, row.revision)
             raise SessionConflictError(
-                f"messages of snapshot {snapshot_id} of agent {agent_id!r} were taken away since"
+                f"messages of snapshot {snapshot_id} of agent {agent_id!r} were deleted since"
             )
         else:
-            raise SessionConflictError(f"session {session_id!r} changed each time it was read")
+            raise SessionConflictError(
+                f"session {session_id!r} changed on each attempt to read it; try again"
+            )
         return Loaded(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
@@ -83,28 +85,30 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
 
     @repeatable
     def load_log(self, session_id: str, agent_id: str) -> Loaded | None:
-        """Makes a latest snapshot of an agent that has none, whose messages came from elsewhere."""
-        return self._of_log(session_id, agent_id, None)
+        """Build the latest snapshot of an agent that has none, from its message log."""
+        return self._snapshot_of_log(session_id, agent_id, None)
 
-    def _was_gone_on_with(self, agent: AgentRecord, row: Snapshot) -> bool:
-        """Tells whether a manager that writes message by message came after the latest snapshot."""
+    def _has_later_runs(self, agent: AgentRecord, row: Snapshot) -> bool:
+        """Return whether a session manager appended messages after the latest snapshot."""
         if row.branch != MAIN_BRANCH:
             return False
         later = self._messages(agent).filter(message_id__gte=row.length, run_id__isnull=False)
         return later.exists()
 
     def _is_log(self, row: SessionAgent, agent: AgentRecord) -> bool:
-        """Tells whether the messages of an agent without a latest snapshot came from elsewhere.
+        """Return whether the messages of an agent without a latest snapshot came from elsewhere.
 
-        A fork and an import say so; a manager that writes message by message names its runs.
+        Forks and imports have an ``origin``; messages of a session manager have a ``run_id``.
         """
         if row.session.origin is not None:
             return True
         last = self._messages(agent).order_by("-message_id")
         return last.values_list("run_id", flat=True).first() is not None
 
-    def _of_log(self, session_id: str, agent_id: str, revision: int | None) -> Loaded | None:
-        """Makes a latest snapshot of an agent as the log of its messages has it."""
+    def _snapshot_of_log(
+        self, session_id: str, agent_id: str, revision: int | None
+    ) -> Loaded | None:
+        """Build a latest snapshot from the agent's message log."""
         agents = self._agents().filter(
             session__in=self._reachable().named(self.namespace, session_id),
             agent_id=agent_id,
@@ -125,12 +129,14 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             messages = [
                 [first, min(stop, end)] for first, stop in ranges(data.window, end) if first < end
             ]
-            contents, redacted, _ = self._referred(agent, messages, end)
+            contents, redacted, _ = self._referenced_messages(agent, messages, end)
             epochs = agents.values_list("session__redaction_epoch", flat=True)
             if epochs.first() == row.session.redaction_epoch:
                 break
         else:
-            raise SessionConflictError(f"session {session_id!r} changed each time it was read")
+            raise SessionConflictError(
+                f"session {session_id!r} changed on each attempt to read it; try again"
+            )
         return Loaded(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
@@ -144,21 +150,23 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             redacted=frozenset(redacted),
         )
 
-    def _referred(
+    def _referenced_messages(
         self, agent: AgentRecord, messages: list[Any], length: int
     ) -> tuple[dict[int, Any], set[int], UUID | None]:
-        """What the messages say, which of them were redacted, and the key of the last one."""
-        wanted = spans_of(messages)
-        if not wanted:
+        """Read payloads, the redacted positions, and the key of the last message."""
+        spans = spans_of(messages)
+        if not spans:
             return {}, set(), None
-        if len(wanted) > _MOST_RANGES:
-            wanted = [[min(a for a, _ in wanted), max(b for _, b in wanted)]]
+        if len(spans) > _MOST_RANGES:
+            spans = [[min(a for a, _ in spans), max(b for _, b in spans)]]
         condition = Q()
-        for first, stop in wanted:
+        for first, stop in spans:
             condition |= Q(message_id__gte=first, message_id__lt=stop)
         rows = self._messages(agent).filter(condition)
         columns = ("message_id", CONTENT_TEXT, "redacted_at", "pk")
-        found = self._contents(agent, rows.values_list(*columns))
-        contents = {row[0]: payload for row, payload in found}
-        tail = next((row[3] for row, _ in reversed(found) if row[0] == length - 1), None)
-        return contents, {row[0] for row, _ in found if row[2] is not None}, tail
+        rows_and_payloads = self._contents(agent, rows.values_list(*columns))
+        contents = {row[0]: payload for row, payload in rows_and_payloads}
+        tail = next(
+            (row[3] for row, _ in reversed(rows_and_payloads) if row[0] == length - 1), None
+        )
+        return contents, {row[0] for row, _ in rows_and_payloads if row[2] is not None}, tail

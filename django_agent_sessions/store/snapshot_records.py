@@ -1,4 +1,4 @@
-"""The values that pass between an SDK's storage and the store of its snapshots."""
+"""Values exchanged between an SDK's storage and the store of its snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_agent_sessions.records import AgentRecord, AgentState
 
 
 class LastRow(NamedTuple):
-    """The last message of a conversation: as long as it is there, so are all before it."""
+    """The last message of a conversation; while it exists, so do all before it."""
 
     position: int
     key: UUID
@@ -21,7 +21,7 @@ class LastRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a save finds, with the session's row locked."""
+    """The state of an agent at the beginning of a save, with the session's row locked."""
 
     session: UUID
     epoch: int
@@ -31,7 +31,7 @@ class Head:
 
     @property
     def end(self) -> int:
-        """The position behind the last message."""
+        """The position after the last message."""
         return 0 if self.last is None else self.last.position + 1
 
 
@@ -49,13 +49,13 @@ class Saving:
 
     @property
     def length(self) -> int:
-        """The position behind the last message that it refers to."""
+        """The position after the last referenced message."""
         return max((stop for _, stop in spans_of(self.messages)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A snapshot as it was read."""
+    """A snapshot with the messages that it references."""
 
     session: UUID
     epoch: int
@@ -70,7 +70,7 @@ class Loaded:
 
 
 def spans_of(messages: Sequence[Any]) -> list[list[int]]:
-    """Tells which messages of the conversation a snapshot refers to."""
+    """Return the ranges of positions that a snapshot references."""
     return [
         item if isinstance(item, list) else [item["position"], item["position"] + 1]
         for item in messages

@@ -1,4 +1,4 @@
-"""Snapshots as an SDK's storage writes them: references to messages, and the rest."""
+"""Save snapshots for an SDK's storage: new messages, references to them, and the document."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from .statement_sizes import check_values_size
 
 
 class SnapshotStore(SnapshotReader):
-    """The part of the store that keeps snapshots for an SDK's storage."""
-
     def save_snapshot(
         self,
         session_id: str,
@@ -38,20 +36,23 @@ class SnapshotStore(SnapshotReader):
         snapshot_id: str,
         plan: Callable[[Head], Saving],
     ) -> Head:
-        """Writes a snapshot, and of its messages what is new."""
+        """Save a snapshot and its new messages.
+
+        ``plan`` gets the agent's state under the session's lock, and returns what to write.
+        """
         what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
 
         def save(session: Session) -> Head:
             try:
                 head = self._head(session, agent_id)
                 saving = plan(head)
-                erases = overwrite_leftovers(self.using) if saving.updated else None
-                with erases or contextlib.nullcontext():
+                overwriting = overwrite_leftovers(self.using) if saving.updated else None
+                with overwriting or contextlib.nullcontext():
                     return self._save(head, snapshot_id, saving)
             except StaleSessionError:
                 raise
             except SessionConflictError as error:
-                # A manager that writes message by message takes no lock.
+                # A session manager appends without this lock.
                 raise TryAgainError from error
 
         lock = functools.partial(self._lock_by_name, session_id)
@@ -75,19 +76,19 @@ class SnapshotStore(SnapshotReader):
         document, messages = clean(saving.document), self._cleaned_messages(saving.messages)
         check_values_size(self.using, document, messages)
         if saving.keep is not None:
-            self._leave(agent, saving.keep, saving.kind)
+            self._move_to_side_branch(agent, saving.keep, saving.kind)
             last = self.last_row(agent)
         for position, message in saving.updated:
             self.update_message(agent, position, message)
             last = self.last_row(agent)
-        spent = Usage()
+        usage = Usage()
         if saving.appended:
             expected = 0 if last is None else last.position + 1
             records = self.append_many(agent, saving.appended, expected=expected, count=False)
             last = LastRow(records[-1].message_id, records[-1].id, 0)
             for message in saving.appended:
                 summary = transcripts.summary(agent.dialect, message)
-                spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+                usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
         rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
         length = saving.length
         if last is not None and length == last.position + 1:
@@ -115,16 +116,16 @@ class SnapshotStore(SnapshotReader):
             revision = 0 if revision is None else revision + 1
             if saving.state is not None:
                 self.update_agent(agent, saving.state)
-        if spent != Usage() or snapshot_id == LATEST:
-            self.touch(head.session, spent)
+        if usage != Usage() or snapshot_id == LATEST:
+            self.touch(head.session, usage)
         return Head(head.session, head.epoch, agent, revision, last)
 
-    def _leave(self, agent: AgentRecord, keep: int, kind: str) -> None:
-        """Sets aside what was said after a message, with the latest snapshot that refers to it."""
-        made = self.set_aside(agent, keep, kind=kind)
-        if made is not None:
+    def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:
+        """Move later messages, and the latest snapshot with them, to a side branch."""
+        branch = self.set_aside(agent, keep, kind=kind)
+        if branch is not None:
             latest = self._snapshots(agent).filter(snapshot_id=LATEST, branch=MAIN_BRANCH)
-            latest.filter(length__gt=keep + 1).update(branch=made.number)
+            latest.filter(length__gt=keep + 1).update(branch=branch.number)
 
     def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
         return [
@@ -132,23 +133,23 @@ class SnapshotStore(SnapshotReader):
             for item in messages
         ]
 
-    # --- what a plan asks ---------------------------------------------------------------------
+    # --- queries of plans ---------------------------------------------------------------------
 
     def is_there(self, agent: AgentRecord, row: LastRow) -> bool:
-        """Tells whether a message is still where it was."""
+        """Return whether a message still has the same position."""
         return self._key_at(agent, row.position) == row.key
 
     def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
-        """Tells which messages were redacted."""
+        """Return those of the positions whose messages were redacted."""
         rows = self._messages(agent).filter(redacted_at__isnull=False)
         return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
 
     def is_kept(self, agent: AgentRecord, position: int, *, but: str) -> bool:
-        """Tells whether another snapshot may refer to a message of the main branch."""
+        """Return whether another snapshot may reference a message of the main branch."""
         rows = self._snapshots(agent).exclude(snapshot_id=but)
         return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()
 
     def stored_snapshot(self, agent: AgentRecord, snapshot_id: str) -> tuple[Any, Any]:
-        """Reads a snapshot's document and references; None and None if there is none."""
+        """Read a snapshot's document and references; (None, None) if it does not exist."""
         rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
         return rows.values_list("document", "messages").first() or (None, None)

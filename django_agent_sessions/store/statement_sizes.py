@@ -1,4 +1,4 @@
-"""How large a statement may be."""
+"""Maximum size of a statement on MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from django.db import connections
 from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import PayloadError
 
-_WORTH_ASKING = 256 * 1024
-# The rest of a statement with the most rows, generously.
+_CHECKED_FROM = 256 * 1024
+# Upper bound for the rest of a statement with the maximum number of rows.
 _OVERHEAD = 256 * 1024
-_QUOTED = "\\'\"\n\r\0\x1a"
-"""What takes two bytes, because the driver quotes it."""
+_ESCAPED = "\\'\"\n\r\0\x1a"
+"""Characters that the driver escapes, and that take two bytes."""
 
 
 def check_statement_size(using: str, texts: Iterable[str]) -> None:
-    """Refuses what the server would drop the connection for: MySQL's and MariaDB's packet size."""
+    """Raise if a statement with these texts exceeds the server's ``max_allowed_packet``."""
     connection = connections[using]
     if connection.vendor != "mysql":
         return
     texts = list(texts)
-    if sum(map(len, texts)) < _WORTH_ASKING:
+    if sum(map(len, texts)) < _CHECKED_FROM:
         return
-    # Counted, because to quote 20 MB would take seconds.
-    quoted = sum(text.count(character) for text in texts for character in _QUOTED)
-    size = _OVERHEAD + sum(len(text.encode()) for text in texts) + quoted
+    # Counted instead of escaped: escaping 20 MB would take seconds.
+    escaped = sum(text.count(character) for text in texts for character in _ESCAPED)
+    size = _OVERHEAD + sum(len(text.encode()) for text in texts) + escaped
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@max_allowed_packet")
         allowed = int(cursor.fetchone()[0])
     if size > allowed:
         raise PayloadError(
-            f"the statement would be {size} bytes; the server takes {allowed}: raise its "
+            f"the statement would be {size} bytes, and the server allows {allowed}; raise its "
             "max_allowed_packet"
         )
 
 
 def check_values_size(using: str, *values: Any) -> None:
-    """Does what :func:`check_statement_size` does, for values of payload fields."""
+    """Check the statement size for values of payload fields."""
     if connections[using].vendor == "mysql":
         check_statement_size(using, [payloads.dumps(value) for value in values])

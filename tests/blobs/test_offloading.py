@@ -87,7 +87,7 @@ def test_a_storage_that_refuses_loses_nothing(
     assert "could not be stored" in capsys.readouterr().err
     assert store.payloads(conversation) == said
     # It is the storage, and not a message.
-    monkeypatch.setattr(offloading, "_REFUSALS", 2)
+    monkeypatch.setattr(offloading, "_MAX_STORAGE_ERRORS", 2)
     with pytest.raises(CommandError, match=r"of 2 messages .* were not tried"):
         offload()
 

@@ -104,7 +104,7 @@ def test_a_position_that_is_taken_each_time_is_a_conflict_without_the_row(
 
     with transaction.atomic() if joined else nullcontext():
         with (
-            pytest.raises(SessionConflictError, match="other writers were faster") as refusal,
+            pytest.raises(SessionConflictError, match="conflicted with another writer") as refusal,
             connection.execute_wrapper(somebody_was_faster),
         ):
             store.append_many(agent, [user(SECRET)] * count)

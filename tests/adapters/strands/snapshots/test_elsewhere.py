@@ -134,7 +134,7 @@ def test_a_snapshot_whose_messages_were_taken_away_says_so():
     store.pop(head())
     store.append(head(), {"role": "assistant", "content": [{"text": "another"}]})
 
-    with pytest.raises(SessionConflictError, match="taken away"):
+    with pytest.raises(SessionConflictError, match="deleted since"):
         store.restore_snapshot(head(), taken.id)
 
 
