@@ -1,4 +1,4 @@
-"""The Django app."""
+"""The Django app configuration."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from django.utils.translation import gettext_lazy as _
 
 
 class AgentSessionsConfig(AppConfig):
-    """``django_agent_sessions`` in ``INSTALLED_APPS``."""
-
     name = "django_agent_sessions"
     label = "agent_sessions"
     verbose_name = _("Agent sessions")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connects the checks, what a new database connection needs, and what a deletion needs."""
         from . import (
-            checks,  # noqa: F401 - they register themselves
+            checks,  # noqa: F401 - importing it registers the checks
             holds,
             leftovers,
             lenders,
@@ -35,6 +32,6 @@ class AgentSessionsConfig(AppConfig):
             leftovers.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
         )
         set_aside.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
-        # In this order: what is held keeps its files.
+        # In this order: a session under legal hold must keep its files.
         pre_delete.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
         pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")

@@ -1,7 +1,7 @@
-"""The audit trail: who saw, redacted, exported, held or deleted what, and why.
+"""The append-only audit trail: who viewed, redacted, exported, held or deleted what, and why.
 
-Events are only ever added, hold no content, and name everything by value. They are written in the
-database of the sessions and, where there is one, in the transaction of what they tell of.
+Events contain no message content and refer to everything by value. They are written to the database
+of the sessions and, if a transaction is open, in the transaction of the action that they record.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _acting: ContextVar[Any] = ContextVar("agent_sessions_actor", default=None)
 
 @contextmanager
 def acting(actor: Any) -> Iterator[None]:
-    """Says who does what is done inside, for what is recorded without being told.
+    """Set the actor of events that are recorded in this block without one.
 
-    The deletion of a session is: it may be the last of a user's, whom somebody deletes.
+    The deletion of a session is such an event: a cascade from its owner calls no code of ours
+    that knows the user who deletes.
     """
     token = _acting.set(actor)
     try:
@@ -50,7 +51,7 @@ def record(
     details: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> AuditEvent:
-    """Adds an event."""
+    """Write an event."""
     actor = _acting.get() if actor is None else actor
     event = AuditEvent(
         action=action,
@@ -66,8 +67,8 @@ def record(
 
 
 def masked(reason: str, secrets: Collection[str] = ()) -> str:
-    """Masks what a reason should not have said."""
-    # Here, because their many patterns would make every start of Django longer.
+    """Mask personal data and secrets in a reason."""
+    # Imported here because compiling their patterns would slow down every start of Django.
     from . import detectors, masking
 
     clean = masking.scrub(displayable(reason), secrets)
@@ -75,17 +76,20 @@ def masked(reason: str, secrets: Collection[str] = ()) -> str:
 
 
 def purge(before: datetime, *, using: str | None = None) -> int:
-    """Deletes old events: the one way to, for where the law sets a term."""
+    """Delete the events created before this time and return their number.
+
+    Events can be deleted in no other way.
+    """
     alias = bridge.database(using)
     with transaction.atomic(alias), connections[alias].cursor() as cursor:
         guarded = connections[alias].vendor == "postgresql"
         if guarded:
-            # What the trigger looks for. A failure takes it back with the savepoint.
+            # The trigger checks this variable. A failure resets it with the savepoint.
             cursor.execute("SET LOCAL agent_sessions.purge = 'on'")
         old: QuerySet[AuditEvent] = QuerySet(AuditEvent, using=alias)
         count = old.filter(created_at__lt=before).delete()[0]
         if guarded:
-            # It would end with the transaction, but that may be the caller's.
+            # SET LOCAL lasts until the end of the transaction, which may be the caller's.
             cursor.execute("SET LOCAL agent_sessions.purge = 'off'")
         return count
 

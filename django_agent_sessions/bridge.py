@@ -1,19 +1,20 @@
-"""Running the ORM from anywhere: any thread, with or without a running event loop.
+"""Run the ORM from any thread, with or without a running event loop.
 
-Three rules decide on which connection a piece of database work runs.
+Three rules decide which connection a call uses:
 
-1. *Join.* If some thread provably waits for this very call and has a transaction open, the work
-   runs inside that transaction: visible there, gone with its rollback. That is provable where
+1. *Join.* If a thread provably waits for this call and has an open transaction, the call runs
+   inside that transaction: it sees its rows and is rolled back with it. This can be proved if
 
    * the calling thread itself has the transaction;
    * the event loop's own thread has it (it waits for its loop);
-   * an SDK's bridge from sync to async blocks the thread (adapters register theirs with
+   * an SDK's sync-to-async bridge blocks the thread (adapters register theirs with
      :func:`register_waiting_call`), also for tools that this loop runs in its default threads;
-   * asgiref's ``async_to_sync`` blocks the thread, which then does the work itself.
+   * asgiref's ``async_to_sync`` blocks the thread, which then runs the call itself.
 
-   Where it cannot be proved, :func:`joined` says it aloud.
-2. *Inline.* A thread without a running loop that has a connection open uses it.
-3. *Own.* All else runs in a thread of ours, on a connection of ours, and commits at once.
+   If it cannot be proved, the caller can declare it with :func:`joined`.
+2. *Inline.* A thread without a running loop that has an open connection uses it.
+3. *Own.* Every other call runs in one of our threads, on one of our connections, and commits
+   at once.
 """
 
 from __future__ import annotations
@@ -64,19 +65,19 @@ R = TypeVar("R")
 _UNBOUNDED = 10_000
 
 _own_pool = WorkerPool(limit=lambda: conf.get_settings().MAX_CONNECTIONS)
-# Threads that borrow a caller's connection: as many as callers wait, each for its own.
+# Threads that use a caller's connection: one per waiting caller.
 _borrowing_pool = WorkerPool(limit=lambda: _UNBOUNDED, patience=0)
 
 _locks: weakref.WeakKeyDictionary[BaseDatabaseWrapper, threading.RLock] = (
     weakref.WeakKeyDictionary()
 )
 _locks_guard = threading.Lock()
-# Work that asks for more work must not queue behind itself.
+# True in `.works` while this thread runs a call, so that a nested call does not wait for itself.
 _own = threading.local()
 
 
 def database(using: str | None = None) -> str:
-    """Tells which database the sessions are in."""
+    """Return the alias of the database of the sessions."""
     if using is not None:
         return using
     from .models import Session
@@ -85,85 +86,88 @@ def database(using: str | None = None) -> str:
 
 
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
-    """Finds what sets our own connections up."""
+    """Import the callable that ``CONNECTION_SETUP`` names."""
     path = conf.get_settings().CONNECTION_SETUP
     if not path:
         return None
     try:
-        found = import_string(path)
+        candidate = import_string(path)
     except (ImportError, TypeError, ValueError) as error:
-        # The last two are for what looks like a relative path, such as ".tenants.as_tenant".
+        # A path like ".tenants.as_tenant" raises one of the last two.
         raise ConfigurationError(
-            f"AGENT_SESSIONS['CONNECTION_SETUP'] names {path!r}, which cannot be imported"
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] is {path!r}, which cannot be imported"
         ) from error
-    if not callable(found):
+    if not callable(candidate):
         raise ConfigurationError(
-            f"AGENT_SESSIONS['CONNECTION_SETUP'] names {path!r}, which cannot be called"
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] is {path!r}, which is not callable"
         )
-    setup: Callable[[BaseDatabaseWrapper], Any] = found
+    setup: Callable[[BaseDatabaseWrapper], Any] = candidate
     return setup
 
 
 def run_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Runs ORM code from an agent's tool, or from any other sync code.
+    """Run ORM code from sync code, such as an agent's tool.
 
-    It works in a thread with a running event loop too, where Django refuses the ORM; the loop
-    then waits. The function sees the caller's uncommitted rows where the caller provably waits,
-    and never leaves a connection behind.
+    Also works in a thread with a running event loop, where Django raises
+    ``SynchronousOnlyOperation``; the loop is blocked meanwhile. The function sees the uncommitted
+    rows of a caller that provably waits, and leaves no connection open.
 
     Args:
         function: Sync code that uses the ORM. It must not wait for the event loop.
-        *args: Its arguments.
-        **kwargs: Its keyword arguments.
+        *args: Positional arguments of the function.
+        **kwargs: Keyword arguments of the function.
 
     Returns:
-        What the function returns.
+        The return value of the function.
     """
     return run_sync(functools.partial(function, *args, **kwargs), using=database())
 
 
 async def arun_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Runs ORM code from async code, without blocking the event loop.
+    """Run ORM code from async code without blocking the event loop.
 
-    Unlike ``sync_to_async``, it cannot deadlock with a thread that waits for this loop. A
-    cancellation waits until the function is done, so that its outcome is never in doubt.
+    Unlike ``sync_to_async``, it cannot deadlock with a thread that waits for this loop. Blocks
+    cancellation until the function has returned, so that its outcome is known.
 
     Args:
         function: Sync code that uses the ORM. It must not wait for the event loop.
-        *args: Its arguments.
-        **kwargs: Its keyword arguments.
+        *args: Positional arguments of the function.
+        **kwargs: Keyword arguments of the function.
 
     Returns:
-        What the function returns.
+        The return value of the function.
     """
     return await run_async(functools.partial(function, *args, **kwargs), using=database())
 
 
 @contextmanager
 def joined(using: str | None = None) -> Iterator[None]:
-    """Says that this thread waits, so that agents called here join its transaction.
+    """Let agents that are called in this block join the transaction of this thread.
 
-    It is needed where no proof is possible, such as sync tools under ``Runner.run_sync``::
+    Needed where the bridge cannot prove that the thread waits, such as sync tools under
+    ``Runner.run_sync``::
 
         with transaction.atomic(), joined():
             Runner.run_sync(agent, "Hello", session=DjangoSession("user-123"))
 
-    Until the block ends, this thread must do nothing but call agents. At the end it waits for
-    database work that is under way; what comes later runs on a connection of its own.
+    In the block, this thread must do nothing but call agents. The end of the block waits for
+    database calls that are running; later calls use a connection of their own.
 
     Args:
         using: The alias of the database, if it is not the configured one.
 
     Raises:
-        ConfigurationError: An event loop runs in this thread, so it does not wait; or it has no
-            transaction open on this database, so that there is nothing to join.
+        ConfigurationError: An event loop runs in this thread, or it has no open transaction on
+            this database.
     """
     if running_loop() is not None:
-        raise ConfigurationError("joined() is for a thread that waits, and here runs a loop")
+        raise ConfigurationError(
+            "joined() cannot be used in a thread with a running event loop: call it from sync code"
+        )
     connection = connections[database(using)]
     if not in_transaction(connection):
         raise ConfigurationError(
-            f"joined() found no open transaction on {connection.alias!r}: "
+            f"joined() requires an open transaction on {connection.alias!r}: "
             "enter transaction.atomic() first"
         )
     lender = Lender(connection, outer=promised.get())
@@ -177,7 +181,7 @@ def joined(using: str | None = None) -> Iterator[None]:
 
 
 def run_sync(function: Callable[[], R], *, using: str) -> R:
-    """Runs ORM code and waits for it, wherever this is called."""
+    """Run a function and wait for it."""
     looping = running_loop() is not None
     connection = connections[using]
     if not looping:
@@ -198,10 +202,10 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
 
 
 async def run_async(function: Callable[[], R], *, using: str) -> R:
-    """Runs ORM code from a running event loop, which goes on meanwhile.
+    """Run a function without blocking the running event loop.
 
-    Only where the loop's own thread has a transaction open does the loop wait: its connection
-    belongs to that thread.
+    The loop is blocked only if its own thread has the transaction: only that thread may use the
+    connection.
     """
     lender = find_lender(using)
     with contextlib.suppress(_LenderGoneError):
@@ -219,7 +223,7 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
 
 
 class _LenderGoneError(Exception):
-    """The thread whose transaction this was has stopped waiting."""
+    """The thread that has the transaction has stopped waiting."""
 
 
 def _submit_to_lender(executor: CurrentThreadExecutor, function: Callable[[], R]) -> Work[R]:
@@ -241,9 +245,9 @@ def _wait(pool: WorkerPool, function: Callable[[], R]) -> R:
 
 
 def _outcome(work: Work[R], pool: WorkerPool | None = None) -> R:
-    """Waits for work, whatever a signal handler raises meanwhile.
+    """Wait for the outcome, even if a signal handler raises.
 
-    The work may use a connection of this very thread, which must not go on before it is over.
+    The function may be using a connection of this thread, which must not be used by both.
     """
     try:
         if pool is not None and pool.patience and work.queued:
@@ -275,30 +279,30 @@ def _on_own_connection(using: str, function: Callable[[], R]) -> R:
     setup = connection_setup()
     _own.works = True
     try:
-        with _entered(setup(connection)) if setup else contextlib.nullcontext():
+        with _require_context_manager(setup(connection)) if setup else contextlib.nullcontext():
             return function()
     finally:
         _own.works = False
 
 
-def _entered(context: Any) -> AbstractContextManager[Any]:
-    """Refuses what cannot be entered, such as what a function gives without its decorator."""
+def _require_context_manager(context: Any) -> AbstractContextManager[Any]:
+    """Require a context manager: a generator function without its decorator returns none."""
     if not isinstance(context, AbstractContextManager):
         raise ConfigurationError(
-            "AGENT_SESSIONS['CONNECTION_SETUP'] names a callable that returns "
-            f"{type(context).__name__}, and no context manager"
+            "AGENT_SESSIONS['CONNECTION_SETUP'] must return a context manager, not "
+            f"{type(context).__name__}: add @contextmanager to a generator function"
         )
     return context
 
 
 def _borrow(lender: Lender, function: Callable[[], R]) -> R:
-    """Runs a function on a waiting thread's connection, one at a time."""
+    """Run a function on the connection of a waiting thread, one function at a time."""
     connection = lender.connection
     alias = connection.alias
     with _lock_of(connection):
         if not (lender.waits and in_transaction(connection)):
             raise _LenderGoneError
-        # This thread's; where it has none, Django makes one, which opens nothing by itself.
+        # If this thread has no connection, Django creates an object, which opens nothing yet.
         own = connections[alias]
         connection.inc_thread_sharing()
         connections[alias] = connection
@@ -315,5 +319,5 @@ def _lock_of(connection: BaseDatabaseWrapper) -> threading.RLock:
 
 
 def _is_private_memory(connection: BaseDatabaseWrapper) -> bool:
-    """Tells whether only one connection has this database, as with SQLite's ``:memory:``."""
+    """Return whether the database exists in one connection only, as SQLite's ``:memory:`` does."""
     return connection.vendor == "sqlite" and connection.settings_dict["NAME"] == ":memory:"

@@ -1,4 +1,4 @@
-"""Connections that broke, or whose transaction ended without Django's knowing."""
+"""Detect and close database connections that are broken or whose transaction is lost."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def refresh(connection: BaseDatabaseWrapper) -> None:
-    """Closes a connection that the server has ended, so that the next use opens a new one.
+    """Close a connection that the server has closed, so that the next use opens a new one.
 
-    Asking the server costs a round trip, so the socket is asked first: on one that the server
-    closed there is something to read.
+    A query would cost a round trip, so the socket is checked first: it is readable if the server
+    has closed it.
     """
     raw = connection.connection
     if raw is None or connection.vendor == "sqlite":
@@ -22,7 +22,7 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
         try:
             readable, _, _ = select.select([raw], [], [], 0)
         except Exception:
-            # Each driver has its own error for a connection that is closed.
+            # Each driver raises its own error for a closed connection.
             readable = [raw]
         if not readable:
             return
@@ -31,14 +31,14 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
 
 
 def settle(connection: BaseDatabaseWrapper) -> None:
-    """Forgets a transaction that ended with its connection, where Django goes on believing in it.
+    """Reset a connection that Django believes to be in a transaction that no longer exists.
 
-    MariaDB and MySQL are told of a transaction's end in a statement of its own. If the connection
-    is lost in it, Django leaves the block and keeps the connection as it was: every later use of
-    it would take part in a transaction that nobody can end. The error was raised by then.
+    MariaDB and MySQL end a transaction with a statement of its own. If the connection is lost in
+    it, Django leaves the block but keeps the state of the connection, so that every later use would
+    join a transaction that cannot be ended. The error has been raised by then.
     """
     if connection.in_atomic_block and not connection.atomic_blocks:
-        # Django enters a block before its savepoint, and stays there if that fails.
+        # Django marks the block as entered before it creates the savepoint, also if that fails.
         connection.in_atomic_block = connection.closed_in_transaction = False
     raw = connection.connection
     left = not (raw is None or connection.in_atomic_block or connection.autocommit)
@@ -51,7 +51,7 @@ def settle(connection: BaseDatabaseWrapper) -> None:
 
 
 def abandon(connection: BaseDatabaseWrapper) -> None:
-    """Closes a connection that is broken, so that the next use opens a new one."""
-    # Django forgets it, also where the driver fails to close what is broken, or used elsewhere.
+    """Close a broken connection, so that the next use opens a new one."""
+    # Django discards it even if the driver fails to close it.
     with contextlib.suppress(Error):
         connection.close()

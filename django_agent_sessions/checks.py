@@ -1,4 +1,4 @@
-"""System checks: what would go wrong later, said at start."""
+"""System checks of the settings and the databases."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .exceptions import ConfigurationError
 _Check = Callable[..., list[CheckMessage]]
 
 
-def _reading(*keys: str) -> Callable[[_Check], _Check]:
-    """Keeps a check from reading values that are wrong in themselves, which is E001's to say.
+def _requires_valid(*keys: str) -> Callable[[_Check], _Check]:
+    """Skip a check if one of the keys that it reads is invalid, which ``E001`` reports.
 
-    What is wrong with other keys does not keep it: whoever mends the settings sees all at once.
+    Invalid values of other keys do not skip it, so that all problems are reported at once.
     """
 
     def decorated(check: _Check) -> _Check:
@@ -33,85 +33,85 @@ def _reading(*keys: str) -> Callable[[_Check], _Check]:
         def checked(
             app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
         ) -> list[CheckMessage]:
-            return check(app_configs, **kwargs) if _are_sound(*keys) else []
+            return check(app_configs, **kwargs) if _are_valid(*keys) else []
 
         return checked
 
     return decorated
 
 
-def _are_sound(*keys: str) -> bool:
-    given = _given()
+def _are_valid(*keys: str) -> bool:
+    given = _raw_settings()
     if not isinstance(given, Mapping):
         return False
     return not conf.problems({key: given[key] for key in keys if key in given})
 
 
-def _given() -> object:
+def _raw_settings() -> object:
     return getattr(settings, conf.SETTING, {})
 
 
 @register
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks ``AGENT_SESSIONS``: unknown keys, wrong types, an alias that does not exist."""
-    found: list[CheckMessage] = [
+    """Check ``AGENT_SESSIONS`` for unknown keys, wrong types and unknown aliases."""
+    problems: list[CheckMessage] = [
         Error(message, hint=hint, id="agent_sessions.E001")
-        for message, hint in conf.problems(_given())
+        for message, hint in conf.problems(_raw_settings())
     ]
-    for key in filter(_are_sound, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
+    for key in filter(_are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
         alias = getattr(conf.get_settings(), key)
-        # An empty one asks the routers, as none does; of the others it would be an alias.
+        # An empty DATABASE asks the routers, like None; the other keys must name an alias.
         if key == "DATABASE" and not alias:
             continue
         if alias is not None and alias not in connections:
-            found.append(
+            problems.append(
                 Error(
-                    f"AGENT_SESSIONS[{key!r}] names {alias!r}, which DATABASES does not have",
-                    hint=f"DATABASES has: {', '.join(sorted(connections))}.",
+                    f"AGENT_SESSIONS[{key!r}] is {alias!r}, which is not an alias in DATABASES",
+                    hint=f"The aliases in DATABASES are: {', '.join(sorted(connections))}.",
                     id="agent_sessions.E002",
                 )
             )
-    return found
+    return problems
 
 
 @register
-@_reading("DATABASE", "REPLICA_DATABASE")
+@_requires_valid("DATABASE", "REPLICA_DATABASE")
 def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks that a replica is read at all, and that people see what they have just written."""
-    found: list[CheckMessage] = []
+    """Check that the replica is read at all, and that users see their own writes."""
+    problems: list[CheckMessage] = []
     if conf.get_settings().REPLICA_DATABASE is None:
-        return found
-    if _REMEMBERING not in settings.MIDDLEWARE:
-        found.append(
+        return problems
+    if _MIDDLEWARE not in settings.MIDDLEWARE:
+        problems.append(
             CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, and nobody remembers who has just "
-                "written: a session that somebody makes may be missing in the list after it",
-                hint=f"Add {_REMEMBERING!r} to MIDDLEWARE.",
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set without the middleware that lets users "
+                "read their own writes: a new session may be missing from its user's list",
+                hint=f"Add {_MIDDLEWARE!r} to MIDDLEWARE.",
                 id="agent_sessions.W006",
             )
         )
     primary = bridge.database()
     if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
-        found.append(
+        problems.append(
             CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, and never read: every request is a "
-                f"transaction on {primary!r}, which has to see what it wrote",
-                hint=f"Take ATOMIC_REQUESTS from DATABASES[{primary!r}].",
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but never read: every request is a "
+                f"transaction on {primary!r}, which must see its own writes",
+                hint=f"Remove ATOMIC_REQUESTS from DATABASES[{primary!r}].",
                 id="agent_sessions.W007",
             )
         )
-    return found
+    return problems
 
 
-_REMEMBERING = "django_agent_sessions.middleware.reading_own_writes"
+_MIDDLEWARE = "django_agent_sessions.middleware.reading_own_writes"
 
 
 @register
-@_reading("DETECTORS", "REDACT_ON_WRITE")
+@_requires_valid("DETECTORS", "REDACT_ON_WRITE")
 def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks that the detectors that are named are there: a write must not find that out."""
+    """Check that the configured detectors exist, so that no write fails because of them."""
     try:
-        # Here, because their many patterns would make every start of Django longer.
+        # Imported here because compiling their patterns would slow down every start of Django.
         from . import detectors
 
         detectors.names()
@@ -128,19 +128,19 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
 
 
 @register
-@_reading("CONNECTION_SETUP")
+@_requires_valid("CONNECTION_SETUP")
 def check_connection_setup(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks that ``CONNECTION_SETUP`` is there: only some of the work would find that out."""
+    """Check that ``CONNECTION_SETUP`` can be imported: only some calls would fail without it."""
     try:
         bridge.connection_setup()
     except ConfigurationError as error:
         return [
             Error(
                 str(error),
-                hint="Give the dotted path of a callable that takes a connection and returns a "
-                'context manager, such as "project.tenants.as_tenant".',
+                hint="Set it to the dotted path of a callable that takes a connection and returns "
+                'a context manager, such as "project.tenants.as_tenant".',
                 id="agent_sessions.E006",
             )
         ]
@@ -148,12 +148,12 @@ def check_connection_setup(
 
 
 @register
-@_reading("DATABASE", "FULL_TEXT_SEARCH")
+@_requires_valid("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_search(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks that ``FULL_TEXT_SEARCH`` can be a name, where it is used."""
-    # Here, because it imports the models.
+    """Check that ``FULL_TEXT_SEARCH`` is a valid name, if PostgreSQL uses it."""
+    # Imported here because it imports the models.
     from . import search
 
     if bridge.database() not in connections:
@@ -164,8 +164,8 @@ def check_full_text_search(
         return [
             Error(
                 str(error),
-                hint="It may have letters, digits and underscores, and a schema before a dot. "
-                "Take the setting away to search without an index.",
+                hint="Use letters, digits and underscores, optionally with a schema before a dot, "
+                "or remove the setting to search without an index.",
                 id="agent_sessions.E007",
             )
         ]
@@ -173,14 +173,14 @@ def check_full_text_search(
 
 
 @register(Tags.database)
-@_reading("DATABASE", "FULL_TEXT_SEARCH")
+@_requires_valid("DATABASE", "FULL_TEXT_SEARCH")
 def check_full_text_configuration(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks that PostgreSQL has the configuration that ``FULL_TEXT_SEARCH`` names.
+    """Check that PostgreSQL has the configuration that ``FULL_TEXT_SEARCH`` names.
 
-    It asks the database, and so runs with ``migrate`` and ``check --database``. It is a warning,
-    because an error would stop the very migration that makes a configuration of the project's own.
+    Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
+    an error would stop the migration that creates a configuration of the project.
     """
     from . import search
 
@@ -193,86 +193,87 @@ def check_full_text_configuration(
         return [
             CheckWarning(
                 str(error),
-                hint="Name one that is there, or make this one: until then every search fails.",
+                hint="Use an existing configuration or create this one: until then every search "
+                "fails.",
                 id="agent_sessions.W008",
             )
         ]
     except DatabaseError:
-        # It is away, and whatever comes next says so.
+        # The database is unavailable, which the command itself reports.
         return []
     return []
 
 
 @register(Tags.database)
-@_reading("DATABASE")
+@_requires_valid("DATABASE")
 def check_character_sets(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks that MariaDB and MySQL take every letter, and compare ids exactly.
+    """Check that MariaDB and MySQL store every character and compare ids exactly.
 
-    It asks the database, and so runs with ``migrate`` and ``check --database``. It warns, because
+    Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
     an error would stop the migrations of the whole project.
     """
-    # Here, because it imports the models.
+    # Imported here because it imports the models.
     from . import charsets
 
     alias = bridge.database()
     if alias not in (databases or ()):
         return []
     try:
-        found = charsets.look(alias)
+        charset = charsets.look(alias)
     except DatabaseError:
-        # It is away, and whatever comes next says so.
+        # The database is unavailable, which the command itself reports.
         return []
-    statements = "\n".join(["Run, when there is little to do:", *found.statements])
-    told: list[tuple[str, str, str]] = []
-    if found.connection:
-        told.append(
+    statements = "\n".join(["Run, at a time of little traffic:", *charset.statements])
+    warnings: list[tuple[str, str, str]] = []
+    if charset.connection:
+        warnings.append(
             (
                 "W010",
-                f"The connection to {alias!r} speaks {found.connection}, {_TOO_FEW_LETTERS}",
+                f"The connection to {alias!r} uses {charset.connection}, {_NO_EMOJI}",
                 "Set OPTIONS = {'charset': 'utf8mb4'}.",
             )
         )
-    if found.database:
-        told.append(
+    if charset.database:
+        warnings.append(
             (
                 "W010",
-                f"The database {alias!r} makes tables in {found.database}, {_TOO_FEW_LETTERS}",
-                "Before the first migrate: ALTER DATABASE … CHARACTER SET utf8mb4.",
+                f"The database {alias!r} creates tables with {charset.database}, {_NO_EMOJI}",
+                "Before the first migrate, run: ALTER DATABASE … CHARACTER SET utf8mb4.",
             )
         )
-    if found.columns:
-        columns = ", ".join(found.columns)
-        told.append(
+    if charset.columns:
+        columns = ", ".join(charset.columns)
+        warnings.append(
             (
                 "W010",
-                f"Tables of {alias!r} are not in utf8mb4, {_TOO_FEW_LETTERS}: {columns}",
+                f"Columns in {alias!r} do not use utf8mb4, {_NO_EMOJI}: {columns}",
                 statements,
             )
         )
-    if found.ids:
-        columns = ", ".join(found.ids)
-        told.append(
+    if charset.ids:
+        columns = ", ".join(charset.ids)
+        warnings.append(
             (
                 "W011",
-                f"Ids in {alias!r} are not compared exactly, so that two of them can be taken for "
-                f"one: {columns}",
+                f"Ids in {alias!r} are not compared exactly, so that two different ids can be "
+                f"equal: {columns}",
                 statements,
             )
         )
-    return [CheckWarning(what, hint=hint, id=f"agent_sessions.{n}") for n, what, hint in told]
+    return [CheckWarning(what, hint=hint, id=f"agent_sessions.{n}") for n, what, hint in warnings]
 
 
-_TOO_FEW_LETTERS = "in which a message with an emoji is refused, or loses it without strict mode"
+_NO_EMOJI = "which cannot store emoji: such a message fails, or loses it without strict mode"
 
 
 @register
-@_reading("BLOB_STORAGE")
+@_requires_valid("BLOB_STORAGE")
 def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks where the large binaries of messages go: that it is there, and not for everybody."""
+    """Check that the storage of large binaries exists and is not public."""
     from .blobs.files import storage_of
 
     alias = conf.get_settings().BLOB_STORAGE
@@ -284,7 +285,7 @@ def check_blob_storage(
         return [
             Error(
                 str(error),
-                hint=f"STORAGES has: {', '.join(sorted(storages.backends))}.",
+                hint=f"The aliases in STORAGES are: {', '.join(sorted(storages.backends))}.",
                 id="agent_sessions.E004",
             )
         ]
@@ -292,9 +293,9 @@ def check_blob_storage(
         return []
     return [
         CheckWarning(
-            f"AGENT_SESSIONS['BLOB_STORAGE'] is {alias!r}, whose files anybody may fetch who knows "
-            "their names: they are parts of conversations",
-            hint="Use a storage of its own: outside of MEDIA_ROOT, or a private bucket "
+            f"AGENT_SESSIONS['BLOB_STORAGE'] is {alias!r}, which is public: anyone who knows a "
+            "file's name can read this part of a conversation",
+            hint="Use a separate storage: outside of MEDIA_ROOT, or a private bucket "
             "(querystring_auth True, no public default_acl).",
             id="agent_sessions.W004",
         )
@@ -302,20 +303,20 @@ def check_blob_storage(
 
 
 @register
-@_reading("BLOB_PREFIX")
+@_requires_valid("BLOB_PREFIX")
 def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks that ``BLOB_PREFIX`` is a folder in the storage, whatever the storage is."""
+    """Check that ``BLOB_PREFIX`` is a folder in any kind of storage."""
     prefix = conf.get_settings().BLOB_PREFIX
     parts = prefix.strip("/").split("/")
-    odd = "\\" in prefix or not prefix.isprintable() or len(prefix) > _MAX_PREFIX
-    if not odd and (parts == [""] or not {"", ".", ".."} & set(parts)):
+    invalid = "\\" in prefix or not prefix.isprintable() or len(prefix) > _MAX_PREFIX
+    if not invalid and (parts == [""] or not {"", ".", ".."} & set(parts)):
         return []
     return [
         Error(
-            f"AGENT_SESSIONS['BLOB_PREFIX'] is {prefix!r}, which no storage takes for a folder in "
-            "it: a message with a large binary could not be written",
-            hint='Give names of folders with "/" between them, such as "agent_sessions"; "" is '
-            f"the storage's own folder. They may have {_MAX_PREFIX} characters.",
+            f"AGENT_SESSIONS['BLOB_PREFIX'] is {prefix!r}, which is not a valid folder in a "
+            "storage: messages with large binaries could not be written",
+            hint='Use folder names separated by "/", such as "agent_sessions", or "" for the root '
+            f"of the storage; at most {_MAX_PREFIX} characters.",
             id="agent_sessions.E005",
         )
     ]
@@ -325,13 +326,13 @@ _MAX_PREFIX = 150
 
 
 @register(Tags.database)
-@_reading("DATABASE", "BLOB_STORAGE")
+@_requires_valid("DATABASE", "BLOB_STORAGE")
 def check_blobs_left(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """Checks that nobody takes ``BLOB_STORAGE`` away from under what is stored there.
+    """Check that ``BLOB_STORAGE`` is not removed while messages refer to files in a storage.
 
-    It asks the database, and so runs with ``migrate`` and ``check --database``.
+    Queries the database, and so runs with ``migrate`` and ``check --database``.
     """
     from .models import Blob
 
@@ -339,17 +340,17 @@ def check_blobs_left(
     if conf.get_settings().BLOB_STORAGE is not None or alias not in (databases or ()):
         return []
     try:
-        left = Blob.objects.using(alias).exists()
+        exists = Blob.objects.using(alias).exists()
     except DatabaseError:
         # Before the first migration.
         return []
-    if not left:
+    if not exists:
         return []
     return [
         CheckWarning(
             "AGENT_SESSIONS['BLOB_STORAGE'] is not set, but messages refer to binaries in a "
-            "storage: what is popped, cleared or replaced now leaves its files behind",
-            hint="Set it again; to store no more binaries, raise BLOB_MIN_BYTES instead.",
+            "storage: deleting or replacing such a message leaves its files as orphans",
+            hint="Set it again; to store no further binaries, raise BLOB_MIN_BYTES instead.",
             id="agent_sessions.W005",
         )
     ]
@@ -364,21 +365,21 @@ def _is_public(storage: Any) -> bool:
 
 
 @register(Tags.models)
-@_reading("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
+@_requires_valid("DATABASE", "FULL_TEXT_SEARCH", "MAX_CONNECTIONS")
 def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Checks where the sessions are kept: SQLite's locking, the pool, owners, full-text search."""
+    """Check the database of the sessions: SQLite's locking, the pool, owners, full-text search."""
     alias = bridge.database()
     if alias not in connections:
         return []
-    found: list[CheckMessage] = []
+    problems: list[CheckMessage] = []
     configuration = connections[alias].settings_dict
     if connections[alias].vendor == "sqlite" and (
         configuration.get("OPTIONS", {}).get("transaction_mode", "") or ""
     ).upper() not in {"IMMEDIATE", "EXCLUSIVE"}:
-        found.append(
+        problems.append(
             CheckWarning(
                 f"The sessions are in the SQLite database {alias!r}, whose transactions do not "
-                "take the write lock at their start: two writers at once fail with "
+                "acquire the write lock when they begin: concurrent writers fail with "
                 "'database is locked'",
                 hint="Set OPTIONS = {'transaction_mode': 'IMMEDIATE', 'timeout': 20, "
                 "'init_command': 'PRAGMA journal_mode=WAL;'}.",
@@ -386,49 +387,50 @@ def check_storage(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
             )
         )
     if connections[alias].vendor == "postgresql":
-        found += _about_pool(alias, configuration.get("OPTIONS", {}).get("pool"))
-    found += _about_owners(alias)
+        problems += _check_pool(alias, configuration.get("OPTIONS", {}).get("pool"))
+    problems += _check_user_database(alias)
     if conf.get_settings().FULL_TEXT_SEARCH and connections[alias].vendor != "postgresql":
-        found.append(
+        problems.append(
             CheckWarning(
                 f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is set, but the sessions are in {alias!r}, "
-                "which is not PostgreSQL: the newest messages are searched, without an index",
-                hint="Take the setting away, or keep the sessions in PostgreSQL.",
+                "which is not PostgreSQL: only the newest messages are searched, without an index",
+                hint="Remove the setting, or keep the sessions in PostgreSQL.",
                 id="agent_sessions.W003",
             )
         )
-    return found
+    return problems
 
 
-def _about_pool(alias: str, pool: Any) -> list[CheckMessage]:
-    """Looks at psycopg's pool: requests hold its connections while their agents wait for one."""
+def _check_pool(alias: str, pool: Any) -> list[CheckMessage]:
+    """Check psycopg's pool: requests hold connections while their agents wait for one."""
     if not pool:
         return []
     options = pool if isinstance(pool, Mapping) else {}
-    size = options.get("max_size") or options.get("min_size", _PSYCOPGS_POOL)
-    ours = conf.get_settings().MAX_CONNECTIONS
-    if size > ours:
+    size = options.get("max_size") or options.get("min_size", _PSYCOPG_POOL_SIZE)
+    agent_connections = conf.get_settings().MAX_CONNECTIONS
+    if size > agent_connections:
         return []
     return [
         CheckWarning(
-            f"The pool of {alias!r} has {size} connections, and agents may take {ours} of them: as "
-            "many requests at once can hold all, each waiting for its agent, which waits for one",
-            hint="Set OPTIONS = {'pool': {'max_size': …}} to the requests that a process serves at "
-            f"once and MAX_CONNECTIONS ({ours}) together.",
+            f"The pool of {alias!r} has {size} connections, and agents may use "
+            f"{agent_connections} of them: concurrent requests can hold all connections while "
+            "their agents wait for one, which is a deadlock",
+            hint="Set OPTIONS = {'pool': {'max_size': …}} to the number of concurrent requests per "
+            f"process plus MAX_CONNECTIONS ({agent_connections}).",
             id="agent_sessions.W009",
         )
     ]
 
 
-# What psycopg makes the size of a pool that says none.
-_PSYCOPGS_POOL = 4
+# psycopg's default pool size.
+_PSYCOPG_POOL_SIZE = 4
 
 
-def _about_owners(alias: str) -> list[CheckMessage]:
-    """Looks at where the users are: a session's owner is a foreign key to one.
+def _check_user_database(alias: str) -> list[CheckMessage]:
+    """Check that users and sessions share a database: a session's owner is a foreign key.
 
-    It asks the routers and no database. What they say of a table is right where they let Django
-    make the other one in the same place; else somebody makes the tables without Django.
+    Asks the routers, not the databases. Their answer about a table is right only if they let Django
+    create the other table in the same database; otherwise the tables are created without Django.
     """
     from django.contrib.auth import get_user_model
 
@@ -438,33 +440,33 @@ def _about_owners(alias: str) -> list[CheckMessage]:
     users = router.db_for_write(user)
     if users == alias:
         return []
-    apart = f"The sessions are in {alias!r} and the users in {users!r}"
-    broken = []
-    if _keeps_out(user, alias, beside=Session):
-        broken.append(f"{alias!r} has no table of users, without which no session is written")
-    if _keeps_out(Session, users, beside=user):
-        broken.append(f"{users!r} has no table of sessions, without which no user is deleted")
-    if broken:
+    prefix = f"The sessions are in {alias!r} and the users in {users!r}"
+    problems = []
+    if _is_excluded(user, alias, beside=Session):
+        problems.append(f"{alias!r} has no table of users, so that no session can be written")
+    if _is_excluded(Session, users, beside=user):
+        problems.append(f"{users!r} has no table of sessions, so that no user can be deleted")
+    if problems:
         return [
             Error(
-                f"{apart}, and the routers keep their tables apart: {'; '.join(broken)}",
-                hint="Keep both in one database: a session's owner is a foreign key. In two, only "
-                "sessions without owners work, and only where allow_migrate of your routers lets "
-                "the tables of all apps be made in both.",
+                f"{prefix}, and the routers separate their tables: {'; '.join(problems)}",
+                hint="Keep both in one database: a session's owner is a foreign key. With two "
+                "databases only sessions without owners work, and only if allow_migrate of your "
+                "routers creates the tables of all apps in both.",
                 id="agent_sessions.E008",
             )
         ]
     return [
         CheckWarning(
-            f"{apart}: a session's owner is a foreign key, which cannot cross databases",
-            hint="Keep both in one database. In two, only sessions without owners work.",
+            f"{prefix}: a session's owner is a foreign key, which cannot cross databases",
+            hint="Keep both in one database. With two, only sessions without owners work.",
             id="agent_sessions.W002",
         )
     ]
 
 
-def _keeps_out(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
-    """Tells whether a database is to have the one table and not the other."""
+def _is_excluded(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
+    """Return whether the routers create the table ``beside`` in a database, but not this one."""
     return router.allow_migrate_model(alias, beside) and not router.allow_migrate_model(
         alias, model
     )

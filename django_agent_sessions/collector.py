@@ -1,8 +1,8 @@
-"""The garbage collector, which must not run while another thread's stack is read.
+"""Pause garbage collection while another thread's stack is read.
 
-Python 3.11 collects garbage while it makes the object for a frame. Where a finalizer then lets the
-other thread go on, its frame may be gone when the object is ready, and the process crashes. From
-3.12 on garbage is collected between two instructions only.
+Python 3.11 may collect garbage while it creates a frame object. If a finalizer then lets the other
+thread run, its frame may be freed before the object is complete, and the process crashes. Python
+3.12 and later collect garbage only between two instructions.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 CRASHES = sys.version_info < (3, 12)
-"""Whether this version of Python collects garbage while it makes a frame."""
+"""Whether this version of Python collects garbage while it creates a frame object."""
 
 
 class _Pauses:
-    """How many threads need the collector to rest, and whether it ran before the first did."""
+    """Number of threads that need the pause, and whether collection was enabled before it."""
 
     def __init__(self) -> None:
-        # A finalizer or a signal's handler may come here while its own thread has it.
+        # Reentrant: a finalizer or signal handler may run here while its thread holds the lock.
         self.lock = threading.RLock()
         self.count = 0
-        self.ran = False
+        self.was_enabled = False
 
     def begin(self) -> None:
         with self.lock:
             if not self.count:
-                self.ran = gc.isenabled()
+                self.was_enabled = gc.isenabled()
                 gc.disable()
             self.count += 1
 
     def end(self) -> None:
         with self.lock:
             self.count -= 1
-            if not self.count and self.ran:
+            if not self.count and self.was_enabled:
                 gc.enable()
 
 
@@ -46,7 +46,7 @@ _pauses = _Pauses()
 
 @contextmanager
 def resting() -> Iterator[None]:
-    """Lets nothing be collected in this process meanwhile, where that is needed."""
+    """Disable garbage collection in this process for the block, where this Python needs it."""
     if not CRASHES:
         yield
         return
@@ -57,13 +57,13 @@ def resting() -> Iterator[None]:
         _pauses.end()
 
 
-def _forget_other_threads() -> None:
+def _reset_after_fork() -> None:
     global _pauses
-    if _pauses.count and _pauses.ran:
+    if _pauses.count and _pauses.was_enabled:
         gc.enable()
     _pauses = _Pauses()
 
 
 if hasattr(os, "register_at_fork"):
-    # Those that looked at stacks are not in the child.
-    os.register_at_fork(after_in_child=_forget_other_threads)
+    # The threads that paused collection do not exist in the child.
+    os.register_at_fork(after_in_child=_reset_after_fork)

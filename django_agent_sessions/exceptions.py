@@ -1,20 +1,20 @@
-"""The errors of this package: they carry ids and say what to do, never what was said.
+"""The errors of this package. Messages contain ids and what to do, never message content.
 
 ::
 
     AgentSessionsError
     ├ ConfigurationError (ImproperlyConfigured)
     │  └ MissingDependencyError (ImportError)      names the extra to install
-    ├ SessionNotFoundError                         no such session, or not for this owner
-    ├ SessionConflictError                         somebody else wrote first
+    ├ SessionNotFoundError                         no such session, or another owner's
+    ├ SessionConflictError                         another process modified the session
     │  └ StaleSessionError                         a redaction happened since the last read
-    ├ SessionBusyError                             another run holds the session
-    ├ InvalidIdError (ValueError)                  an id that cannot name anything
+    ├ SessionBusyError                             another run holds the session's lease
+    ├ InvalidIdError (ValueError)                  an id that is not allowed
     ├ PayloadError (TypeError)                     not JSON, over a limit, or not restorable
-    ├ LegalHoldError (ProtectedError)              a held session cannot be deleted
-    ├ RedactionScopeError (ValueError)             what to redact is not there
-    ├ ReasonRequiredError (ValueError)             what is audited needs a reason
-    ├ AuditError                                   audit events are only ever added
+    ├ LegalHoldError (ProtectedError)              the session is under legal hold
+    ├ RedactionScopeError (ValueError)             the scope of a redaction does not exist
+    ├ ReasonRequiredError (ValueError)             an audited action needs a reason
+    ├ AuditError                                   audit events are append-only
     └ BlobError
        └ BlobNotFoundError
 """
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class AgentSessionsError(Exception):
-    """Anything this package raises on purpose."""
+    """Base class of all errors of this package."""
 
 
 class ConfigurationError(AgentSessionsError, ImproperlyConfigured):
-    """A setting, or the way the package is called, cannot work."""
+    """A setting is invalid, or the package is called in an unsupported way."""
 
 
 class MissingDependencyError(ConfigurationError, ImportError):
     """An optional dependency is not installed.
 
     Args:
-        distribution: What the missing thing is called, for example ``strands-agents``.
+        distribution: Name of the missing distribution, for example ``strands-agents``.
         extra: The extra of this package that installs it.
     """
 
@@ -55,31 +55,31 @@ class MissingDependencyError(ConfigurationError, ImportError):
 
 
 class SessionNotFoundError(AgentSessionsError):
-    """There is no such session, or none that this owner may know of."""
+    """The session does not exist or has another owner."""
 
 
 class SessionConflictError(AgentSessionsError):
-    """Somebody else changed the conversation, and the caller asked to be told."""
+    """Another process modified the conversation; reload it and try again."""
 
 
 class StaleSessionError(SessionConflictError):
-    """Something was redacted after the caller read it: read again before writing."""
+    """A redaction happened after the caller read the session; reload it before writing."""
 
 
 class SessionBusyError(AgentSessionsError):
-    """Another run holds the session."""
+    """Another run holds the session's lease."""
 
 
 class InvalidIdError(AgentSessionsError, ValueError):
-    """An id is blank, too long, or holds characters that cannot be shown or stored."""
+    """An id is blank, too long, or contains characters that cannot be displayed or stored."""
 
 
 class PayloadError(AgentSessionsError, TypeError):
-    """A value is not JSON, is over a limit, or would not come back equal."""
+    """A value is not JSON, exceeds a limit, or would not be read back equal."""
 
 
 class LegalHoldError(AgentSessionsError, ProtectedError):
-    """A session under legal hold would lose content.
+    """A session is under legal hold, so its content cannot be deleted.
 
     It is a ``ProtectedError``, so that the admin shows its usual "cannot delete" page.
     """
@@ -90,20 +90,20 @@ class LegalHoldError(AgentSessionsError, ProtectedError):
         self._message = msg
 
     def __str__(self) -> str:
-        # Django's has the objects behind it, as a set.
+        # Django's text would also contain the set of the objects.
         return self._message
 
 
 class RedactionScopeError(AgentSessionsError, ValueError):
-    """A redaction names a place that is not there, or nothing to look for."""
+    """The scope of a redaction does not exist or is empty."""
 
 
 class ReasonRequiredError(AgentSessionsError, ValueError):
-    """What is audited needs a reason, and none was given."""
+    """An audited action requires a reason, and it is blank."""
 
 
 class AuditError(AgentSessionsError):
-    """An audit event would be changed or deleted."""
+    """An audit event cannot be changed or deleted."""
 
 
 class BlobError(AgentSessionsError):

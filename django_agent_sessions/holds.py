@@ -1,4 +1,4 @@
-"""Legal hold: a session that must not lose anything until somebody releases it."""
+"""Legal hold: a session whose content cannot be deleted until the hold is released."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from .models import AuditEvent, Session, SessionMessage
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
-    """Puts a session under legal hold: it cannot be deleted, nor anything said in it."""
+    """Put a session under legal hold: neither it nor its content can be deleted.
+
+    Returns False if it was under legal hold already.
+    """
     return _set(session, True, reason=reason, actor=actor, using=using)
 
 
 def release(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
-    """Releases a session from legal hold."""
+    """Release a session from legal hold. Returns False if it was not under legal hold."""
     return _set(session, False, reason=reason, actor=actor, using=using)
 
 
 def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
-    """Refuses the deletion of a held session and records that of any other; for ``pre_delete``.
+    """Reject the deletion of a session under legal hold and record any other; for ``pre_delete``.
 
-    Every way of deleting with the ORM comes past here, a cascade from the owner included. One that
-    was set aside before has been recorded then.
+    Every deletion by the ORM sends this signal, including a cascade from the owner. A session that
+    was marked for deletion before has been recorded then.
     """
-    # The row is locked, so that nobody can put it under hold before it is gone.
+    # Lock the row, so that no other process can put it under hold before it is deleted.
     row = Session.objects.using(using).select_for_update().filter(pk=instance.pk)
     held, namespace = row.values_list("legal_hold", "namespace").first() or (False, DOOMED)
     if held:
@@ -50,11 +53,11 @@ def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:
     if not reason.strip():
-        raise ReasonRequiredError("a legal hold needs a reason")
+        raise ReasonRequiredError("a legal hold requires a reason")
     alias = bridge.database(using)
     with transaction.atomic(alias):
         rows = Session.objects.using(alias).filter(pk=session)
-        # Alone: who takes something away looks at the row under a lock that this one excludes.
+        # Deleting content reads the flag under a lock of this row, which excludes this lock.
         if rows.select_for_update().values_list("pk").first() is None:
             raise SessionNotFoundError(f"there is no session {session}")
         changed = rows.exclude(legal_hold=held).update(legal_hold=held, updated_at=timezone.now())
@@ -62,12 +65,12 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
             action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
             audit.record(action, session=session, actor=actor, reason=reason, using=alias)
         if changed and not held:
-            _let_go(session, alias)
+            _discard_originals(session, alias)
     return bool(changed)
 
 
-def _let_go(session: UUID, using: str) -> None:
-    """Drops what was said before an agent changed it: only the hold had kept that."""
+def _discard_originals(session: UUID, using: str) -> None:
+    """Delete the texts that an agent has replaced: only the hold kept them."""
     changed = SessionMessage.objects.using(using).filter(
         session=session, redacted_at__isnull=True, redact_message__isnull=False
     )

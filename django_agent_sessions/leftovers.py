@@ -1,4 +1,4 @@
-"""What SQLite keeps of deleted rows: free pages, and the write-ahead log."""
+"""Overwrite deleted content in SQLite's free pages and write-ahead log."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from . import bridge
 
 logger = logging.getLogger("django_agent_sessions")
 
-_CHECKPOINT_PATIENCE = 1000
+_CHECKPOINT_TIMEOUT = 1000
 """Milliseconds that a redaction waits for the readers of SQLite's write-ahead log."""
 
 
 def overwrite_from_the_start(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Makes a new SQLite connection overwrite what it deletes; for ``connection_created``.
+    """Set ``secure_delete`` on a new SQLite connection; a receiver of ``connection_created``.
 
-    A redaction would be too late: inserting a large message already moves others within the
-    file, and leaves their old places as they were.
+    A redaction would be too late: inserting a large message may already have moved others within
+    the file and left copies of them in free pages.
     """
     if connection.vendor == "sqlite" and connection.alias == bridge.database():
         with connection.cursor() as cursor:
@@ -32,9 +32,9 @@ def overwrite_from_the_start(connection: BaseDatabaseWrapper, **kwargs: Any) -> 
 
 @contextmanager
 def overwrite_leftovers(using: str) -> Iterator[None]:
-    """Makes SQLite overwrite what a block deletes, in its free pages and write-ahead log too.
+    """Make SQLite overwrite content that is deleted in the block, and empty its write-ahead log.
 
-    Other databases have no such thing: what is deleted there goes with their own vacuuming.
+    Does nothing on other databases, whose vacuum frees deleted rows.
     """
     connection = connections[using]
     if connection.vendor != "sqlite":
@@ -43,7 +43,7 @@ def overwrite_leftovers(using: str) -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA secure_delete=ON")
     yield
-    # At once outside a transaction, else after the caller's commit.
+    # Runs at once outside of a transaction, otherwise after the caller's commit.
     transaction.on_commit(functools.partial(_empty_log, using), using)
 
 
@@ -51,8 +51,8 @@ def _empty_log(using: str) -> None:
     with connections[using].cursor() as cursor:
         cursor.execute("PRAGMA busy_timeout")
         timeout = cursor.fetchone()[0]
-        # A reader may read for hours, and whoever redacts shall not wait for it.
-        cursor.execute(f"PRAGMA busy_timeout={_CHECKPOINT_PATIENCE:d}")
+        # A reader may hold the log for hours, and the redaction must not wait for it.
+        cursor.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT:d}")
         try:
             cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             busy = cursor.fetchone()[0]
@@ -60,7 +60,7 @@ def _empty_log(using: str) -> None:
             cursor.execute(f"PRAGMA busy_timeout={timeout:d}")
     if busy:
         logger.warning(
-            "the write-ahead log of %s could not be emptied because it is being read; what was "
-            "redacted leaves it with a later checkpoint: PRAGMA wal_checkpoint(TRUNCATE)",
+            "the write-ahead log of %s could not be emptied because another connection reads it; "
+            "the redacted text stays in it until PRAGMA wal_checkpoint(TRUNCATE) succeeds",
             using,
         )

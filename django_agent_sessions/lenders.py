@@ -1,8 +1,8 @@
-"""Who lends a transaction: the proof that a thread waits for a piece of database work.
+"""Find the transaction that a database call may join: the proof that its thread waits.
 
-The proof is read off the stacks of the threads at the moment of the call. Nothing is carried in a
-context variable except what :func:`~django_agent_sessions.bridge.joined` says, because a context
-may be copied into a thread that outlives its transaction.
+The proof is read off the stacks of the threads at the time of the call. A context variable would
+not do, because a context may be copied into a thread that outlives the transaction; it is used
+only for :func:`~django_agent_sessions.bridge.joined`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _waiting_calls: dict[CodeType, str] = {}
 
 @dataclass(eq=False)
 class Lender:
-    """A thread that waits, and whose connection may be used as long as it does."""
+    """A waiting thread's connection, which other threads may use while ``waits`` is true."""
 
     connection: BaseDatabaseWrapper
     waits: bool = True
@@ -40,44 +40,44 @@ class Lender:
 promised: contextvars.ContextVar[Lender | None] = contextvars.ContextVar(
     "agent_sessions_promised", default=None
 )
-"""Who said aloud that it waits."""
+"""The connection of the innermost ``joined()`` block."""
 
 
 def register_waiting_call(code: CodeType, executor: str) -> None:
-    """Teaches the bridge a function that blocks its thread until an executor's work is done.
+    """Register a function that blocks its thread until an executor's call has finished.
 
     Args:
         code: The code object of the function.
-        executor: The name of its local variable with the ``ThreadPoolExecutor`` that it certainly
-            waits for; it must be bound once only.
+        executor: The name of the local variable that contains the ``ThreadPoolExecutor`` that the
+            function always waits for. It must be assigned only once.
     """
     _waiting_calls[code] = executor
 
 
 def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Notes which thread opened a connection; a receiver of Django's ``connection_created``."""
+    """Record which thread opened a connection; a receiver of Django's ``connection_created``."""
     _open_connections[threading.get_ident(), connection.alias] = connection
 
 
 def is_own(connection: BaseDatabaseWrapper, using: str) -> bool:
-    """Tells whether this very thread opened a connection."""
+    """Return whether this thread opened the connection."""
     return connection is _open_connections.get((threading.get_ident(), using))
 
 
 def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
-    """Finds whose transaction this call belongs to."""
-    said = promised.get()
-    while said is not None:
-        if said.waits and said.connection.alias == using:
-            return said
-        said = said.outer
-    # References, because they are listed at once: other threads open connections meanwhile.
+    """Find the transaction that this call belongs to."""
+    declared = promised.get()
+    while declared is not None:
+        if declared.waits and declared.connection.alias == using:
+            return declared
+        declared = declared.outer
+    # valuerefs() is atomic: other threads open connections meanwhile.
     opened = [reference() for reference in _open_connections.valuerefs()]
     if not any(
         connection is not None and connection.alias == using and in_transaction(connection)
         for connection in opened
     ):
-        # Nobody has a transaction open: the common case looks at no stack.
+        # No transaction is open: the usual case, which needs no stack to be read.
         return None
     thread: int | None = threading.get_ident()
     seen: set[int] = set()
@@ -93,11 +93,11 @@ def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
 
 
 def _waiter_of(thread: int, seen: set[int]) -> int | None:
-    """Finds the thread that provably waits for this one."""
-    works_for = _executor_of(thread)
-    if works_for is None:
+    """Find the thread that provably waits for this one."""
+    own_executor = _executor_of(thread)
+    if own_executor is None:
         return None
-    # A thread that waits is in a lock of the standard library, a few calls from the function.
+    # A waiting thread is in a lock of the standard library, a few frames below the function.
     waiting = {
         other: executor
         for code, name in _waiting_calls.items()
@@ -105,11 +105,11 @@ def _waiter_of(thread: int, seen: set[int]) -> int | None:
         if other not in seen
     }
     for ident, executor in waiting.items():
-        if executor is works_for:
+        if executor is own_executor:
             return ident
-    # A loop's default threads count with the loop's own, because asyncio.run joins them.
-    if waiting and (loop_works_for := _executor_of_loop_with(works_for)) is not None:
-        return next((i for i, executor in waiting.items() if executor is loop_works_for), None)
+    # A loop's default threads count as the loop's own thread, because asyncio.run joins them.
+    if waiting and (loop_executor := _executor_of_loop_with(own_executor)) is not None:
+        return next((i for i, executor in waiting.items() if executor is loop_executor), None)
     return None
 
 
@@ -121,13 +121,13 @@ def _executor_of_loop_with(default_executor: object) -> object:
 
 
 def _executor_of(thread: int) -> object:
-    """Finds the executor that a thread works for.
+    """Find the executor that a thread works for.
 
-    The executor lists its threads too, but a new thread may work before it is on the list.
+    The executor has a list of its threads, but a new thread may run before it is added.
     """
     for candidate in threading.enumerate():
         if candidate.ident == thread:
-            # A thread that ends forgets both, one after the other.
+            # A thread that ends deletes both attributes, one after the other.
             target = getattr(candidate, "_target", None)
             arguments = getattr(candidate, "_args", None)
             return arguments[0]() if target is _worker and arguments else None
@@ -135,15 +135,15 @@ def _executor_of(thread: int) -> object:
 
 
 def _asgiref_lender(thread: int, using: str) -> CurrentThreadExecutor | None:
-    """Finds who waits in ``async_to_sync`` for the loop that runs in this thread."""
+    """Find the thread that waits in ``async_to_sync`` for the loop that runs in this thread."""
     here = thread == threading.get_ident()
     loop = running_loop() if here else _loop_in(thread)
     if loop is None:
         return None
     candidates = [AsyncToSync.loop_thread_executors.get(loop)]
     if here:
-        # On a loop that many callers share, only the context tells whose call this is. It comes
-        # first: where a thread waits twice, one within the other, only the inner one is served.
+        # On a loop that many callers share, only the context identifies the caller. It comes
+        # first: of two nested calls of a thread, only the inner one runs submitted functions.
         candidates.insert(0, getattr(AsyncToSync.executors, "current", None))
     for executor in candidates:
         if executor is None:
@@ -178,14 +178,14 @@ def _loop_in(thread: int) -> asyncio.AbstractEventLoop | None:
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Tells whether a connection has a transaction open."""
+    """Return whether a connection has an open transaction."""
     return connection.connection is not None and (
         connection.in_atomic_block or not connection.autocommit
     )
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Finds the event loop that runs in this thread."""
+    """Return the event loop that runs in this thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Naming the user in what is recorded during a request, and showing users what they wrote."""
+"""Middleware: the user of audit events, and reads of one's own writes with a replica."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 @sync_and_async_middleware
 def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
-    """Lets the audit trail name the user of a request, whatever view deletes a session.
+    """Record the user of a request in the audit trail, whichever view deletes a session.
 
-    The admin of this app names its users without it. Other views do not, such as the page that
-    deletes a user together with the sessions it owns. It stands behind
-    ``AuthenticationMiddleware``::
+    The admin of this app records its users without it. Other views do not, such as the page that
+    deletes a user together with the user's sessions. Put it after ``AuthenticationMiddleware``::
 
         MIDDLEWARE = [
             # …
@@ -31,20 +30,20 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
         ]
     """
     if iscoroutinefunction(get_response):
-        ahead = cast(_Async, get_response)
+        get_async_response = cast(_Async, get_response)
 
         async def amiddleware(request: HttpRequest) -> HttpResponseBase:
-            # The user is not asked for before it is needed: that takes the database.
+            # request.user is lazy: it is only read, with a query, if an event is recorded.
             with audit.acting(_user_of(request)):
-                return await ahead(request)
+                return await get_async_response(request)
 
         return amiddleware
 
-    following = cast(_Sync, get_response)
+    get_sync_response = cast(_Sync, get_response)
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         with audit.acting(_user_of(request)):
-            return following(request)
+            return get_sync_response(request)
 
     return middleware
 
@@ -52,19 +51,19 @@ def acting_user(get_response: _Sync | _Async) -> _Sync | _Async:
 def _user_of(request: HttpRequest) -> Any:
     if not hasattr(request, "user"):
         raise ImproperlyConfigured(
-            "django_agent_sessions.middleware.acting_user has to stand behind "
-            "django.contrib.auth.middleware.AuthenticationMiddleware in MIDDLEWARE"
+            "in MIDDLEWARE, django_agent_sessions.middleware.acting_user must come after "
+            "django.contrib.auth.middleware.AuthenticationMiddleware"
         )
     return request.user
 
 
 @sync_and_async_middleware
 def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
-    """Lets people see what they have just written, where pages come from a replica.
+    """Let users read their own writes if pages are read from a replica.
 
     After a request that may have written, its user reads from the primary for
-    ``AGENT_SESSIONS["REPLICA_LAG_SECONDS"]``. A cookie tells, so that it holds in all processes.
-    Where it stands among the others makes no difference::
+    ``AGENT_SESSIONS["REPLICA_LAG_SECONDS"]``. A cookie marks the user, so that it works in all
+    processes. Its position in the list does not matter::
 
         MIDDLEWARE = [
             # …
@@ -72,19 +71,19 @@ def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
         ]
     """
     if iscoroutinefunction(get_response):
-        ahead = cast(_Async, get_response)
+        get_async_response = cast(_Async, get_response)
 
         async def amiddleware(request: HttpRequest) -> HttpResponseBase:
-            response = await ahead(request)
+            response = await get_async_response(request)
             replicas.remember(request, response)
             return response
 
         return amiddleware
 
-    following = cast(_Sync, get_response)
+    get_sync_response = cast(_Sync, get_response)
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        response = following(request)
+        response = get_sync_response(request)
         replicas.remember(request, response)
         return response
 

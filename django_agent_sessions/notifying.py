@@ -1,8 +1,7 @@
-"""Telling PostgreSQL's listeners that something was written, sparingly.
+"""Notify PostgreSQL's listeners of new messages, at a limited rate.
 
-``NOTIFY`` takes a lock of the whole server at each commit, so a conversation that is being written
-says so at most once a second and process. Whoever hears it looks often for a while, and so sees
-what comes after it.
+``NOTIFY`` takes a server-wide lock at each commit, so a process notifies of a session at most
+once a second. A listener polls often for a while after a notification, and so sees later messages.
 """
 
 from __future__ import annotations
@@ -21,21 +20,22 @@ from . import conf
 logger = logging.getLogger("django_agent_sessions")
 
 CHANNEL = "agent_sessions"
-"""The channel. What is sent there is a session's primary key in hexadecimal digits."""
+"""The channel. A notification's payload is a session's primary key in hexadecimal digits."""
 
 SECONDS = 1.0
-"""Seconds in which one process speaks of one session once."""
+"""Minimum interval of a process's notifications of the same session, in seconds."""
 
-_MANY = 1000
+_MAX_TRACKED = 1000
 
 _lock = threading.Lock()
-_last: dict[tuple[str, UUID], float] = {}
+_last_sent: dict[tuple[str, UUID], float] = {}
 
 
 def written(using: str, session: UUID) -> None:
-    """Says that something was written in a session, if anybody may listen.
+    """Notify listeners that a session was written to, if ``LISTEN_DATABASE`` is set.
 
-    In a transaction it is said after the commit. It never fails: whoever misses it, polls.
+    In a transaction the notification is sent after the commit. Errors are logged only: a listener
+    that misses a notification polls.
     """
     if conf.get_settings().LISTEN_DATABASE is None:
         return
@@ -50,7 +50,7 @@ def written(using: str, session: UUID) -> None:
 
 
 def _notify(connection: BaseDatabaseWrapper, session: UUID) -> None:
-    if not _may_speak((connection.alias, session)):
+    if not _is_due((connection.alias, session)):
         return
     try:
         with connection.cursor() as cursor:
@@ -59,13 +59,13 @@ def _notify(connection: BaseDatabaseWrapper, session: UUID) -> None:
         logger.warning("could not notify listeners of session %s", session)
 
 
-def _may_speak(key: tuple[str, UUID]) -> bool:
+def _is_due(key: tuple[str, UUID]) -> bool:
     now = time.monotonic()
     with _lock:
-        if now - _last.get(key, -SECONDS) < SECONDS:
+        if now - _last_sent.get(key, -SECONDS) < SECONDS:
             return False
-        if len(_last) >= _MANY:
-            for old in [old for old, when in _last.items() if now - when >= SECONDS]:
-                del _last[old]
-        _last[key] = now
+        if len(_last_sent) >= _MAX_TRACKED:
+            for old in [old for old, when in _last_sent.items() if now - when >= SECONDS]:
+                del _last_sent[old]
+        _last_sent[key] = now
     return True

@@ -1,15 +1,15 @@
-r"""Exact JSON: what goes in comes back equal, key order kept, whatever the database.
+r"""Exact JSON: every value is read back equal and with the same key order, on every database.
 
-A payload is stored as the text ``json.dumps`` makes of it, because a JSON column type would refuse
-``\u0000`` and lone surrogates, reorder keys and fold numbers. Four things are added to JSON:
+A payload is stored as the text of ``json.dumps``, because a JSON column type would reject
+``\u0000`` and lone surrogates, reorder keys and change numbers. Four things are added to JSON:
 
 * ``bytes`` become ``{"$bytes": "<base64>"}``;
-* a text in which two lone surrogates meet, as after the joining of a stream's chunks, becomes
+* a text in which two lone surrogates are adjacent, as after joining the chunks of a stream, becomes
   ``{"$text": "<base64>"}``, because JSON would read the two as one character;
-* a :class:`~django_agent_sessions.references.BlobRef`, which stands for a binary in a storage,
+* a :class:`~django_agent_sessions.references.BlobRef`, the reference to a binary in a storage,
   becomes ``{"$blob": {"sha256": …, "size": …}}``;
-* a dict that merely looks like such a marker, or like an escaped one, gets one more ``$``, so that
-  ``{"$bytes": 1}`` is written ``{"$$bytes": 1}`` and read back as it was.
+* a dict that has the form of such a marker, or of an escaped one, gets another ``$``:
+  ``{"$bytes": 1}`` is written as ``{"$$bytes": 1}`` and read back unchanged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _BYTES = "$bytes"
 _TEXT = "$text"
 _BLOB = "$blob"
 BLOB_MARKER = f'"{_BLOB}":'
-"""What stands in the text of every payload that refers to a binary."""
+"""The text of every payload that refers to a binary contains this."""
 _MARKER_LIKE = re.compile(r"\$+(?:bytes|text|blob)\Z")
-# A quote right behind a brace begins a key: in a text or a longer key it would be escaped. And a
-# marker is alone in its dict, as far as a text goes that is only a beginning.
+# A quote directly after a brace begins a key: in a text or a longer key it would be escaped. A
+# marker is the only key of its dict, which a truncated text may not show.
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _HASH = re.compile(
     r'(\{"\$blob":\{)"sha256":"[0-9a-f]{64}",'
@@ -44,39 +44,41 @@ _HASH = re.compile(
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SURROGATES_MEET = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_ADJACENT_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def refuse_constant(name: str) -> NoReturn:
-    """Refuses a number that Python's own decoder takes, and JSON does not have."""
+    """Reject ``NaN`` and ``Infinity``, which Python's decoder accepts and JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
 
-# Made once: json.loads makes a new one at each call that has an option.
+# Created once: json.loads creates a new decoder at each call that has an option.
 _decoder = json.JSONDecoder(parse_constant=refuse_constant)
 _parse = _decoder.decode
-# Decoding goes around white space that `dumps` does not write, and takes as long again for it.
+# decode() also skips white space, which `dumps` does not write, and takes twice as long.
 _scan = _decoder.scan_once  # type: ignore[attr-defined] # its types leave it out
 
 
 def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
-    """Writes a value as text that :func:`loads` reads back equal.
+    """Serialize a value as text that :func:`loads` reads back equal.
 
-    Tuples are written as lists, and bytearrays and memoryviews as bytes, as the SDKs' own stores
-    would if they could.
+    Tuples are written as lists; bytearrays and memoryviews as bytes. Raises ``PayloadError`` if the
+    value is not JSON or exceeds a limit.
     """
     limits = limits or get_settings()
     try:
-        # Nearly all text can stay readable in the database; a lone surrogate cannot be UTF-8.
-        text = _Writer(limits, encode_basestring).written(value)
+        # Text stays readable in the database unless it has lone surrogates, which UTF-8 lacks.
+        text = _Writer(limits, encode_basestring).write(value)
         if not text.isascii() and _SURROGATE.search(text):
-            spelled = _spell_out(value) if _SURROGATES_MEET.search(text) else value
-            text = _Writer(limits, encode_basestring_ascii).written(spelled)
+            wrapped = _wrap_surrogates(value) if _ADJACENT_SURROGATES.search(text) else value
+            text = _Writer(limits, encode_basestring_ascii).write(wrapped)
     except RecursionError:
-        raise PayloadError("lists and dicts nest deeper than Python can follow here") from None
+        raise PayloadError("lists and dicts nest deeper than Python's recursion limit") from None
     except ValueError:
-        # Only an integer: sys.set_int_max_str_digits() can be lower than MAX_INTEGER_DIGITS.
-        raise PayloadError("an integer has more digits than this Python may write") from None
+        # Only from an integer: sys.set_int_max_str_digits() can be lower than MAX_INTEGER_DIGITS.
+        raise PayloadError(
+            "an integer has more digits than sys.set_int_max_str_digits() allows"
+        ) from None
     size = len(text) if text.isascii() else len(text.encode())
     if size > limits.MAX_PAYLOAD_BYTES:
         raise PayloadError(
@@ -87,7 +89,7 @@ def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
 
 
 def loads(text: str) -> Any:
-    """Reads what :func:`dumps` wrote."""
+    """Parse a text that :func:`dumps` wrote. Raises ``ValueError`` if it is no such text."""
     try:
         try:
             value, end = _scan(text, 0)
@@ -95,34 +97,34 @@ def loads(text: str) -> Any:
             end = -1
         if end != len(text):
             value = _parse(text)
-        # Few payloads hold a marker: the search is much cheaper than walking every value.
+        # Few payloads contain a marker: searching is much faster than walking every value.
         return _decode(value) if "$" in text and _has_marker(text) else value
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None
 
 
 def loads_all(texts: Sequence[str]) -> list[Any]:
-    """Reads many texts, faster than one after the other."""
+    """Parse many texts, faster than with one call each."""
     try:
-        # Where the scanner finds nothing at all, it ends the iteration: so it is strict.
+        # Strict, because the scanner raises StopIteration for a text without a value.
         scanned = zip(texts, map(_scan, texts, repeat(0)), strict=True)
         return [
             value if end == len(text) and "$" not in text else loads(text)
             for text, (value, end) in scanned
         ]
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None
 
 
 def has_blobs(text: str) -> bool:
-    """Tells whether a stored payload may refer to binaries, without reading it."""
+    """Return whether a stored payload may refer to binaries, without parsing it."""
     return BLOB_MARKER in text
 
 
 def without_hashes(text: str) -> str:
-    """Leaves the hashes of binaries out of a stored payload, to show it to people.
+    """Remove the hashes of binaries from a stored payload before it is shown to users.
 
-    Whoever knows a hash can test a guess of what it is of.
+    A hash would let its reader test guesses of the content.
     """
     return _HASH.sub(r"\1", text) if BLOB_MARKER in text else text
 
@@ -132,7 +134,7 @@ def _has_marker(text: str) -> bool:
 
 
 class _Writer:
-    """Writes a value bit by bit, which is faster than making a tree for ``json`` to write."""
+    """Write a value piece by piece, faster than building a tree for ``json`` to write."""
 
     def __init__(self, limits: AgentSessionsSettings, quote: Callable[[str], str]) -> None:
         self._limits = limits
@@ -140,8 +142,7 @@ class _Writer:
         self._parts: list[str] = []
         self._put = self._parts.append
 
-    def written(self, value: object) -> str:
-        """Writes the value."""
+    def write(self, value: object) -> str:
         self._write(value, 1)
         return "".join(self._parts)
 
@@ -164,46 +165,46 @@ class _Writer:
 
     def _write_dict(self, value: dict[Any, Any], depth: int) -> None:
         self._check_depth(depth)
-        alone = len(value) == 1
-        before = "{"
+        is_single = len(value) == 1
+        separator = "{"
         for key, item in value.items():
             if not isinstance(key, str):
                 raise PayloadError(
-                    f"a dict key is of type {type(key).__name__}, at depth {depth}; "
-                    "JSON has only text"
+                    f"a dict key is of type {type(key).__name__}, at depth {depth}; JSON allows "
+                    "only strings"
                 )
-            escape = "$" if alone and _MARKER_LIKE.match(key) else ""
-            self._put(f"{before}{self._quote(escape + key)}:")
+            escape = "$" if is_single and _MARKER_LIKE.match(key) else ""
+            self._put(f"{separator}{self._quote(escape + key)}:")
             self._write(item, depth + 1)
-            before = ","
+            separator = ","
         self._put("}" if value else "{}")
 
     def _write_list(self, value: Sequence[Any], depth: int) -> None:
         self._check_depth(depth)
-        before = "["
+        separator = "["
         for item in value:
-            self._put(before)
+            self._put(separator)
             self._write(item, depth + 1)
-            before = ","
+            separator = ","
         self._put("]" if value else "[]")
 
     def _write_rare(self, value: object, depth: int) -> None:
-        # Not what a subclass says of itself: of an enum's member that would be its name.
+        # Not str() or repr() of a subclass: for an enum's member that would be its name.
         if isinstance(value, str):
             self._put(self._quote(value))
         elif isinstance(value, int):
             self._put(int.__repr__(_checked_integer(value, self._limits)))
         elif isinstance(value, float):
             if not math.isfinite(value):
-                raise PayloadError(f"NaN or infinity at depth {depth}: JSON has no such number")
+                raise PayloadError(f"NaN or infinity at depth {depth}: JSON cannot represent it")
             self._put(float.__repr__(value))
         elif isinstance(value, bytes | bytearray | memoryview):
-            self._put(_marked(_BYTES, value))
-        elif isinstance(value, _SpelledOut):
-            self._put(_marked(_TEXT, value.text.encode("utf-8", "surrogatepass")))
+            self._put(_encode_bytes(_BYTES, value))
+        elif isinstance(value, _SurrogateText):
+            self._put(_encode_bytes(_TEXT, value.text.encode("utf-8", "surrogatepass")))
         elif isinstance(value, BlobRef):
             self._put(f"{{{BLOB_MARKER}")
-            self._write_dict(_blob(value), 1)
+            self._write_dict(_blob_dict(value), 1)
             self._put("}")
         elif isinstance(value, dict):
             self._write_dict(value, depth)
@@ -222,44 +223,46 @@ class _Writer:
             )
 
 
-def _marked(marker: str, data: bytes | bytearray | memoryview) -> str:
+def _encode_bytes(marker: str, data: bytes | bytearray | memoryview) -> str:
     return f'{{"{marker}":"{base64.b64encode(data).decode("ascii")}"}}'
 
 
-def _blob(reference: BlobRef) -> dict[str, object]:
-    known: dict[str, object] = {"sha256": reference.sha256, "size": reference.size}
+def _blob_dict(reference: BlobRef) -> dict[str, object]:
+    fields: dict[str, object] = {"sha256": reference.sha256, "size": reference.size}
     if reference.media_type:
-        known["media_type"] = reference.media_type
+        fields["media_type"] = reference.media_type
     if reference.prefix is not None:
-        known["prefix"] = reference.prefix
-    return known
+        fields["prefix"] = reference.prefix
+    return fields
 
 
 @dataclass(frozen=True, slots=True)
-class _SpelledOut:
-    """A text that JSON would not read back as it was."""
+class _SurrogateText:
+    """A text in which two lone surrogates are adjacent."""
 
     text: str
 
 
-def _spell_out(value: Any) -> Any:
-    """Marks each text in which two surrogates meet."""
-    if isinstance(value, str) and _SURROGATES_MEET.search(value):
-        return _SpelledOut(value)
+def _wrap_surrogates(value: Any) -> Any:
+    """Wrap each text in which two lone surrogates are adjacent."""
+    if isinstance(value, str) and _ADJACENT_SURROGATES.search(value):
+        return _SurrogateText(value)
     if isinstance(value, dict):
-        if any(_SURROGATES_MEET.search(key) for key in value):
-            raise PayloadError("two lone surrogates meet in a dict key: JSON would merge them")
-        return {key: _spell_out(item) for key, item in value.items()}
+        if any(_ADJACENT_SURROGATES.search(key) for key in value):
+            raise PayloadError(
+                "two lone surrogates are adjacent in a dict key: JSON would merge them"
+            )
+        return {key: _wrap_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_spell_out(item) for item in value]
+        return [_wrap_surrogates(item) for item in value]
     return value
 
 
 def _checked_integer(value: int, limits: AgentSessionsSettings) -> int:
-    # Below 64 bits no limit can be met; above, counting digits costs as much as writing them.
+    # An integer of 64 bits exceeds no limit; counting the digits of others is as slow as writing.
     if -(2**63) <= value < 2**63:
         return value
-    # The bit length bounds the digits from both sides (log10(2) = 0.30103), without making them.
+    # The bit length estimates the number of digits (log10(2) = 0.30103) without writing them.
     allowed = min(limits.MAX_INTEGER_DIGITS, 4300)
     if value.bit_length() * 0.30103 > allowed + 1 or abs(value) >= 10**allowed:
         raise PayloadError(f"an integer has more than {allowed} digits (MAX_INTEGER_DIGITS)")
@@ -286,16 +289,16 @@ def _decode(value: Any) -> Any:
 
 def _decode_bytes(item: object) -> bytes:
     if not isinstance(item, str):
-        raise ValueError("a marker without text")
+        raise ValueError("the value of a marker is not a string")
     try:
         return base64.b64decode(item, validate=True)
     except binascii.Error:
-        raise ValueError("a marker without base64") from None
+        raise ValueError("the value of a marker is not base64") from None
 
 
 def _decode_blob(item: object) -> BlobRef:
     if not isinstance(item, dict):
-        raise ValueError("a marker without a reference")
+        raise ValueError("the value of a $blob marker is not a reference")
     sha256, size = item.get("sha256"), item.get("size")
     media_type, prefix = item.get("media_type", ""), item.get("prefix")
     if (
@@ -305,5 +308,5 @@ def _decode_blob(item: object) -> BlobRef:
         or not isinstance(media_type, str)
         or not isinstance(prefix, str | None)
     ):
-        raise ValueError("a marker without a reference")
+        raise ValueError("the value of a $blob marker is not a reference")
     return BlobRef(sha256, size, media_type, prefix)

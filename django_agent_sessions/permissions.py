@@ -1,8 +1,11 @@
 """The permissions of the app label ``agent_sessions``.
 
-Finding sessions and seeing their figures takes Django's ``view_session``; deleting them
-``delete_session``; a legal hold, and going back in time, ``change_session``; a fork ``add_session``
-besides. What was said has permissions of its own.
+* ``view_session``: list sessions and see their figures;
+* ``change_session``: legal hold, rewind;
+* ``add_session`` and ``change_session``: fork;
+* ``delete_session``: delete sessions.
+
+Reading the content of messages has permissions of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from .models import Session
 
 
 class Allowed(StrEnum):
-    """The permissions, by their code names."""
+    """The codenames of the permissions."""
 
     VIEW = "view_session"
     ADD = "add_session"
@@ -30,6 +33,6 @@ class Allowed(StrEnum):
 
 
 def may(user: Any, *allowed: Allowed) -> bool:
-    """Tells whether a user has all of these permissions."""
+    """Return whether a user has all of these permissions."""
     label = Session._meta.app_label
     return bool(user.has_perms([f"{label}.{permission}" for permission in allowed]))

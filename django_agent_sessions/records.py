@@ -1,4 +1,4 @@
-"""What passes between the adapters and the store: plain frozen values, no models, no SDK types."""
+"""The values that adapters and the store exchange: frozen, without models and SDK types."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .ids import new_id
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much was said.
+    """Number of messages and tokens.
 
     Attributes:
-        messages: How many messages there are.
-        input_tokens: Tokens the models were given, as the SDK reported them.
-        output_tokens: Tokens the models made.
+        messages: Number of messages.
+        input_tokens: Tokens of the models' input, as reported by the SDK.
+        output_tokens: Tokens of the models' output.
     """
 
     messages: int = 0
@@ -39,21 +39,21 @@ class SessionRecord:
 
     Attributes:
         id: Primary key, a UUIDv7.
-        session_id: The name the caller gave it, unique in its namespace.
-        namespace: The space of names; ``""`` by default.
+        session_id: The id that the caller chose, unique in its namespace.
+        namespace: The namespace of the id; ``""`` by default.
         session_type: ``"AGENT"``.
-        owner_id: Primary key of the owning user; None if nobody owns it.
-        external_id: The id a client chose, unique among one owner's sessions.
-        title: For people.
-        metadata: For programs: JSON that can be filtered on.
-        redaction_epoch: Moves when something in it is redacted, or an agent goes back in time.
-        usage: Messages and tokens of all its agents, moved once per turn.
-        legal_hold: Whether it must not be deleted.
-        created_at: When it was made.
-        updated_at: When it last changed.
+        owner_id: Primary key of the user who owns it; None if it has no owner.
+        external_id: The id that a client chose, unique among the sessions of an owner.
+        title: Title for people.
+        metadata: JSON for programs, which can be filtered on.
+        redaction_epoch: Increases with every redaction in the session and every rewind of an agent.
+        usage: Messages and tokens of all its agents, updated once per turn.
+        legal_hold: Whether it is under legal hold and cannot be deleted.
+        created_at: When it was created.
+        updated_at: When it was last modified.
         last_activity_at: When the last turn ended.
-        archived_at: When it was put away, if it was.
-        expires_at: When it may be deleted, if ever.
+        archived_at: When it was archived; None if it was not.
+        expires_at: When it may be deleted; None if never.
     """
 
     id: UUID
@@ -76,14 +76,14 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """What an SDK keeps about an agent beside its messages. Each value is exact JSON or bytes.
+    """An agent's state besides its messages. Each value is exact JSON or bytes.
 
     Attributes:
-        state: The user's own state.
-        conversation_manager_state: The conversation manager's.
-        internal_state: The SDK's.
-        window: Which messages the agent had in memory: ``{"kept": [message_id, …], "tail": n}``
-            are these and all from ``n`` on. None: all of them.
+        state: The state of the user's application.
+        conversation_manager_state: The state of the conversation manager.
+        internal_state: The state of the SDK.
+        window: The messages that the agent had in memory: ``{"kept": [message_id, …], "tail": n}``
+            are these and all messages from ``n`` on. None: all messages.
     """
 
     state: Any = field(default_factory=dict)
@@ -99,13 +99,13 @@ class AgentRecord:
     Attributes:
         id: Primary key, a UUIDv7.
         session: Primary key of its session.
-        agent_id: The name the caller gave it, unique in its session.
+        agent_id: The id that the caller chose, unique in its session.
         dialect: The message format of its payloads, a name of
             :mod:`django_agent_sessions.transcripts`.
         data: Its state.
-        created_at: When it was made.
-        updated_at: When its state last changed.
-        branch: The branch of its conversation that is meant; 0 is the main one.
+        created_at: When it was created.
+        updated_at: When its state was last modified.
+        branch: The number of the branch that this record refers to; 0 is the main branch.
     """
 
     id: UUID
@@ -118,7 +118,7 @@ class AgentRecord:
     branch: int = 0
 
     def on_branch(self, number: int) -> AgentRecord:
-        """The agent with another branch of its conversation, for all that the store does."""
+        """Return a record of this agent that refers to another branch of its conversation."""
         return replace(self, branch=number)
 
 
@@ -129,12 +129,12 @@ class BranchRecord:
     Attributes:
         agent: Primary key of the agent.
         number: Its number; 0 is the main branch.
-        name: Its name, unique among the agent's branches; the main one is ``"main"``.
-        kind: How it came to be, a value of ``Branch.Kind``; empty for the main one.
-        parent: The number of the branch it left.
-        start: How many messages both had in common then.
-        length: How many messages it has now, those in common included.
-        created_at: When it was made; None for the main one.
+        name: Its name, unique among the agent's branches; the main branch is ``"main"``.
+        kind: How it was created, a value of ``Branch.Kind``; empty for the main branch.
+        parent: The number of the branch that it was created from.
+        start: Number of messages that it shares with its parent.
+        length: Number of its messages, including the shared ones.
+        created_at: When it was created; None for the main branch.
     """
 
     agent: UUID
@@ -154,11 +154,11 @@ class SnapshotRecord:
     Attributes:
         id: Primary key, a UUIDv7.
         agent: Primary key of the agent.
-        snapshot_id: What the SDK calls it; empty for the latest one, which each save replaces.
-        branch: The branch that its messages are of.
-        length: The position behind its last message.
-        created_at: When it was made.
-        updated_at: When it last changed.
+        snapshot_id: The SDK's id; empty for the latest snapshot, which each save replaces.
+        branch: The branch of its messages.
+        length: The position after its last message.
+        created_at: When it was created.
+        updated_at: When it was last modified.
     """
 
     id: UUID
@@ -172,13 +172,13 @@ class SnapshotRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message on its way into the store, where more than its payload is known.
+    """A message to append, with more than its payload.
 
     Attributes:
-        payload: Exact JSON, bytes allowed.
-        id: Primary key. The same one again is the same message.
-        created_at: When it was said; now, if not given.
-        updated_at: When it last changed; ``created_at``, if not given.
+        payload: Exact JSON; bytes are allowed.
+        id: Primary key, which is also the idempotency key.
+        created_at: When it was created; None for now.
+        updated_at: When it was last modified; None for ``created_at``.
     """
 
     payload: Any
@@ -192,14 +192,14 @@ class MessageRecord(NamedTuple):
 
     Attributes:
         id: Primary key, a UUIDv7.
-        message_id: Its position in the agent's conversation, dense from 0.
-        message: The payload as the SDK gave it, or its redacted version.
+        message_id: Its position in the agent's conversation, consecutive from 0.
+        message: The payload of the SDK, or its redacted version.
         redact_message: The redacted version, if it was redacted.
-        role: Who speaks, in neutral words.
+        role: The role of its author, independent of the SDK.
         run_id: The invocation of the agent that wrote it, if known.
-        revision: How often the row changed.
-        created_at: When it was said.
-        updated_at: When the row last changed.
+        revision: Number of changes of the row.
+        created_at: When the message was created.
+        updated_at: When the row was last modified.
     """
 
     id: UUID
@@ -214,17 +214,17 @@ class MessageRecord(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The payload to go on with: the redacted version where there is one."""
+        """The payload to use: the redacted version, if there is one."""
         return self.message if self.redact_message is None else self.redact_message
 
 
 class PlacedPayload(NamedTuple):
-    """What was said, and where it stands.
+    """A payload and its position.
 
     Attributes:
-        position: Its ``message_id``.
-        payload: The payload, redacted where it was redacted.
-        redacted: Whether it was.
+        position: The ``message_id``.
+        payload: The payload; its redacted version, if there is one.
+        redacted: Whether it was redacted.
     """
 
     position: int
@@ -234,17 +234,17 @@ class PlacedPayload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """What a turn has cost, as an SDK counted it.
+    """The cost of a turn, as counted by an SDK.
 
     Attributes:
-        requests: How often a model was asked.
-        input_tokens: Tokens the models were given.
-        output_tokens: Tokens the models made.
-        total_tokens: Both, as the SDK adds them.
-        input_tokens_details: What kinds of tokens they were; exact JSON.
-        output_tokens_details: Likewise.
-        turn: Which turn it was, where it was read.
-        branch: The branch that it was on, where it was read.
+        requests: Number of requests to a model.
+        input_tokens: Tokens of the models' input.
+        output_tokens: Tokens of the models' output.
+        total_tokens: The total, as computed by the SDK.
+        input_tokens_details: Number of tokens by kind; exact JSON.
+        output_tokens_details: Number of tokens by kind; exact JSON.
+        turn: Number of the turn, if it was read.
+        branch: Number of its branch, if it was read.
     """
 
     requests: int = 0
@@ -259,14 +259,14 @@ class TurnCost:
 
 @dataclass(frozen=True, slots=True)
 class TurnCosts:
-    """What several turns have cost together.
+    """The cost of several turns.
 
     Attributes:
-        requests: How often models were asked.
-        input_tokens: Tokens they were given.
-        output_tokens: Tokens they made.
-        total_tokens: Both.
-        turns: How many turns that is.
+        requests: Number of requests to models.
+        input_tokens: Tokens of the models' input.
+        output_tokens: Tokens of the models' output.
+        total_tokens: The total.
+        turns: Number of turns.
     """
 
     requests: int
@@ -278,15 +278,15 @@ class TurnCosts:
 
 @dataclass(frozen=True, slots=True)
 class TurnItem:
-    """A message, and which turn it belongs to.
+    """A message and the turn that it belongs to.
 
     Attributes:
-        turn: The turn; 0 is before the first.
-        position: Its ``message_id``.
-        role: Who speaks, in neutral words.
-        payload: The payload, redacted where it was redacted; ``CorruptPayload`` if nobody can
-            read it.
-        created_at: When it was said.
+        turn: Number of the turn; 0 is before the first.
+        position: The ``message_id``.
+        role: The role of its author, independent of the SDK.
+        payload: The payload; its redacted version, if there is one. ``CorruptPayload`` if it cannot
+            be parsed.
+        created_at: When the message was created.
     """
 
     turn: int
@@ -298,12 +298,12 @@ class TurnItem:
 
 @dataclass(frozen=True, slots=True)
 class BranchSize:
-    """How much is on a branch.
+    """The size of a branch.
 
     Attributes:
-        messages: How many messages.
-        turns: How many of them are a user's.
-        first_at: When the first was said.
+        messages: Number of messages.
+        turns: Number of messages of the user.
+        first_at: When the first message was created.
     """
 
     messages: int
@@ -318,11 +318,11 @@ class MultiAgentRecord:
     Attributes:
         id: Primary key, a UUIDv7.
         session: Primary key of its session.
-        multi_agent_id: The name the caller gave it, unique in its session.
-        kind: ``"graph"``, ``"swarm"``, or whatever the SDK calls it.
+        multi_agent_id: The id that the caller chose, unique in its session.
+        kind: ``"graph"``, ``"swarm"``, or another kind of the SDK.
         state: Exact JSON.
-        created_at: When it was made.
-        updated_at: When it last changed.
+        created_at: When it was created.
+        updated_at: When it was last modified.
     """
 
     id: UUID

@@ -1,4 +1,4 @@
-"""References to large binaries that stand in payloads in their place. Pure values."""
+"""References to large binaries, which replace them in payloads. Independent of Django."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQAB"
     "h6FO1AAAAABJRU5ErkJggg=="
 )
-"""One transparent pixel, where only a picture may stand."""
+"""A transparent pixel: the placeholder where only an image is valid."""
 
 DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
-"""How a binary begins that stands as base64 in a text of its own."""
+"""The start of a text that is a binary in base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """A large binary of a message that is kept in a storage and not in the payload."""
+    """A large binary of a message that is stored in a storage instead of the payload."""
 
     sha256: str
     size: int
@@ -28,58 +28,58 @@ class BlobRef:
     prefix: str | None = None
 
     def restored(self, data: bytes) -> bytes | str:
-        """Gives what stood in the payload."""
+        """Return the value that the reference replaced."""
         if self.prefix is None:
             return data
         return self.prefix + base64.b64encode(data).decode("ascii")
 
 
 Path = tuple[str | int, ...]
-"""From a payload to a value in it: keys of dicts, positions in lists."""
+"""The path to a value in a payload: keys of dicts and indexes of lists."""
 
 
 def value_at(payload: Any, path: Path) -> Any:
-    """Follows a path."""
+    """Return the value at a path; raise ``LookupError`` if there is none."""
     for key in path:
         if isinstance(payload, dict):
-            fits = isinstance(key, str)
+            is_valid = isinstance(key, str)
         elif isinstance(payload, list | tuple):
-            fits = type(key) is int and 0 <= key < len(payload)
+            is_valid = type(key) is int and 0 <= key < len(payload)
         else:
-            fits = False
-        if not fits:
-            raise LookupError("the path leads nowhere")
+            is_valid = False
+        if not is_valid:
+            raise LookupError("the path does not exist")
         payload = payload[key]
     return payload
 
 
 def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
-    """Finds the references in a payload."""
+    """Iterate over the references in a payload and their paths."""
     if isinstance(value, BlobRef):
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            if type(item) not in _PLAIN:
+            if type(item) not in _SCALAR_TYPES:
                 yield from references(item, (*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            if type(item) not in _PLAIN:
+            if type(item) not in _SCALAR_TYPES:
                 yield from references(item, (*path, index))
 
 
 def resolved(value: Any, contents: Mapping[str, bytes]) -> Any:
-    """Puts binaries back in the place of their references."""
+    """Replace references by their binaries; those without content stay."""
     if isinstance(value, BlobRef):
         data = contents.get(value.sha256)
         return value if data is None else value.restored(data)
     if isinstance(value, dict):
         return {
-            key: item if type(item) in _PLAIN else resolved(item, contents)
+            key: item if type(item) in _SCALAR_TYPES else resolved(item, contents)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [item if type(item) in _PLAIN else resolved(item, contents) for item in value]
+        return [item if type(item) in _SCALAR_TYPES else resolved(item, contents) for item in value]
     return value
 
 
-_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+_SCALAR_TYPES = frozenset({str, int, float, bool, bytes, type(None)})

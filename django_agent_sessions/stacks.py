@@ -1,8 +1,8 @@
-"""What the threads of this process are doing, read without ever holding one of their frames.
+"""Read what the threads of this process are doing, without holding a reference to their frames.
 
-Whoever drops the last reference to a frame finalizes its variables: in another thread than their
-own, where mysqlclient, say, locks a connection that its thread is using. So each look is a single
-call of iterators written in C, during which no other thread runs, and gives values only.
+Dropping the last reference to a frame finalizes its variables, in another thread than their own:
+mysqlclient, for example, would then lock a connection that its thread is using. So each read is a
+single call of iterators written in C, during which no other thread runs, and returns values only.
 """
 
 from __future__ import annotations
@@ -17,54 +17,57 @@ from typing import Any
 
 from . import collector
 
-_CLOSE = 16
-"""How many calls deep :func:`callers` looks.
+_MAX_DEPTH = 16
+"""Number of innermost frames that :func:`callers` reads.
 
-Whoever starts a thread and waits for it is in its sixth, and more where starting is instrumented.
+A thread that starts another and waits for it is six frames deep, more if starting is instrumented.
 """
 
 
 def threads() -> list[int]:
-    """Lists the threads that run Python code."""
+    """Return the identifiers of the threads that run Python code."""
     with collector.resting():
         return next(map(list, iter(sys._current_frames, None)))
 
 
 def callers(code: CodeType, name: str) -> dict[int, Any]:
-    """Finds the threads that wait in a function: it is among their innermost calls."""
+    """Return the threads that wait in a function and the value of its local variable ``name``.
+
+    Only their innermost calls are read.
+    """
     with collector.resting():
-        looked = list(_look_close(code, name))
-    found: dict[int, Any] = {}
-    for thread, *values in looked:
+        rows = list(_innermost_variables(code, name))
+    result: dict[int, Any] = {}
+    for thread, *values in rows:
         value = next((value for value in values if value is not None), None)
         if value is not None:
-            found[thread] = value
-    return found
+            result[thread] = value
+    return result
 
 
 def variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
-    """Reads local variables of a function that a thread stands in."""
+    """Read local variables of the calls of a function on a thread's stack."""
     with collector.resting():
         try:
-            # Not by a name here: the iterators hold the frames until they are dropped themselves.
+            # Not assigned to a name: the iterators hold the frames until they are freed.
             return list(_values_of_calls(thread, code, names))
         except KeyError:
             # The thread has ended.
             return []
 
 
-def _look_close(code: CodeType, name: str) -> Iterator[tuple[Any, ...]]:
-    """Iterates over all threads: each one's identifier, and what the variable is at each depth."""
+def _innermost_variables(code: CodeType, name: str) -> Iterator[tuple[Any, ...]]:
+    """Iterate over all threads: the identifier and the value of the variable at each depth."""
     current = islice(iter(sys._current_frames, None), 1)
     numbered, rest = tee(chain.from_iterable(map(dict.items, current)))
     outer: Iterator[Any] = map(itemgetter(1), rest)
     values = []
-    for _ in range(_CLOSE):
+    for _ in range(_MAX_DEPTH):
         outer, frames, again = tee(outer, 3)
         outer = map(getattr, outer, repeat("f_back"), repeat(None))
         codes: Iterator[Any] = map(getattr, again, repeat("f_code"), repeat(None))
-        # Other functions' variables are not asked for; no builtin has such a name.
-        namespaces = map(("f_builtins", "f_locals").__getitem__, _are(code, codes))
+        # Other functions' variables must not be read; f_builtins has no such name.
+        namespaces = map(("f_builtins", "f_locals").__getitem__, _is_code(code, codes))
         values.append(_values(name, map(getattr, frames, namespaces, repeat({}))))
     return zip(map(itemgetter(0), numbered), *values, strict=False)
 
@@ -73,8 +76,10 @@ def _values_of_calls(
     thread: int, code: CodeType, names: tuple[str, ...]
 ) -> Iterator[tuple[Any, ...]]:
     frames, again = tee(_frames(thread))
-    found = tee(map(_F_LOCALS, compress(frames, _are(code, map(_F_CODE, again)))), len(names))
-    return zip(*map(_values, names, found), strict=True)
+    namespaces = tee(
+        map(_F_LOCALS, compress(frames, _is_code(code, map(_F_CODE, again)))), len(names)
+    )
+    return zip(*map(_values, names, namespaces), strict=True)
 
 
 _F_CODE = attrgetter("f_code")
@@ -82,16 +87,16 @@ _F_LOCALS = attrgetter("f_locals")
 
 
 def _frames(thread: int) -> Iterator[FrameType]:
-    """Iterates over a thread's frames, the innermost first."""
+    """Iterate over a thread's frames, innermost first."""
     innermost = islice(map(itemgetter(thread), iter(sys._current_frames, None)), 1)
-    # The first is the innermost frame, each other one what is "f_back" of the one before.
+    # The first is the innermost frame, each other one is "f_back" of the one before.
     frames: Iterator[Any] = accumulate(chain(innermost, repeat("f_back")), getattr)
     return takewhile(partial(is_not, None), frames)
 
 
-def _are(code: CodeType, codes: Iterator[CodeType]) -> Iterator[bool]:
+def _is_code(code: CodeType, codes: Iterator[CodeType]) -> Iterator[bool]:
     return map(is_, codes, repeat(code))
 
 
-def _values(name: str, found: Iterator[dict[str, Any]]) -> Iterator[Any]:
-    return map(methodcaller("get", name), found)
+def _values(name: str, namespaces: Iterator[dict[str, Any]]) -> Iterator[Any]:
+    return map(methodcaller("get", name), namespaces)

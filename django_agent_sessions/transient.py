@@ -1,7 +1,7 @@
-"""What passes by itself: another writer, and database errors, told apart by the vendors' own codes.
+"""Classify database errors by the vendors' error codes: conflicts, duplicates, lost connections.
 
 The codes are those of PostgreSQL's appendix "Error Codes" and of MariaDB's list of error codes;
-SQLite has only words.
+SQLite's errors have texts only.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ _CONFLICT_STATES = frozenset({"40001", "40P01", "55P03"})
 _CONFLICT_NUMBERS = frozenset({1205, 1213, 1020})
 _DUPLICATE_STATE = "23505"
 _DUPLICATE_NUMBER = 1062
-# Shut down by an administrator, crashed, starting up; idle for too long; too many connections; and
-# what takes no writes, because another server does after a failover.
+# Shut down by an administrator, crashed, starting up; idle for too long; too many connections;
+# read-only after a failover.
 _LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "53300", "25006"})
 _LOST_CLASS = "08"
-# Too many connections; a node of a cluster that is not ready; shutting down; broken on the way;
-# failed at the commit; read-only; killed; idle for too long; and the client's own: refused, gone,
-# lost.
+# Too many connections; a cluster node that is not ready; shutting down; network errors; error
+# during the commit; read-only; killed; idle for too long; and the client's own errors: refused,
+# gone, lost.
 _LOST_NUMBERS = frozenset(
     {1040, 1203, 1047, 1053, *range(1158, 1162), 1180, 1290, 1836, 1927, 4031}
     | {2002, 2003, 2006, 2012, 2013, 2055}
 )
 # mysqlclient lets one thread at a time use a connection, and the garbage collector, in any thread,
-# frees a result by using it. Whoever meets that after a statement and before its answer was read
-# leaves a connection on which nothing can be asked any more, until it is closed.
+# uses it to free a result. If that happens between a statement and reading its result, the
+# connection is out of step and unusable until it is closed.
 _OUT_OF_STEP_NUMBER = 2014
 _IN_USE = "already in use from another thread"
 
 
 class TryAgainError(Exception):
-    """Another writer was in the way of a write, which is taken back and tried again.
+    """Another writer conflicts with a write, which is rolled back and retried.
 
-    It is raised within what the store's ``write`` runs, and goes no further.
+    Raised only within the function that the store's ``write`` runs, which catches it.
     """
 
 
 def is_duplicate(error: Error) -> bool:
-    """Tells whether a unique constraint refused a row."""
+    """Return whether a unique constraint was violated."""
     if not isinstance(error, IntegrityError):
         return False
     state, number = _codes(error)
@@ -50,9 +50,9 @@ def is_duplicate(error: Error) -> bool:
 
 
 def is_conflict(error: Error) -> bool:
-    """Tells whether two transactions met: a deadlock, a lock's timeout, a serialization failure.
+    """Return whether two transactions conflict: deadlock, lock timeout or serialization failure.
 
-    The statement had no effect and may be tried again, outside a transaction.
+    The statement had no effect and may be retried, outside of a transaction.
     """
     if not isinstance(error, OperationalError):
         return False
@@ -66,9 +66,9 @@ def is_conflict(error: Error) -> bool:
 
 
 def is_lost_connection(error: Error) -> bool:
-    """Tells whether the server went away, takes no connections, or is not to be had on this one.
+    """Return whether the server is unavailable or cannot be used over this connection.
 
-    Over another connection it may be tried again. Whether it has happened is unknown.
+    The statement may be retried over another connection. It may have been executed.
     """
     if isinstance(error, InterfaceError):
         return True
@@ -81,13 +81,13 @@ def is_lost_connection(error: Error) -> bool:
         return False
     if isinstance(number, int):
         return number in _LOST_NUMBERS
-    # SQLite opens a file that cannot be written for reading, for as long as the connection lasts.
-    # PostgreSQL's client names no state for what it did not hear from the server.
+    # SQLite opens a file without write permission read-only, until the connection is closed.
+    # PostgreSQL's client sets no state for its own errors.
     return "readonly database" in str(error) or _is_of_client(error)
 
 
 def is_uncertain(error: Error) -> bool:
-    """Tells whether something failed so that it may have happened all the same."""
+    """Return whether a failed statement or commit may have been executed all the same."""
     if isinstance(error, OperationalError | InterfaceError):
         return not is_conflict(error)
     return is_lost_connection(error)

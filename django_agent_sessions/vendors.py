@@ -1,4 +1,4 @@
-"""Which database it is."""
+"""The vendor of a database."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def vendor_of(connection: BaseDatabaseWrapper) -> str:
-    """Names the database as Django does, and MariaDB apart from MySQL."""
-    # Only MySQL's backend has the attribute, which the type of all backends does not know.
+    """Return Django's name of the vendor, with MariaDB told apart from MySQL."""
+    # Only MySQL's backend has the attribute, so the type of all backends does not declare it.
     if connection.vendor == "mysql" and connection.mysql_is_mariadb:  # type: ignore[attr-defined] # see above
         return "mariadb"
     return connection.vendor

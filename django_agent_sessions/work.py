@@ -1,4 +1,4 @@
-"""A piece of work that another thread does, and its outcome."""
+"""A future for a function that another thread runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ R = TypeVar("R")
 
 
 class Work(Generic[R]):
-    """A function that another thread calls, and its outcome: to be awaited, or waited for.
+    """A function that another thread runs, and its outcome.
 
-    It is a future-like object as asyncio knows them (``asyncio.isfuture``). ``wrap_future`` would
-    take the loop one more turn, and pass a cancellation on: here a task that is cancelled gets to
-    know of it when the outcome is there.
+    A task can await it, or a thread wait for it. It implements the future protocol of asyncio
+    (``asyncio.isfuture``). ``wrap_future`` would need another iteration of the loop and would pass
+    on a cancellation: here a cancelled task is notified when the outcome is known.
     """
 
     __slots__ = (
         "_asyncio_future_blocking",
-        "_bell",
         "_done",
+        "_done_lock",
         "_error",
         "_function",
         "_lock",
@@ -35,21 +35,21 @@ class Work(Generic[R]):
 
     def __init__(self, function: Callable[[], R]) -> None:
         self.queued = False
-        """Whether it had to wait for a thread, and may need :meth:`WorkerPool.nudge`."""
+        """Whether it waits for a thread, and may need :meth:`WorkerPool.nudge`."""
         self._function: Callable[[], R] | None = function
         self._result: R | None = None
         self._error: BaseException | None = None
         self._done = False
         self._lock = threading.Lock()
-        self._bell: threading.Lock | None = None
+        self._done_lock: threading.Lock | None = None
         self._wake: Callable[[], object] | None = None
         self._asyncio_future_blocking = False
 
     def run(self, tidy: Callable[[], None] | None = None) -> None:
-        """Calls the function, and tells who waits."""
+        """Call the function and wake up the waiter."""
         function, self._function = self._function, None
         if function is None:
-            raise RuntimeError("work is done once")
+            raise RuntimeError("a function can be run only once")
         try:
             self._result = function()
         except BaseException as error:
@@ -58,27 +58,27 @@ class Work(Generic[R]):
             if tidy is not None:
                 tidy()
         finally:
-            self._tell()
+            self._notify()
             # The error refers to this frame, and this to the error.
             del self, function
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             self._done = True
-            wake, bell = self._wake, self._bell
+            wake, done_lock = self._wake, self._done_lock
         if wake is not None:
-            # A loop that was closed meanwhile has nobody left to tell.
+            # The loop may have been closed meanwhile.
             with contextlib.suppress(RuntimeError):
                 wake()
-        if bell is not None:
-            bell.release()
+        if done_lock is not None:
+            done_lock.release()
 
     def done(self) -> bool:
-        """Tells whether there is an outcome."""
+        """Return whether the outcome is known."""
         return self._done
 
     def result(self) -> R:
-        """Gives the outcome that there is."""
+        """Return the result or raise the error; only if :meth:`done`."""
         try:
             if self._error is not None:
                 raise self._error
@@ -87,14 +87,14 @@ class Work(Generic[R]):
             del self
 
     def wait(self, timeout: float = -1) -> bool:
-        """Waits for the outcome; for one thread."""
+        """Wait for the outcome, in one thread only; return whether it is known."""
         with self._lock:
             if self._done:
                 return True
-            if self._bell is None:
-                self._bell = threading.Lock()
-                self._bell.acquire()
-        self._bell.acquire(timeout=timeout)
+            if self._done_lock is None:
+                self._done_lock = threading.Lock()
+                self._done_lock.acquire()
+        self._done_lock.acquire(timeout=timeout)
         return self._done
 
     def __await__(self) -> Generator[Any, None, R]:
@@ -104,13 +104,13 @@ class Work(Generic[R]):
         return self.result()
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """Names the loop of whoever awaits it."""
+        """Return the loop of the task that awaits it."""
         return asyncio.get_running_loop()
 
     def add_done_callback(
         self, callback: Callable[[Any], object], *, context: Context | None = None
     ) -> None:
-        """Lets the running loop call a function when there is an outcome; for one task."""
+        """Make the running loop call a function when the outcome is known; for one task."""
         loop = asyncio.get_running_loop()
         wake = functools.partial(loop.call_soon_threadsafe, callback, self, context=context)
         with self._lock:
@@ -120,5 +120,5 @@ class Work(Generic[R]):
         wake()
 
     def cancel(self, msg: object = None) -> bool:
-        """Says to a task that is being cancelled: not before the outcome is there."""
+        """Refuse cancellation: the task continues when the outcome is known."""
         return False

@@ -1,9 +1,9 @@
-"""Threads of our own that do database work, each with its own connections.
+"""Threads that run database calls, each with its own connections.
 
-A pool starts with one thread, because one connection serves many conversations faster than many
-do. Another thread starts only when work has waited for :data:`PATIENCE` seconds, which means that
-the others are stuck on a lock. A thread that has had nothing to do for a while closes its
-connections and ends, so that an idle process holds no connection at all.
+A pool starts with one thread, because a single connection serves many conversations faster than
+many connections do. Another thread starts only when a call has waited for :data:`PATIENCE` seconds,
+which means that the others are blocked by a lock. A thread that is idle for a while closes its
+connections and ends, so that an idle process holds no connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .work import Work
 R = TypeVar("R")
 
 PATIENCE = 0.1
-"""Seconds that work waits for a busy thread before another thread is started."""
+"""Seconds that a call waits for a busy thread before another thread is started."""
 
 LINGER = 0.4
 """Seconds that an idle thread keeps its connections where ``CONN_MAX_AGE`` is 0."""
@@ -39,12 +39,12 @@ _FORK_PATIENCE = 1.0
 _of_workers: weakref.WeakValueDictionary[int, BaseDatabaseWrapper] = weakref.WeakValueDictionary()
 _kept: list[BaseDatabaseWrapper] = []
 _pools: list[WorkerPool] = []
-# Those that this thread has opened. Asking Django for all there are takes longer than a statement.
+# The connections that this thread opened. Listing Django's connections is slower than a statement.
 _opened = threading.local()
 
 
 def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Notes what a thread of ours opened; a receiver of Django's ``connection_created``."""
+    """Record a connection of one of our threads; a receiver of Django's ``connection_created``."""
     mine = getattr(_opened, "connections", None)
     if mine is not None:
         mine.add(connection)
@@ -59,18 +59,18 @@ def _own_connections() -> set[BaseDatabaseWrapper]:
 
 
 def _keep_connections() -> None:
-    """Keeps the workers' connections from being freed in a child that is about to be forked.
+    """Prevent the threads' connections from being freed in a child that is about to be forked.
 
-    The child has not their threads, and some drivers say goodbye to the server when a connection
-    is freed: through the parent's socket, who would find its connection closed.
+    The child does not have their threads, and some drivers send a quit message when a connection is
+    freed: over the parent's socket, which would close the parent's connection.
     """
-    # References, because they are listed at once: other threads open connections meanwhile.
+    # valuerefs() is atomic: other threads open connections meanwhile.
     opened = [reference() for reference in _of_workers.valuerefs()]
     _kept.extend(connection for connection in opened if connection is not None)
 
 
 class WorkerPool:
-    """Runs functions in threads, in order of submission, on as few threads as will do."""
+    """Run functions in threads, in order of submission, on as few threads as necessary."""
 
     def __init__(self, limit: Callable[[], int], patience: float = PATIENCE) -> None:
         self._limit = limit
@@ -85,7 +85,7 @@ class WorkerPool:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[Work[Any]] = deque()
-        self._idle: list[_Desk] = []
+        self._idle: list[_IdleThread] = []
         self._threads: set[threading.Thread] = set()
         self._closed = False
 
@@ -95,42 +95,42 @@ class WorkerPool:
         return self._patience
 
     def submit(self, function: Callable[[], R]) -> Work[R]:
-        """Gives a function to an idle thread, or queues it."""
+        """Hand a function to an idle thread, or queue it."""
         work = Work(function)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
-            desk = self._idle.pop() if self._idle else None
-            if desk is None:
+            idle_thread = self._idle.pop() if self._idle else None
+            if idle_thread is None:
                 self._queue(work)
             else:
-                desk.work = work
-        if desk is not None:
-            desk.bell.release()
+                idle_thread.work = work
+        if idle_thread is not None:
+            idle_thread.wakeup.release()
         return work
 
     def nudge(self, work: Work[Any]) -> None:
-        """Starts one more thread if this work still waits and there may be one more."""
+        """Start another thread if this call still waits and the limit allows."""
         with self._lock:
             if work in self._waiting:
                 self._start()
 
     def dismiss(self) -> None:
-        """Lets idle threads close their connections and end."""
+        """Make idle threads close their connections and end."""
         with self._lock:
             idle, self._idle = self._idle, []
-            self._threads.difference_update(desk.thread for desk in idle)
-        for desk in idle:
-            desk.bell.release()
+            self._threads.difference_update(idle_thread.thread for idle_thread in idle)
+        for idle_thread in idle:
+            idle_thread.wakeup.release()
 
     def close(self) -> None:
-        """Finishes what is queued, closes all connections and ends all threads."""
+        """Finish queued calls, close all connections and end all threads."""
         with self._lock:
             self._closed = True
             threads = list(self._threads)
             idle, self._idle = self._idle, []
-        for desk in idle:
-            desk.bell.release()
+        for idle_thread in idle:
+            idle_thread.wakeup.release()
         for thread in threads:
             thread.join()
 
@@ -142,7 +142,7 @@ class WorkerPool:
         try:
             self._start()
         except RuntimeError:
-            # The system has no more threads. What is refused must not be done later.
+            # The system allows no more threads. A rejected call must not run later.
             if not self._threads:
                 self._waiting.pop()
                 raise
@@ -150,10 +150,10 @@ class WorkerPool:
     def _start(self) -> None:
         if len(self._threads) >= max(1, self._limit()):
             return
-        # A daemon, so that a lingering thread does not keep the process; `close` joins it.
+        # A daemon, so that an idle thread does not keep the process alive; `close` joins it.
         thread = threading.Thread(target=self._work, name="agent-sessions", daemon=True)
         thread.start()
-        # It cannot have ended yet: it needs the lock that is held here.
+        # The thread cannot have ended yet: that requires the lock that is held here.
         self._threads.add(thread)
 
     def _work(self) -> None:
@@ -161,7 +161,7 @@ class WorkerPool:
         try:
             while (work := self._next()) is not None:
                 work.run(tidy_connections)
-                # Nothing of the caller's may live on in an idle thread.
+                # An idle thread must not keep the caller's objects alive.
                 del work
         finally:
             with self._lock:
@@ -174,23 +174,23 @@ class WorkerPool:
                 return self._waiting.popleft()
             if self._closed:
                 return None
-            # A new one each time, so that no bell of an earlier one rings late.
-            desk = _Desk()
-            self._idle.append(desk)
-        if not desk.bell.acquire(timeout=linger_seconds()):
+            # A new object each time, so that a late wakeup of an earlier one has no effect.
+            idle_thread = _IdleThread()
+            self._idle.append(idle_thread)
+        if not idle_thread.wakeup.acquire(timeout=linger_seconds()):
             with self._lock:
-                if desk in self._idle:
-                    self._idle.remove(desk)
+                if idle_thread in self._idle:
+                    self._idle.remove(idle_thread)
                     self._threads.discard(threading.current_thread())
-        return desk.work
+        return idle_thread.work
 
 
 def _before_fork() -> None:
-    """Closes SQLite's files in our idle threads; those that work are waited for a moment.
+    """Close SQLite's files in idle threads, after a short wait for busy ones.
 
-    SQLite knows in the process's memory which locks the process has. A child inherits that memory
-    and none of the locks: it would write without one, and lose what it wrote when the parent closes
-    the file and takes the write-ahead log away.
+    SQLite records in the process's memory which locks the process holds. A child inherits that
+    record but not the locks: it would write without a lock, and lose its writes when the parent
+    closes the file and deletes the write-ahead log.
     """
     until = time.monotonic() + _FORK_PATIENCE
     while _has_files_open() and time.monotonic() < until:
@@ -202,7 +202,7 @@ def _before_fork() -> None:
 
 def _has_files_open() -> bool:
     opened = [reference() for reference in _of_workers.valuerefs()]
-    # This thread's own are its own to close.
+    # This thread closes its own connections itself.
     mine = getattr(_opened, "connections", ())
     return any(_has_file_open(connection) for connection in opened if connection not in mine)
 
@@ -215,34 +215,34 @@ def _has_file_open(connection: BaseDatabaseWrapper | None) -> bool:
 
 
 if hasattr(os, "register_at_fork"):
-    # In the child they are kept, and nobody's.
+    # In the child the connections stay referenced in `_kept` and belong to no thread.
     os.register_at_fork(
         before=_before_fork, after_in_parent=_kept.clear, after_in_child=_of_workers.clear
     )
 
 
-class _Desk:
-    """Where an idle thread is given its next work; without any, it may go."""
+class _IdleThread:
+    """An idle thread's mailbox: woken up without work, the thread ends."""
 
-    __slots__ = ("bell", "thread", "work")
+    __slots__ = ("thread", "wakeup", "work")
 
     def __init__(self) -> None:
         self.thread = threading.current_thread()
-        self.bell = threading.Lock()
-        self.bell.acquire()
+        self.wakeup = threading.Lock()
+        self.wakeup.acquire()
         self.work: Work[Any] | None = None
 
 
 def linger_seconds() -> float:
-    """Tells how long an idle thread of ours may keep its connections."""
+    """Return how long an idle thread may keep its connections open, in seconds."""
     ages = [c.settings_dict["CONN_MAX_AGE"] for c in _own_connections() if c.connection]
     return max([LINGER, *(threading.TIMEOUT_MAX if age is None else age for age in ages)])
 
 
 def tidy_connections() -> None:
-    """Closes this thread's connections that are broken, past their age, or a test's.
+    """Close this thread's connections that are broken, older than ``CONN_MAX_AGE``, or a test's.
 
-    A test run drops its database at the end, which a connection that lingers would prevent.
+    An open connection would prevent a test run from dropping its database.
     """
     for connection in _own_connections():
         if connection.connection is None:
@@ -250,7 +250,7 @@ def tidy_connections() -> None:
         too_old = connection.close_at is not None and (
             connection.settings_dict["CONN_MAX_AGE"] and time.monotonic() >= connection.close_at
         )
-        # The work's outcome is known, and no driver's trouble with closing may hide it.
+        # The outcome is known, and an error while closing must not replace it.
         with contextlib.suppress(Exception):
             broken = connection.errors_occurred and not connection.is_usable()
             if too_old or broken or connection.in_atomic_block or hasattr(mail, "outbox"):

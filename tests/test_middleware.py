@@ -61,5 +61,5 @@ def test_a_stranger_is_nobody(owned, client):
 def test_before_the_user_is_known_it_says_where_it_has_to_stand(client, settings):
     settings.MIDDLEWARE = ["django_agent_sessions.middleware.acting_user", *settings.MIDDLEWARE]
 
-    with pytest.raises(ImproperlyConfigured, match=r"behind .*AuthenticationMiddleware"):
+    with pytest.raises(ImproperlyConfigured, match=r"must come after .*AuthenticationMiddleware"):
         client.get(reverse("admin:login"))

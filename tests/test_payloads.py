@@ -167,9 +167,9 @@ def test_nesting_that_python_itself_cannot_follow_is_refused(settings):
 
 
 def test_text_that_python_cannot_follow_is_a_value_error():
-    with pytest.raises(ValueError, match="nested too deep"):
+    with pytest.raises(ValueError, match="nested too deeply"):
         payloads.loads("[" * 100_000)
-    with pytest.raises(ValueError, match="nested too deep"):
+    with pytest.raises(ValueError, match="nested too deeply"):
         payloads.loads_all(["1", "[" * 100_000])
 
 
@@ -194,7 +194,7 @@ def test_an_interpreter_that_allows_less_says_so():
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(640)
     try:
-        with pytest.raises(PayloadError, match="than this Python may write"):
+        with pytest.raises(PayloadError, match="set_int_max_str_digits"):
             payloads.dumps({"n": 10**1000})
     finally:
         sys.set_int_max_str_digits(before)

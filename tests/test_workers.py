@@ -342,8 +342,8 @@ NO_CALLABLE = "text"
         ("nowhere", "'nowhere', which cannot be imported"),
         (".tenants", "'.tenants', which cannot be imported"),
         ("..tenants.as_tenant", "which cannot be imported"),
-        (f"{__name__}.NO_CALLABLE", "NO_CALLABLE', which cannot be called"),
-        (f"{__name__}.without_its_decorator", "returns generator, and no context manager"),
+        (f"{__name__}.NO_CALLABLE", "NO_CALLABLE', which is not callable"),
+        (f"{__name__}.without_its_decorator", "must return a context manager, not generator"),
     ],
 )
 async def test_a_setup_that_cannot_work_is_told_by_the_name_of_the_setting(settings, path, message):
@@ -352,7 +352,7 @@ async def test_a_setup_that_cannot_work_is_told_by_the_name_of_the_setting(setti
     with pytest.raises(ConfigurationError) as told:
         await SessionStore().aopen("session-1")
 
-    assert "AGENT_SESSIONS['CONNECTION_SETUP'] names" in str(told.value)
+    assert "AGENT_SESSIONS['CONNECTION_SETUP'] " in str(told.value)
     assert message in str(told.value)
     settings.AGENT_SESSIONS = {}
     assert (await SessionStore().aopen("session-1")).session_id == "session-1"

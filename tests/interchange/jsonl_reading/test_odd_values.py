@@ -51,17 +51,17 @@ def test_a_branch_that_cannot_be_one_is_told(branch, file):
         (
             "session.session_type",
             "q\ud800",
-            "session_type must not hold control characters or lone surrogates",
+            "session_type must not contain control characters or lone surrogates",
         ),
         (
             "agents.0.dialect",
             "q\0",
-            "dialect must not hold control characters or lone surrogates",
+            "dialect must not contain control characters or lone surrogates",
         ),
         (
             "multi_agents",
             [{"multi_agent_id": "g", "kind": "q\ud800"}],
-            "kind must not hold control characters or lone surrogates",
+            "kind must not contain control characters or lone surrogates",
         ),
         ("multi_agents", [{}], "an orchestrator has no multi_agent_id or no kind"),
     ],

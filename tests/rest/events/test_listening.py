@@ -44,7 +44,7 @@ def site(listening, ada) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def nothing_said_before() -> None:
-    notifying._last.clear()
+    notifying._last_sent.clear()
 
 
 def pids() -> list[int]:
@@ -108,7 +108,7 @@ def test_a_listener_whose_connection_is_killed_comes_back(site, talk):
         assert texts([stream.next()]) == ["while nobody listens"]
         wait_for_listening(without=pid)
         time.sleep(3.5)
-        notifying._last.clear()
+        notifying._last_sent.clear()
         talk.say("heard again")
         assert texts([stream.next()]) == ["heard again"]
 
@@ -155,7 +155,7 @@ def test_in_a_transaction_it_is_said_after_the_commit_and_not_at_all_after_a_rol
 def test_every_kind_of_change_is_said(talk, heard, what):
     talk.say("one")
     heard.now().clear()
-    notifying._last.clear()
+    notifying._last_sent.clear()
     {
         "change": lambda: talk.change(0, "two"),
         "redact": lambda: talk.redact(0),
@@ -213,6 +213,6 @@ def test_the_memory_of_who_spoke_is_bounded(monkeypatch):
     from uuid import UUID
 
     monkeypatch.setattr(notifying, "SECONDS", 0.0)
-    for number in range(3 * notifying._MANY):
-        assert notifying._may_speak(("default", UUID(int=number)))
-    assert len(notifying._last) <= notifying._MANY
+    for number in range(3 * notifying._MAX_TRACKED):
+        assert notifying._is_due(("default", UUID(int=number)))
+    assert len(notifying._last_sent) <= notifying._MAX_TRACKED
