@@ -1,11 +1,10 @@
-"""Reading what agent frameworks store, without them.
+"""Conversion of the messages of agent frameworks to neutral parts and columns.
 
-Every agent has a *dialect*, the message format of its framework. A reader turns a payload of that
-dialect into neutral parts, which lists, search, pages and exports show; and, at write, into the
-neutral columns beside the payload. Nothing is dropped: what a reader does not know is a part of
-kind unknown that holds the raw value.
+Each agent has a *dialect*, the message format of its framework. Lists, search, pages and exports
+show the neutral parts of a payload; its neutral columns are computed when it is written. An
+unknown value becomes a part of kind unknown with the raw value, so that nothing is lost.
 
-Only the standard library is imported here.
+This package imports neither a framework nor Django.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ __all__ = [
 
 
 def parts(dialect: str, payload: object) -> tuple[Part, ...]:
-    """Reads a payload."""
-    # A payload is foreign data; whatever it does to a reader, a page must still show it.
+    """Return the neutral parts of a payload."""
+    # A payload is untrusted: if the conversion fails, a page must still show it.
     try:
         if dialect == STRANDS:
             return strands.parts(payload)
@@ -45,15 +44,15 @@ def parts(dialect: str, payload: object) -> tuple[Part, ...]:
 
 
 def summary(dialect: str, payload: object) -> Summary:
-    """Reads what the neutral columns hold of a payload.
+    """Return the neutral columns of a payload.
 
     Args:
         dialect: ``STRANDS``, ``OPENAI`` or ``ASSISTANT_UI``.
-        payload: The message or item, as the framework has it.
+        payload: The message or item in the format of its framework.
 
     Returns:
-        The summary, each value fit for its column. This never raises, because a message must not
-        be lost for the sake of its columns: an odd payload has empty ones.
+        The summary; each value is valid for its column. This function never raises, so that any
+        message can be stored: an invalid payload has an empty summary.
     """
     try:
         if dialect == STRANDS:

@@ -1,4 +1,4 @@
-"""JSON inside of strings, as the OpenAI formats carry the arguments of tools."""
+"""JSON inside of strings, such as the arguments of tools in the OpenAI formats."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ _BRACKET = re.compile(r"[\[\]{}]")
 
 
 def parsed(value: object) -> Any:
-    """Parses a string of JSON.
+    """Parse a string of JSON.
 
-    Models write these strings, so anything may be in them. What could not be written as JSON again,
-    or nests so deep that a page could not show it, is left as it is.
+    Models write these strings. An invalid string, one with values that JSON cannot express again,
+    and one nested too deeply for a page are returned unchanged.
     """
     if not isinstance(value, str):
         return value
     try:
-        found = _decode(value)
+        decoded = _decode(value)
     except (ValueError, RecursionError):
         return value
-    return value if _too_deep(value) else found
+    return value if _too_deep(value) else decoded
 
 
 def parsed_container(value: object) -> Any:
-    """Parses a tool's output, which is JSON only by the tool's choice."""
+    """Parse a tool's output if it is a JSON object or array, else return None."""
     if not isinstance(value, str) or not value.lstrip().startswith(_CONTAINERS):
         return None
-    found = parsed(value)
-    return None if found is value else found
+    decoded = parsed(value)
+    return None if decoded is value else decoded
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
+def _reject_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is not valid JSON")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite_float(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError("a number beyond what a float holds")
+        raise ValueError("The number exceeds the range of a float.")
     return number
 
 
-# Made once: json.loads makes a new one at each call that has an option.
-_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+# Created once: json.loads with options creates a decoder per call.
+_decode = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float).decode
 
 
 def _too_deep(text: str) -> bool:
-    """Tells whether brackets nest deeper than the cap; those inside of strings may count too."""
+    """Return whether brackets, including those in strings, nest deeper than the cap."""
     if text.count("[") + text.count("{") <= _DEPTH_CAP:
         return False
     depth = deepest = 0

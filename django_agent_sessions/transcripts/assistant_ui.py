@@ -1,11 +1,11 @@
-"""Reads what assistant-ui's client stored: messages of a frontend, in the frontend's own format.
+"""Conversion of the messages that assistant-ui's client stored.
 
 A payload is ``{"id": …, "parent_id": …, "format": …, "content": {…}}``. The formats are
 ``ai-sdk/v6``, whose content is a ``UIMessage`` of the AI SDK (``role`` and ``parts``), and
-``aui/v0``, assistant-ui's own (``role`` and ``content``). What is of another format is read as far
-as it looks like one of them.
+``aui/v0``, assistant-ui's own (``role`` and ``content``). Other formats are converted as far as
+they have the same fields.
 
-A client says what it likes, so that nothing here counts: a summary has no tokens.
+Clients are untrusted: a summary has no token counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .parts import (
 )
 from .text import readable, searchable
 
-_Placed = tuple[Path, tuple[Part, ...]]
+_PathAndParts = tuple[Path, tuple[Part, ...]]
 
 _LISTS = ("parts", "content")
 _STATUSES = {"output-available": "success", "output-error": "error", "output-denied": "error"}
@@ -39,37 +39,30 @@ _OUTPUTS = ("output", "result", "errorText")
 
 
 def parts(payload: object) -> tuple[Part, ...]:
-    """Reads a message."""
+    """Return the parts of a message."""
     return tuple(part for _, found in placed(payload) for part in found)
 
 
-def placed(payload: object) -> Iterator[_Placed]:
-    """Reads a message, and tells where its parts stand."""
+def placed(payload: object) -> Iterator[_PathAndParts]:
+    """Yield the paths and parts of a message."""
     content = payload.get("content") if isinstance(payload, dict) else None
     if not isinstance(content, dict):
         yield (), (unknown(payload),)
         return
     for key in _LISTS:
-        said = content.get(key)
-        if (words := spoken(PartKind.TEXT, said)) is not None:
-            yield ("content", key), (words,)
+        value = content.get(key)
+        if (text := spoken(PartKind.TEXT, value)) is not None:
+            yield ("content", key), (text,)
             return
-        if isinstance(said, list | tuple):
-            for position, part in enumerate(said):
+        if isinstance(value, list | tuple):
+            for position, part in enumerate(value):
                 yield from _part(part, ("content", key, position))
             return
     yield ("content",), (unknown(content),)
 
 
 def summary(payload: object) -> Summary:
-    """Reads what the neutral columns hold of a message.
-
-    Args:
-        payload: What was stored for the client.
-
-    Returns:
-        The summary; the figures are empty.
-    """
+    """Return the neutral columns of a message, without token counts."""
     content = payload.get("content") if isinstance(payload, dict) else None
     if not isinstance(content, dict):
         return EMPTY_SUMMARY
@@ -78,7 +71,7 @@ def summary(payload: object) -> Summary:
 
 
 def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
-    """Finds what may be a binary in a part."""
+    """Yield the values of a part that may be binaries."""
     for key in ("url", "image"):
         value = part.get(key)
         if isinstance(value, str) and value[:5].lower() != "data:":
@@ -92,7 +85,7 @@ def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
             yield value
 
 
-def _part(part: Any, path: Path) -> Iterator[_Placed]:
+def _part(part: Any, path: Path) -> Iterator[_PathAndParts]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         yield path, (unknown(part),)
@@ -112,12 +105,12 @@ def _tool_name(part: dict[str, Any], kind: str) -> str:
     return kind.removeprefix("tool-") if kind.startswith("tool-") else ""
 
 
-def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[_Placed]:
+def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[_PathAndParts]:
     call_id = part["toolCallId"]
-    given = next((key for key in _INPUTS if part.get(key) is not None), "")
-    data = parsed(part["argsText"]) if given == "argsText" else part.get(given)
+    input_key = next((key for key in _INPUTS if part.get(key) is not None), "")
+    data = parsed(part["argsText"]) if input_key == "argsText" else part.get(input_key)
     call = Part(PartKind.TOOL_CALL, name=name, call_id=call_id, data=data)
-    yield (*path, given) if given else path, (call,)
+    yield (*path, input_key) if input_key else path, (call,)
     for key in _OUTPUTS:
         if part.get(key) is not None:
             yield (*path, key), (_result(part, key, call_id, name),)
@@ -127,17 +120,17 @@ def _result(part: dict[str, Any], key: str, call_id: str, name: str) -> Part:
     value, state = part[key], part.get("state")
     failed = key == "errorText" or part.get("isError") is True
     status = _STATUSES.get(state, "") if isinstance(state, str) else ""
-    said = spoken(PartKind.TEXT, value) if value else None
+    text = spoken(PartKind.TEXT, value) if value else None
     return result_part(
-        () if said is None else (said,),
+        () if text is None else (text,),
         call_id=call_id,
         name=name,
         status="error" if failed else status,
-        data=parsed_container(value) if said is not None else value,
+        data=parsed_container(value) if text is not None else value,
     )
 
 
-def _spoken(kind: PartKind) -> Callable[[dict[str, Any]], Part | None]:
+def _text_reader(kind: PartKind) -> Callable[[dict[str, Any]], Part | None]:
     def read(part: dict[str, Any]) -> Part | None:
         return spoken(kind, part.get("text"))
 
@@ -149,15 +142,15 @@ def _file(part: dict[str, Any]) -> Part | None:
         found = referenced(url)
     elif is_encoded(data := part.get("data")):
         kind = part.get("sourceType")
-        # Elsewhere in a store of files: neither inline nor at a URL.
+        # The id of a stored file: neither inline nor at a URL.
         by_id = Media() if kind == "id" else inline(data)
         found = referenced(data) if kind == "url" else by_id
     else:
         return None
-    claimed = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
-    kind = PartKind.IMAGE if claimed.startswith("image/") else PartKind.DOCUMENT
+    declared_type = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
+    kind = PartKind.IMAGE if declared_type.startswith("image/") else PartKind.DOCUMENT
     name = text_of(part.get("filename"))
-    return Part(kind, name=name, media_type=claimed, size=found.size, url=found.url)
+    return Part(kind, name=name, media_type=declared_type, size=found.size, url=found.url)
 
 
 def _image(part: dict[str, Any]) -> Part | None:
@@ -175,8 +168,8 @@ def _audio(part: dict[str, Any]) -> Part | None:
     data = audio.get("data") if isinstance(audio, dict) else None
     if not isinstance(audio, dict) or not is_encoded(data):
         return None
-    claimed = media_type("audio", audio.get("format"))
-    return Part(PartKind.DOCUMENT, media_type=claimed, size=base64_size(data))
+    declared_type = media_type("audio", audio.get("format"))
+    return Part(PartKind.DOCUMENT, media_type=declared_type, size=base64_size(data))
 
 
 def _source(part: dict[str, Any]) -> Part | None:
@@ -184,25 +177,25 @@ def _source(part: dict[str, Any]) -> Part | None:
     title = text_of(part.get("title"))
     if not url and not title:
         return None
-    claimed = _media_type(part.get("mediaType"))
+    declared_type = _media_type(part.get("mediaType"))
     found = referenced(url)
     return Part(
         PartKind.DOCUMENT,
         name=title or text_of(part.get("filename")),
-        media_type=claimed or found.media_type,
+        media_type=declared_type or found.media_type,
         size=found.size,
         url=found.url,
     )
 
 
-def _media_type(claimed: object) -> str:
-    family, _, file_format = text_of(claimed).lower().partition("/")
+def _media_type(declared_type: object) -> str:
+    family, _, file_format = text_of(declared_type).lower().partition("/")
     return media_type(family, file_format) if family and family != "document" else ""
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
-    "text": _spoken(PartKind.TEXT),
-    "reasoning": _spoken(PartKind.REASONING),
+    "text": _text_reader(PartKind.TEXT),
+    "reasoning": _text_reader(PartKind.REASONING),
     "file": _file,
     "image": _image,
     "audio": _audio,

@@ -1,9 +1,9 @@
-"""The addresses of what a payload holds: which part stands where, so that it can be pointed at.
+"""Paths of the parts of a payload.
 
-A path leads from the payload to a value in it, key by key: ``("content", 3)`` is the fourth block
-of a message, ``("content", 1, "toolResult", "content", 0)`` what a tool returned first, and
-``("arguments",)`` what an OpenAI item calls its tool with. What a block says, the readers of the
-dialects tell: each block is given to them alone.
+A path consists of keys and indexes: ``("content", 3)`` is the fourth block of a message,
+``("content", 1, "toolResult", "content", 0)`` the first content of a tool's result, and
+``("arguments",)`` the arguments of an OpenAI item. The readers of the dialects convert each block
+separately.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _RESULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of a payload, and where it stands."""
+    """One block of a payload with its path."""
 
     path: Path
-    """From the payload to the block; empty for the payload itself."""
+    """The path of the block; empty for the payload itself."""
 
     parts: tuple[Part, ...]
-    """What it says; mostly one part. None for what is no content, such as a cache point."""
+    """Its parts, usually one; none if it has no content, such as a cache point."""
 
     inner: tuple[Block, ...] = ()
-    """The contents of a tool result one by one, each with an address of its own."""
+    """The contents of a tool result, each with its own path."""
 
 
 def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
-    """Takes a payload apart."""
-    # A payload is foreign data; whatever it does to a reader, a page must still show it.
+    """Return the blocks of a payload."""
+    # A payload is untrusted: if the conversion fails, a page must still show it.
     try:
         if dialect == STRANDS:
             return tuple(_strands(payload))
@@ -77,23 +77,23 @@ def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
 
 
 def address_of(path: Path) -> str:
-    """Writes a path as JSON, for a link or an attribute."""
+    """Return a path as JSON, for a link or an attribute."""
     return json.dumps(list(path), separators=(",", ":"))
 
 
 def path_of(address: str) -> Path:
-    """Reads a path that was written as JSON."""
+    """Parse a path from JSON; raise :exc:`ValueError` if it is invalid."""
     try:
         found = json.loads(address)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError("The path is nested too deeply.") from None
     if not isinstance(found, list) or not all(type(step) in (str, int) for step in found):
-        raise ValueError("no list of keys and positions")
+        raise ValueError("The path is not a list of keys and positions.")
     return tuple(found)
 
 
 def part_at(dialect: str, payload: object, path: Path) -> Part | None:
-    """Finds what stands at an address."""
+    """Return the first part at a path, or None."""
     for block in blocks(dialect, payload):
         for found in (block, *block.inner):
             if found.path == path and found.parts:
@@ -102,20 +102,20 @@ def part_at(dialect: str, payload: object, path: Path) -> Part | None:
 
 
 def binary(dialect: str, payload: object, path: Path) -> tuple[bytes | BlobRef, str] | None:
-    """Takes an image, document, recording or video out of a payload."""
+    """Return the binary at a path, or its reference, with its media type; None if there is none."""
     part = part_at(dialect, payload, path)
     if part is None:
         return None
     if part.kind is PartKind.TOOL_RESULT and part.parts:
-        # A result that is nothing but a picture has no list of contents to point into.
+        # A result that consists of one image has no list of contents.
         part = part.parts[0]
     if part.kind not in (PartKind.IMAGE, PartKind.DOCUMENT):
         return None
     try:
         value = value_at(payload, path)
-        # A reference may stand by itself where one text stood, or in the place of a block's text.
+        # A reference may replace a whole text value or the text of a block.
         read = iter(()) if isinstance(value, BlobRef) else _BINARIES[dialect](value)
-        candidates = map(_decoded, itertools.chain(read, _instead(part, value)))
+        candidates = map(_decode, itertools.chain(read, _references(part, value)))
         found = next((data for data in candidates if data is not None), None)
     except (LookupError, TypeError, AttributeError, ValueError, binascii.Error):
         return None
@@ -143,8 +143,8 @@ def _results(block: object, path: Path) -> Iterator[Block]:
     if not isinstance(result, dict) or not isinstance(contents, list | tuple):
         return
     for position, content in enumerate(contents):
-        alone = {key: value for key, value in result.items() if key != "structuredContent"}
-        read = strands.parts({"content": [{"toolResult": {**alone, "content": [content]}}]})
+        rest = {key: value for key, value in result.items() if key != "structuredContent"}
+        read = strands.parts({"content": [{"toolResult": {**rest, "content": [content]}}]})
         found = read[0].parts if read else ()
         yield Block((*path, "toolResult", "content", position), found)
 
@@ -172,30 +172,30 @@ def _openai(item: object) -> Iterator[Block]:
 
 
 def _message(message: dict[str, Any]) -> Iterator[Block]:
-    whole = openai.parts(message)
-    if len(whole) == 1 and whole[0].kind is PartKind.UNKNOWN and whole[0].data is message:
-        yield Block((), whole)
+    parts = openai.parts(message)
+    if len(parts) == 1 and parts[0].kind is PartKind.UNKNOWN and parts[0].data is message:
+        yield Block((), parts)
         return
     if message.get("reasoning_content") is not None:
-        yield _alone(message, "reasoning_content")
+        yield _field_block(message, "reasoning_content")
     if "tool_call_id" in message or message.get("role") == "function":
-        result = tuple(part for part in whole if part.kind is PartKind.TOOL_RESULT)
+        result = tuple(part for part in parts if part.kind is PartKind.TOOL_RESULT)
         yield Block(("content",), result, tuple(_elements(message, "content")))
     else:
         yield from _contents(message)
-        yield from (_alone(message, key) for key in _EXTRAS if message.get(key) is not None)
+        yield from (_field_block(message, key) for key in _EXTRAS if message.get(key) is not None)
     calls = message.get("tool_calls")
     if isinstance(calls, list | tuple):
         for position, call in enumerate(calls):
             read = openai.parts({"role": "assistant", "tool_calls": [call]})
             yield Block(("tool_calls", position), read)
     elif calls is not None:
-        yield _alone(message, "tool_calls")
+        yield _field_block(message, "tool_calls")
     if message.get("function_call") is not None:
-        yield _alone(message, "function_call")
+        yield _field_block(message, "function_call")
 
 
-def _alone(message: dict[str, Any], key: str) -> Block:
+def _field_block(message: dict[str, Any], key: str) -> Block:
     return Block((key,), openai.parts({"role": "assistant", key: message[key]}))
 
 
@@ -222,10 +222,10 @@ def _reasoning(item: dict[str, Any]) -> Iterator[Block]:
 def _item(item: dict[str, Any]) -> Iterator[Block]:
     for part in openai.parts(item):
         if part.kind is PartKind.TOOL_CALL:
-            yield Block(_existing(item, _call_key(item)), (part,))
+            yield Block(_path_if_present(item, _call_key(item)), (part,))
         elif part.kind is PartKind.TOOL_RESULT:
             key = _RESULTS.get(item["type"], "output")
-            yield Block(_existing(item, key), (part,), tuple(_elements(item, key)))
+            yield Block(_path_if_present(item, key), (part,), tuple(_elements(item, key)))
         else:
             yield Block((), (part,))
 
@@ -235,7 +235,7 @@ def _call_key(item: dict[str, Any]) -> str:
     return "actions" if key == "action" and item.get("actions") is not None else key
 
 
-def _existing(item: dict[str, Any], key: str) -> Path:
+def _path_if_present(item: dict[str, Any], key: str) -> Path:
     return (key,) if key in item else ()
 
 
@@ -243,18 +243,18 @@ def _elements(item: dict[str, Any], key: str) -> Iterator[Block]:
     values = item.get(key)
     if not isinstance(values, list | tuple):
         return
-    # What is beside the list would be read as if each element had said it.
-    beside = {name: value for name, value in item.items() if name not in (key, "error")}
-    beside.pop("tool_calls", None)
+    # Other fields of the item would be converted once per element.
+    other_fields = {name: value for name, value in item.items() if name not in (key, "error")}
+    other_fields.pop("tool_calls", None)
     for position, value in enumerate(values):
-        read = openai.parts({**beside, key: [value]})
+        read = openai.parts({**other_fields, key: [value]})
         results = [part for part in read if part.kind is PartKind.TOOL_RESULT]
         yield Block((key, position), results[0].parts if results else ())
 
 
 def _openai_binary(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
-        # A drawing stands in its field by itself.
+        # A generated image is the whole value of its field.
         yield value
         return
     image = value.get("image_url")
@@ -275,15 +275,15 @@ _BINARIES: dict[str, Callable[[Any], Iterator[Any]]] = {
 # --- binaries --------------------------------------------------------------------------------
 
 
-def _instead(part: Part, value: Any) -> Iterator[BlobRef]:
-    """Finds the reference that stands where a text was nothing but a data URL."""
+def _references(part: Part, value: Any) -> Iterator[BlobRef]:
+    """Yield the reference that replaces a text consisting of one data URL."""
     if part.size is not None:
         held = value.values() if isinstance(value, dict) else (value,)
         yield from (one for one in held if isinstance(one, BlobRef))
 
 
-def _decoded(value: Any) -> bytes | BlobRef | None:
-    """Decodes bytes in any of the forms in which frameworks carry them."""
+def _decode(value: Any) -> bytes | BlobRef | None:
+    """Return the bytes or the reference of a value in any encoding of the frameworks."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if isinstance(value, dict) and value.get("__bytes_encoded__") is True:
@@ -293,16 +293,16 @@ def _decoded(value: Any) -> bytes | BlobRef | None:
     if not isinstance(value, str) or value[:8].lower().startswith(("http:", "https:", "s3:")):
         return None
     if value[:5].lower() != "data:":
-        return _unbase64(value)
+        return _decode_base64(value)
     header, comma, data = value.partition(",")
     if not comma:
         return None
     if header.lower().endswith(";base64"):
-        return _unbase64(data)
+        return _decode_base64(data)
     return unquote_to_bytes(data)
 
 
-def _unbase64(text: str) -> bytes | None:
+def _decode_base64(text: str) -> bytes | None:
     compact = "".join(text.split()).rstrip("=")
     try:
         return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)

@@ -1,12 +1,12 @@
-"""The message formats that are read, by the names that ``dialect`` columns have."""
+"""The message formats: values of the ``dialect`` columns."""
 
 from __future__ import annotations
 
 STRANDS = "strands"
-"""Messages of Strands Agents, which are those of Amazon Bedrock's Converse API."""
+"""Messages of Strands Agents, in the format of Amazon Bedrock's Converse API."""
 
 OPENAI = "openai"
 """Items of OpenAI's Responses API, and messages of its chat API."""
 
 ASSISTANT_UI = "assistant-ui"
-"""What a frontend stored by assistant-ui's client: its own words, never those of a server."""
+"""Messages that a browser stored with assistant-ui's client; the server did not create them."""

@@ -1,4 +1,4 @@
-"""Which binaries of a transcript a page may show as images: told by their first bytes."""
+"""Detection of the images that a page may show, by their first bytes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ _JPEG = b"\xff\xd8\xff"
 _GIFS = (b"GIF87a", b"GIF89a")
 
 CLAIMED = frozenset({"", "image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What an image that can be shown claims to be; a claim alone proves nothing."""
+"""Declared media types of displayable images; the bytes must be checked as well."""
 
 
 def image_type(data: bytes) -> str:
-    """Tells the media type of an image that no browser takes for anything but pixels."""
+    """Return the media type of an image that browsers never execute, or an empty string."""
     if data.startswith(_PNG):
         return "image/png"
     if data.startswith(_JPEG):

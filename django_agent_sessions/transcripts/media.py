@@ -1,4 +1,4 @@
-"""Binaries in payloads: their media type and size, told without decoding or copying them."""
+"""Media type and size of the binaries in payloads, without decoding or copying them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeGuard
 from django_agent_sessions.references import BlobRef
 
 Encoded = str | BlobRef
-"""A text that holds a binary, or what stands in its place when the binary is kept elsewhere."""
+"""A text with an encoded binary, or the reference that replaces it."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,126}\Z")
 _HEADER_CAP = 400
@@ -45,62 +45,62 @@ _TYPES = {
 
 
 class Media(NamedTuple):
-    """What is known of a binary."""
+    """Media type, size and location of a binary."""
 
     media_type: str = ""
-    """Its media type, or empty."""
+    """The media type, or empty."""
 
     size: int | None = None
-    """Its bytes, if it is inline, or ``None``."""
+    """The size of an inline binary in bytes, or ``None``."""
 
     url: str = ""
-    """Where it is, if it is not inline."""
+    """The URL of a binary that is not inline."""
 
 
 def media_type(family: str, file_format: object) -> str:
-    """Translates a format as the frameworks name them."""
+    """Return the media type of a framework's file format, or an empty string."""
     if not isinstance(file_format, str):
         return ""
     file_format = file_format.lower()
     if family == "document":
         return _DOCUMENT_TYPES.get(file_format, "")
-    full = f"{family}/{file_format}"
-    return _TYPES.get(full) or _checked(full)
+    candidate_type = f"{family}/{file_format}"
+    return _TYPES.get(candidate_type) or _valid_media_type(candidate_type)
 
 
 def is_encoded(value: object) -> TypeGuard[Encoded]:
-    """Tells whether a field holds a text, or stands for one that encoded a binary."""
+    """Return whether a value is a text, or a reference that replaces a text."""
     return isinstance(value, str) or (isinstance(value, BlobRef) and value.prefix is not None)
 
 
 def is_binary(value: object) -> TypeGuard[bytes | bytearray | memoryview | BlobRef]:
-    """Tells whether a field holds bytes, or stands for them."""
+    """Return whether a value is bytes, or a reference that replaces bytes."""
     if isinstance(value, BlobRef):
         return value.prefix is None
     return isinstance(value, bytes | bytearray | memoryview)
 
 
 def binary_size(value: bytes | bytearray | memoryview | BlobRef) -> int:
-    """Tells how many bytes there are."""
+    """Return the size in bytes."""
     return value.size if isinstance(value, BlobRef) else len(value)
 
 
 def base64_size(encoded: Encoded, start: int = 0) -> int:
-    """Tells how many bytes base64 text stands for, without decoding it."""
+    """Return the decoded size of base64 text in bytes, without decoding it."""
     if isinstance(encoded, BlobRef):
         return encoded.size
     length = len(encoded) - start - encoded.count("\n", start) - encoded.count("\r", start)
-    # "=" is padding only at the end, where at most two of them and a line break are.
+    # Padding is at the end: at most two "=" and a line break.
     return (length - encoded.count("=", max(start, len(encoded) - 4))) * 3 // 4
 
 
 def referenced(reference: Encoded) -> Media:
-    """Reads a reference to media, which may be a data URL (RFC 2397)."""
+    """Return the media at a URL, which may be a data URL (RFC 2397)."""
     if isinstance(reference, BlobRef):
         if not reference.prefix:
             return Media(size=reference.size)
-        told = referenced(reference.prefix)
-        return told if told.size is None else told._replace(size=reference.size)
+        media = referenced(reference.prefix)
+        return media if media.size is None else media._replace(size=reference.size)
     if reference[:5].lower() != "data:":
         return Media(url=reference)
     comma = reference.find(",", 0, _HEADER_CAP)
@@ -108,15 +108,15 @@ def referenced(reference: Encoded) -> Media:
         return Media()
     header = reference[5:comma].lower()
     size = base64_size(reference, comma + 1) if header.endswith(_BASE64) else None
-    return Media(_checked(header.partition(";")[0].strip()), size)
+    return Media(_valid_media_type(header.partition(";")[0].strip()), size)
 
 
 def inline(encoded: Encoded) -> Media:
-    """Reads inline media: a data URL, or bare base64."""
+    """Return the media of inline data: a data URL, or plain base64."""
     if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
         return referenced(encoded)
     return Media(size=base64_size(encoded))
 
 
-def _checked(candidate: str) -> str:
+def _valid_media_type(candidate: str) -> str:
     return candidate if _MEDIA_TYPE.match(candidate) else ""

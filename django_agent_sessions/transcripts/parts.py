@@ -1,4 +1,4 @@
-"""The neutral types: what a payload of any agent framework is read into."""
+"""The neutral types for payloads of all agent frameworks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_agent_sessions.references import BlobRef
 from .media import referenced
 
 MAX_COUNT = 2**31 - 1
-"""The largest token count or latency that a ``Summary`` holds: what an integer column can."""
+"""The largest token count or latency of a ``Summary``: the maximum of an integer column."""
 
 _ROLES = {
     "user": "user",
@@ -25,7 +25,7 @@ _ROLES = {
 
 
 class PartKind(StrEnum):
-    """What a part of a message is."""
+    """Kind of a part of a message."""
 
     TEXT = "text"
     REASONING = "reasoning"
@@ -38,101 +38,101 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a message, whatever framework wrote it.
+    """One part of a message of any framework.
 
-    Everything is as it was in the payload, so untrusted: ``text`` may hold what a page or a
-    database cannot carry (see ``displayable``), and ``url`` may have any scheme.
+    All values are unchanged and therefore untrusted: ``text`` may contain characters that a page
+    or a database rejects (see ``displayable``), and ``url`` may have any scheme.
     """
 
     kind: PartKind
-    """What it is. Audio and video are documents with their own ``media_type``."""
+    """The kind. Audio and video are documents with their own ``media_type``."""
 
     text: str = ""
-    """The words: of a text or reasoning; of a tool result, all its readable contents, one per
-    line; of a document that came as text, and of a recording that came with a transcript."""
+    """The text of a text or of reasoning; all readable contents of a tool result, one per line;
+    the text of a text document; the transcript of a recording."""
 
     name: str = ""
     """Name of the tool or of the document."""
 
     call_id: str = ""
-    """Pairs a tool call with its result."""
+    """The id that a tool call and its result have in common."""
 
     status: str = ""
-    """``"success"`` or ``"error"`` where the payload tells, else empty."""
+    """``"success"`` or ``"error"`` if the payload contains a status, else empty."""
 
     data: Any = None
-    """A tool call's arguments, parsed where they are JSON in a string. A tool result's JSON; a
-    list, if there are several. The citations of a text. The id of a file that is neither inline
-    nor at a URL, or what a document says about itself. The raw value, where ``kind`` is
+    """Depends on ``kind``: the arguments of a tool call, parsed if they are JSON in a string; the
+    JSON of a tool result, or a list of several; the citations of a text; the id of a file that is
+    neither inline nor at a URL, or the context of a document; the raw value if ``kind`` is
     unknown."""
 
     media_type: str = ""
-    """Media type of an image, document, recording or video; empty if the payload does not tell."""
+    """Media type of an image, document, recording or video; empty if unknown."""
 
     size: int | None = None
-    """Bytes of an inline binary, which itself is not copied here; ``None`` if unknown."""
+    """Size of an inline binary in bytes, ``None`` if unknown. The binary is not copied."""
 
     url: str = ""
-    """Where the media is, if it is not inline."""
+    """URL of media that is not inline."""
 
     parts: tuple[Part, ...] = ()
-    """A tool result's contents one by one. JSON among them is a tool result with ``data``."""
+    """The contents of a tool result. JSON among them is a tool result with ``data``."""
 
 
 class Summary(NamedTuple):
-    """The neutral columns of one message, each fit for its database column."""
+    """The neutral columns of one message; each value is valid for its database column."""
 
     role: str
     """``"user"``, ``"assistant"``, ``"system"``, ``"tool"``, or empty for anything else."""
 
     text: str
-    """What people read and search for: all texts, tool results and documents that came as text,
-    one per line. Not reasoning, and not the names and arguments of tool calls. At most
-    ``TEXT_CAP`` characters, always encodable to UTF-8, without NUL."""
+    """The readable and searchable text: all texts, tool results and text documents, one per line,
+    without reasoning and without the names and arguments of tool calls. At most ``TEXT_CAP``
+    characters, always encodable to UTF-8, without NUL."""
 
     input_tokens: int | None
-    """Tokens the model read; ``None`` if the payload does not tell."""
+    """Input tokens of the model call; ``None`` if unknown."""
 
     output_tokens: int | None
-    """Tokens the model wrote; ``None`` if the payload does not tell."""
+    """Output tokens of the model call; ``None`` if unknown."""
 
     latency_ms: int | None
-    """Milliseconds the model took; ``None`` if the payload does not tell."""
+    """Latency of the model call in milliseconds; ``None`` if unknown."""
 
 
 EMPTY_SUMMARY = Summary("", "", None, None, None)
-"""Of what cannot be read."""
+"""The summary of an invalid payload."""
 
 
 def unknown(value: object) -> Part:
-    """Keeps a value that no reader knows, so that it is shown and not dropped."""
+    """Return a part with a raw value of an unknown format."""
     return Part(PartKind.UNKNOWN, data=value)
 
 
 def spoken(kind: PartKind, value: object) -> Part | None:
-    """Reads a field that holds words."""
+    """Convert a text field, or a reference that replaces its text; None for other values."""
     if isinstance(value, str):
         return Part(kind, text=value)
     if not isinstance(value, BlobRef) or value.prefix is None:
         return None
-    found = referenced(value)
-    told = value.media_type or found.media_type
-    kind = PartKind.IMAGE if told.startswith("image/") else PartKind.DOCUMENT
-    return Part(kind, media_type=told, size=value.size)
+    media = referenced(value)
+    media_type = value.media_type or media.media_type
+    kind = PartKind.IMAGE if media_type.startswith("image/") else PartKind.DOCUMENT
+    return Part(kind, media_type=media_type, size=value.size)
 
 
 def neutral_role(role: object) -> str:
-    """Translates a role of any dialect."""
+    """Return the neutral role for a role of any dialect."""
     return _ROLES.get(role, "") if isinstance(role, str) else ""
 
 
 def text_of(value: object) -> str:
-    """Reads a field that should hold text."""
+    """Return a string unchanged, and an empty one for other values."""
     return value if isinstance(value, str) else ""
 
 
 def cited_url(source: Mapping[str, Any]) -> str:
-    """Reads where a source is that a text cites, as the SDKs write it."""
+    """Return the URL of a citation's source, or an empty string."""
     location = source.get("location")
     web = location.get("web") if isinstance(location, dict) else None
     urls = (source.get("url"), web.get("url") if isinstance(web, dict) else None)
@@ -140,8 +140,8 @@ def cited_url(source: Mapping[str, Any]) -> str:
 
 
 def count_of(value: object) -> int | None:
-    """Reads a number of tokens or milliseconds."""
-    # NaN is refused by the comparison, as it is neither above nor below anything.
+    """Return a valid number of tokens or milliseconds, else None."""
+    # The comparison is false for NaN.
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT:
         return int(value)
     return None
@@ -150,7 +150,7 @@ def count_of(value: object) -> int | None:
 def result_part(
     contents: tuple[Part, ...], *, call_id: str, name: str = "", status: str = "", data: Any = None
 ) -> Part:
-    """Makes a tool result out of its contents."""
+    """Return the part of a tool result with these contents."""
     if data is None:
         values = [content.data for content in contents if content.kind is PartKind.TOOL_RESULT]
         data = values[0] if len(values) == 1 else values or None

@@ -1,9 +1,9 @@
-"""Reads the messages of Strands Agents, which are those of Amazon Bedrock's Converse API.
+"""Conversion of the messages of Strands Agents, in the format of Amazon Bedrock's Converse API.
 
 The formats: ``strands.types.content``, ``.media``, ``.tools`` and ``.citations``, and
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html
 
-A cache point is not content but an instruction to the provider, so it makes no part.
+A cache point is an instruction to the provider and has no part.
 """
 
 from __future__ import annotations
@@ -38,30 +38,26 @@ from .text import readable, searchable
 
 _Parts = tuple[Part, ...]
 _Reader = Callable[[Any], _Parts | None]
-"""Reads the value of one block; ``None`` if the value is not what such a block holds."""
+"""Converts the value of one block; returns None if the value is invalid for the block."""
 
 _STATUSES = frozenset({"success", "error"})
 
 
 def parts(message: object) -> tuple[Part, ...]:
-    """Reads a message."""
+    """Return the parts of a message."""
     content = message.get("content") if isinstance(message, dict) else None
-    if (said := spoken(PartKind.TEXT, content)) is not None:
-        return (said,)
+    if (part := spoken(PartKind.TEXT, content)) is not None:
+        return (part,)
     if not isinstance(content, list | tuple):
         return (unknown(message),)
     return tuple(part for block in content for part in _block(block, _BLOCKS))
 
 
 def summary(message: object) -> Summary:
-    """Reads what the neutral columns hold of a message.
+    """Return the neutral columns of a message.
 
-    Args:
-        message: A Strands message.
-
-    Returns:
-        The summary. Token counts and latency are those in the message's ``metadata``; the role is
-        the stored one, so ``"user"`` for a message of tool results.
+    Token counts and latency are those of its ``metadata``. The role is the stored one, which is
+    ``"user"`` for a message of tool results.
     """
     if not isinstance(message, dict):
         return EMPTY_SUMMARY
@@ -87,7 +83,7 @@ def _texts(content: object) -> Iterator[str]:
         yield content
     elif isinstance(content, list | tuple):
         for block in content:
-            # Nearly all blocks are this one, and making a part of it would cost more than it.
+            # Fast path for the most frequent block.
             if isinstance(block, dict) and len(block) == 1 and isinstance(block.get("text"), str):
                 yield block["text"]
             else:
@@ -95,7 +91,7 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:
-    """Reads a block: a dict whose key says what its value is, by rule with one key only."""
+    """Convert a block: a dict, usually with one key, which is the type of its value."""
     if not isinstance(block, dict) or not block:
         yield unknown(block)
         return
@@ -109,8 +105,8 @@ def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:
 
 
 def _text(value: Any) -> _Parts | None:
-    said = spoken(PartKind.TEXT, value)
-    return None if said is None else (said,)
+    part = spoken(PartKind.TEXT, value)
+    return None if part is None else (part,)
 
 
 def _reasoning(value: Any) -> _Parts | None:
@@ -118,10 +114,10 @@ def _reasoning(value: Any) -> _Parts | None:
         return None
     found = []
     if "reasoningText" in value:
-        words = value["reasoningText"]
-        if not isinstance(words, dict) or not isinstance(words.get("text"), str):
+        reasoning_text = value["reasoningText"]
+        if not isinstance(reasoning_text, dict) or not isinstance(reasoning_text.get("text"), str):
             return None
-        found.append(Part(PartKind.REASONING, text=words["text"]))
+        found.append(Part(PartKind.REASONING, text=reasoning_text["text"]))
     if "redactedContent" in value:
         size = _size(value["redactedContent"])
         if size is None:
@@ -147,7 +143,7 @@ def _tool_result(value: Any) -> _Parts | None:
             tuple(part for block in content for part in _block(block, _RESULT_BLOCKS)),
             call_id=text_of(value.get("toolUseId")),
             status=status if isinstance(status, str) and status in _STATUSES else "",
-            # What an MCP tool returned beside its content: strands.tools.mcp.mcp_types.
+            # The structured result of an MCP tool: strands.tools.mcp.mcp_types.
             data=value.get("structuredContent"),
         ),
     )
@@ -194,12 +190,12 @@ def _address(location: dict[str, Any], key: str) -> Encoded:
 
 
 def _source_text(source: dict[str, Any]) -> str:
-    """Reads a document that came as text, as Bedrock's own API allows."""
+    """Return the text of a text document, which Bedrock's API supports."""
     return text_of(source.get("text")) or "\n".join(_all_texts(source.get("content")) or ())
 
 
 def _size(value: object) -> int | None:
-    """Measures a binary: bytes, or the marker that Strands' own stores write for them."""
+    """Return the size of bytes, or of the base64 marker that Strands writes for them."""
     if is_binary(value):
         return binary_size(value)
     if isinstance(value, dict) and value.get("__bytes_encoded__") is True:
@@ -208,7 +204,7 @@ def _size(value: object) -> int | None:
     return None
 
 
-def _guarded(value: Any) -> _Parts | None:
+def _guard_content(value: Any) -> _Parts | None:
     if not isinstance(value, dict) or not value:
         return None
     found: list[Part] = []
@@ -222,7 +218,7 @@ def _guarded(value: Any) -> _Parts | None:
     return tuple(found)
 
 
-def _cited(value: Any) -> _Parts | None:
+def _citations(value: Any) -> _Parts | None:
     texts = _all_texts(value.get("content")) if isinstance(value, dict) else None
     if texts is None:
         return None
@@ -230,7 +226,7 @@ def _cited(value: Any) -> _Parts | None:
 
 
 def _all_texts(content: object) -> list[str] | None:
-    """Reads ``[{"text": …}, …]``; ``None`` if anything else is in it."""
+    """Return the texts of ``[{"text": …}, …]``, or None if it has another format."""
     if not isinstance(content, list | tuple):
         return None
     texts = []
@@ -257,12 +253,12 @@ _RESULT_BLOCKS: dict[str, _Reader] = {
     "audio": _media(PartKind.DOCUMENT, "audio"),
     "cachePoint": _cache_point,
 }
-# Results do not nest in results, so that reading never goes deeper than this.
+# Results do not nest, which bounds the depth.
 _BLOCKS: dict[str, _Reader] = {
     **{key: reader for key, reader in _RESULT_BLOCKS.items() if key != "json"},
     "reasoningContent": _reasoning,
     "toolUse": _tool_use,
     "toolResult": _tool_result,
-    "guardContent": _guarded,
-    "citationsContent": _cited,
+    "guardContent": _guard_content,
+    "citationsContent": _citations,
 }

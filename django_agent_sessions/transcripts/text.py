@@ -1,4 +1,4 @@
-"""Text that any database column, index and page can carry."""
+"""Text that is valid in all database columns, indexes and pages."""
 
 from __future__ import annotations
 
@@ -8,43 +8,44 @@ from collections.abc import Iterable, Iterator
 from .parts import Part, PartKind
 
 TEXT_CAP = 100_000
-"""The most characters of one message that are kept for lists and search."""
+"""The maximal length of a message's text for lists and search, in characters."""
 
-_UNCARRIABLE = re.compile("[\x00\ud800-\udfff]")
-_UNREAD = frozenset({PartKind.REASONING, PartKind.UNKNOWN})
+_INVALID = re.compile("[\x00\ud800-\udfff]")
+_EXCLUDED = frozenset({PartKind.REASONING, PartKind.UNKNOWN})
 
 
 def displayable(text: str) -> str:
-    """Replaces what databases, responses and pages cannot carry.
+    """Replace characters that are invalid in databases, responses and pages.
 
-    A payload may hold NUL, which text columns refuse, and lone surrogates, which are not UTF-8.
+    A payload may contain NUL, which text columns reject, and lone surrogates, which UTF-8 cannot
+    encode.
 
     Args:
         text: Any text.
 
     Returns:
-        The text with each of them as U+FFFD, so as long as before.
+        The text with each of them replaced by U+FFFD; its length does not change.
     """
     if text.isascii() and "\x00" not in text:
         return text
-    return _UNCARRIABLE.sub("\ufffd", text)
+    return _INVALID.sub("\ufffd", text)
 
 
 def searchable(texts: Iterable[str]) -> str:
-    """Joins the texts of a message for its text column."""
-    taken: list[str] = []
-    room = TEXT_CAP
+    """Join the texts of a message for its text column, up to ``TEXT_CAP`` characters."""
+    joined: list[str] = []
+    remaining = TEXT_CAP
     for text in texts:
         if text:
-            taken.append(text[:room])
-            room -= len(text) + 1
-            if room <= 0:
+            joined.append(text[:remaining])
+            remaining -= len(text) + 1
+            if remaining <= 0:
                 break
-    return displayable("\n".join(taken))
+    return displayable("\n".join(joined))
 
 
 def readable(parts: Iterable[Part]) -> Iterator[str]:
-    """Picks the texts that belong into the text column."""
+    """Yield the texts of the text column: those of all parts but reasoning and unknown ones."""
     for part in parts:
-        if part.kind not in _UNREAD:
+        if part.kind not in _EXCLUDED:
             yield part.text

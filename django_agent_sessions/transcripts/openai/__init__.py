@@ -1,11 +1,11 @@
-"""Reads what sessions of the OpenAI Agents SDK hold: items of the Responses API, chat messages.
+"""Conversion of the items of the OpenAI Agents SDK: Responses API items and chat messages.
 
 The formats: ``openai.types.responses`` (``ResponseInputItemParam``, ``ResponseOutputItem``),
 ``openai.types.conversations`` and ``openai.types.chat.ChatCompletionMessageParam``.
 
-Items that are bookkeeping between the SDK and the API (compaction, references, lists of tools,
-configuration) are parts of kind unknown, shown as they are. Neither kind of payload carries token
-usage, so a summary has none.
+Items for communication between the SDK and the API (compaction, references, lists of tools,
+configuration) are parts of kind unknown. No payload contains token usage, so that a summary has
+none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import items, messages
 
 
 def parts(payload: object) -> tuple[Part, ...]:
-    """Reads an item or a chat message."""
+    """Return the parts of an item or a chat message."""
     if not isinstance(payload, dict):
         return (unknown(payload),)
     if messages.is_message(payload):
@@ -34,14 +34,10 @@ def parts(payload: object) -> tuple[Part, ...]:
 
 
 def summary(payload: object) -> Summary:
-    """Reads what the neutral columns hold of an item or a chat message.
+    """Return the neutral columns of an item or a chat message.
 
-    Args:
-        payload: A Responses item, a chat message, or anything else that a session was given.
-
-    Returns:
-        The summary. An item without a role has that of its maker: calls and reasoning are the
-        assistant's, outputs the tool's.
+    The role of an item without one depends on its type: assistant for calls and reasoning, tool
+    for outputs.
     """
     if not isinstance(payload, dict):
         return EMPTY_SUMMARY

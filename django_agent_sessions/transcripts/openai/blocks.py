@@ -1,4 +1,4 @@
-"""Blocks of content: what people and models say in a message, and what results hold."""
+"""Conversion of the content blocks of messages and results."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _TEXTS = {
 
 
 def read_content(content: object) -> tuple[Part, ...]:
-    """Reads a text, or a list of blocks."""
+    """Return the parts of a text or of a list of blocks."""
     if content is None:
         return ()
-    if (said := spoken(PartKind.TEXT, content)) is not None:
-        return (said,)
+    if (text := spoken(PartKind.TEXT, content)) is not None:
+        return (text,)
     if isinstance(content, list | tuple):
         return tuple(part for block in content for part in read_block(block))
     return (unknown(content),)
 
 
 def read_block(block: object) -> tuple[Part, ...]:
-    """Reads a block of a content; what is not as the format has it is of kind unknown."""
+    """Return the parts of a content block; an invalid one is of kind unknown."""
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(kind, str):
         return (unknown(block),)
@@ -53,18 +53,18 @@ def read_block(block: object) -> tuple[Part, ...]:
 
 
 def text_part(text: str, *, citations: object = None) -> Part:
-    """Makes the part for a text."""
+    """Return the part for a text."""
     return Part(PartKind.TEXT, text=text, data=citations or None)
 
 
 def reasoning_part(block: Item) -> Part | None:
-    """Reads a block of reasoning; ``None`` if it is none."""
+    """Return the part for a reasoning block, or None if it is invalid."""
     text = block.get("text")
     return Part(PartKind.REASONING, text=text) if isinstance(text, str) else None
 
 
 def _image(block: Item) -> Part | None:
-    # The Responses API has the URL here, the chat API one level deeper.
+    # The chat API nests the URL one level deeper than the Responses API.
     reference = block.get("image_url")
     if isinstance(reference, dict):
         reference = reference.get("url")
@@ -76,7 +76,7 @@ def _image(block: Item) -> Part | None:
 
 
 def _file(block: Item) -> Part | None:
-    # The Responses API has the fields here, the chat API one level deeper.
+    # The chat API nests the fields one level deeper than the Responses API.
     fields = block.get("file", block)
     if not isinstance(fields, dict):
         return None
@@ -101,24 +101,24 @@ def _audio(block: Item) -> Part | None:
     if not isinstance(audio, dict) or not is_encoded(audio.get("data")):
         return None
     media = inline(audio["data"])
-    told = media_type("audio", audio.get("format")) or media.media_type
-    return media_part(PartKind.DOCUMENT, media._replace(media_type=told))
+    declared_type = media_type("audio", audio.get("format")) or media.media_type
+    return media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
 
 def media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
-    """Makes the part for a binary, or for a reference to one."""
+    """Return the part for a binary or a reference to one."""
     return Part(
         kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url
     )
 
 
 def present(fields: Item, *keys: str) -> dict[str, Any] | None:
-    """Keeps the fields that are there; ``None`` if none is."""
+    """Return the fields that are not None, or None if there are none."""
     return {key: fields[key] for key in keys if fields.get(key) is not None} or None
 
 
 def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
-    """Reads what is said several times; what cannot be read is of kind unknown."""
+    """Return the parts of each value of a list; invalid values are of kind unknown."""
     if values is None:
         return ()
     if not isinstance(values, list | tuple):

@@ -1,4 +1,4 @@
-"""Calls of tools, which messages and items have."""
+"""Parts for the tool calls of messages and items."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from django_agent_sessions.transcripts.parts import Part, PartKind
 
 
 def function_part(function: object, call_id: str) -> Part | None:
-    """Reads the call of a function; ``None`` if it is none."""
+    """Return the part for a function call, or None if the value is invalid."""
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return None
     return call_part(function["name"], call_id, parsed(function.get("arguments")))
 
 
 def call_part(name: str, call_id: str, arguments: object, status: str = "") -> Part:
-    """Makes the part for a call of a tool."""
+    """Return the part for a tool call."""
     return Part(PartKind.TOOL_CALL, name=name, call_id=call_id, status=status, data=arguments)

@@ -1,4 +1,4 @@
-"""Items of the Responses API that are no messages: calls, results, reasoning, bookkeeping."""
+"""Conversion of the Responses API items other than messages."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _STATUSES = {"completed": "success", "failed": "error"}
 
 
 class ItemReader(NamedTuple):
-    """How one type of item is read."""
+    """Reader for one type of item."""
 
     role: str
-    """The neutral role of what made the item."""
+    """The neutral role of the item's author."""
 
     read: Callable[[Item], Parts | None]
-    """Reads it whole; ``None`` if it is not as the format has it."""
+    """Returns all parts of an item, or None if the item is invalid."""
 
     contents: Callable[[Item], Iterable[Part]] = results.nothing
-    """Reads only what a result holds, parsing no arguments: the text column needs no more."""
+    """Returns only the contents of a result, for the text column; parses no arguments."""
 
 
 def reader_of(item: Item) -> ItemReader | None:
-    """Finds how an item is read, by its type; ``None`` if nobody knows."""
+    """Return the reader for an item's type, or None if the type is unknown."""
     kind = item.get("type")
     return _ITEMS.get(kind) if isinstance(kind, str) else None
 
@@ -50,7 +50,7 @@ def _read_reasoning(item: Item) -> Parts | None:
         *blocks.read_each(item.get("summary"), _reasoning_parts),
         *blocks.read_each(item.get("content"), _reasoning_parts),
     ]
-    # Reasoning may be encrypted, or not shown at all.
+    # Reasoning may be encrypted or omitted.
     return tuple(found) or (Part(PartKind.REASONING),)
 
 
@@ -94,10 +94,10 @@ def _read_mcp_call(item: Item) -> Parts | None:
     )
 
 
-def _hosted(
+def _hosted_reader(
     name: str, arguments: Callable[[Item], object], contents: Callable[[Item], Parts]
 ) -> ItemReader:
-    """Makes the reader of an item that the API answers itself: call and result in one."""
+    """Return a reader for calls that the API executes: one item has the call and its result."""
 
     def read(item: Item) -> Parts:
         call_id, status, found = _call_id(item), _status(item), contents(item)
@@ -109,8 +109,8 @@ def _hosted(
     return ItemReader("assistant", read, contents)
 
 
-def _builtin(name: str, arguments: Callable[[Item], object]) -> ItemReader:
-    """Makes the reader of the call of a built-in tool that somebody else answers."""
+def _call_reader(name: str, arguments: Callable[[Item], object]) -> ItemReader:
+    """Return a reader for calls of built-in tools that the API does not execute."""
 
     def read(item: Item) -> Parts:
         return (calls.call_part(name, _call_id(item), arguments(item)),)
@@ -118,14 +118,14 @@ def _builtin(name: str, arguments: Callable[[Item], object]) -> ItemReader:
     return ItemReader("assistant", read)
 
 
-def _answer(
+def _output_reader(
     contents: Callable[[Item], Parts],
     *,
     name: str = "",
     status: Callable[[Item], str] = lambda item: "",
     data: Callable[[Item], object] = lambda item: parsed_container(item.get("output")),
 ) -> ItemReader:
-    """Makes the reader of a tool's output."""
+    """Return a reader for tool outputs."""
 
     def read(item: Item) -> Parts:
         return (
@@ -150,12 +150,12 @@ def _fields(*keys: str) -> Callable[[Item], object]:
 
 
 def _computer_actions(item: Item) -> object:
-    # One action in the first version of the tool, several at once in the second.
+    # The first version of the tool has one action, the second a list.
     return item["actions"] if item.get("actions") is not None else item.get("action")
 
 
 def _exit_status(item: Item) -> str:
-    """A shell's result is an error if any command timed out or did not exit with 0."""
+    """Return "error" if any command timed out or did not exit with 0."""
     output = item.get("output")
     chunks = output if isinstance(output, list | tuple) else ()
     outcomes = [chunk.get("outcome") for chunk in chunks if isinstance(chunk, dict)]
@@ -165,42 +165,46 @@ def _exit_status(item: Item) -> str:
     return "success" if all(code == 0 for code in codes) else "error"
 
 
-_DRAWING = ("revised_prompt", "action", "size", "quality", "background", "output_format")
+_IMAGE_FIELDS = ("revised_prompt", "action", "size", "quality", "background", "output_format")
 
 _ITEMS: dict[str, ItemReader] = {
     "reasoning": ItemReader("assistant", _read_reasoning),
-    # Calls that the application's own tools answer, and the answers.
+    # Calls that the application executes, and their outputs.
     "function_call": ItemReader("assistant", _read_function_call),
-    "function_call_output": _answer(results.output),
+    "function_call_output": _output_reader(results.output),
     "custom_tool_call": ItemReader("assistant", _read_custom_call),
-    "custom_tool_call_output": _answer(results.output),
-    "computer_call": _builtin("computer", _computer_actions),
-    "computer_call_output": _answer(results.screenshot, name="computer"),
-    "local_shell_call": _builtin("local_shell", _field("action")),
-    "local_shell_call_output": _answer(results.output, name="local_shell"),
-    "shell_call": _builtin("shell", _field("action")),
-    "shell_call_output": _answer(results.shell_output, name="shell", status=_exit_status),
-    "apply_patch_call": _builtin("apply_patch", _field("operation")),
-    "apply_patch_call_output": _answer(results.output, name="apply_patch", status=_status),
-    "tool_search_call": _builtin("tool_search", _field("arguments")),
-    "tool_search_output": _answer(results.nothing, name="tool_search", data=_field("tools")),
-    "program": _builtin("program", _fields("code")),
-    "program_output": _answer(
+    "custom_tool_call_output": _output_reader(results.output),
+    "computer_call": _call_reader("computer", _computer_actions),
+    "computer_call_output": _output_reader(results.screenshot, name="computer"),
+    "local_shell_call": _call_reader("local_shell", _field("action")),
+    "local_shell_call_output": _output_reader(results.output, name="local_shell"),
+    "shell_call": _call_reader("shell", _field("action")),
+    "shell_call_output": _output_reader(results.shell_output, name="shell", status=_exit_status),
+    "apply_patch_call": _call_reader("apply_patch", _field("operation")),
+    "apply_patch_call_output": _output_reader(results.output, name="apply_patch", status=_status),
+    "tool_search_call": _call_reader("tool_search", _field("arguments")),
+    "tool_search_output": _output_reader(results.nothing, name="tool_search", data=_field("tools")),
+    "program": _call_reader("program", _fields("code")),
+    "program_output": _output_reader(
         results.program_result,
         name="program",
         status=_status,
         data=lambda item: parsed_container(item.get("result")),
     ),
-    # Calls that the API answers itself.
-    "web_search_call": _hosted("web_search", _field("action"), results.nothing),
-    "file_search_call": _hosted("file_search", _fields("queries"), results.passages),
-    "code_interpreter_call": _hosted("code_interpreter", _fields("code"), results.interpreted),
-    "image_generation_call": _hosted("image_generation", _fields(*_DRAWING), results.drawn),
+    # Calls that the API executes.
+    "web_search_call": _hosted_reader("web_search", _field("action"), results.nothing),
+    "file_search_call": _hosted_reader("file_search", _fields("queries"), results.passages),
+    "code_interpreter_call": _hosted_reader(
+        "code_interpreter", _fields("code"), results.interpreted
+    ),
+    "image_generation_call": _hosted_reader(
+        "image_generation", _fields(*_IMAGE_FIELDS), results.drawn
+    ),
     "mcp_call": ItemReader("assistant", _read_mcp_call, results.mcp_output),
-    # Somebody is asked whether a tool may run, and answers.
+    # Requests for a user's approval of a tool call, and the responses.
     "mcp_approval_request": ItemReader("assistant", _read_function_call),
     "mcp_approval_response": ItemReader("user", _read_approval_response, results.reason),
-    # Bookkeeping, of which only the maker is known.
+    # Items for the API; only their author's role is used.
     "mcp_list_tools": ItemReader("assistant", _not_content),
     "compaction": ItemReader("assistant", _not_content),
     "additional_tools": ItemReader("system", _not_content),

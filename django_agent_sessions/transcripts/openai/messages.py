@@ -1,4 +1,4 @@
-"""Chat messages, and the messages among the items of the Responses API."""
+"""Conversion of chat messages and of the messages of the Responses API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXTRA_KEYS = frozenset({"refusal", "audio"})
 
 
 def is_message(payload: Item) -> bool:
-    """Tells whether a payload is a message, of the Responses API or of the chat API."""
+    """Return whether a payload is a message of the Responses API or of the chat API."""
     kind = payload.get("type")
     if kind is None:
         return isinstance(payload.get("role"), str) and not _CONTENT_KEYS.isdisjoint(payload)
@@ -27,25 +27,25 @@ def is_message(payload: Item) -> bool:
 
 
 def parts(message: Item) -> Iterator[Part]:
-    """Reads a message: its reasoning, what is said, and its calls."""
-    yield from _reasoned(message)
-    spoken = tuple(_spoken(message))
+    """Yield the parts of a message: its reasoning, its content, and its calls."""
+    yield from _reasoning(message)
+    content_parts = tuple(_content_parts(message))
     if "tool_call_id" in message or message.get("role") == "function":
         yield result_part(
-            spoken,
+            content_parts,
             call_id=text_of(message.get("tool_call_id")),
             name=text_of(message.get("name")),
             data=parsed_container(message.get("content")),
         )
     else:
-        yield from spoken
+        yield from content_parts
     yield from _tool_calls(message)
 
 
 def texts(message: Item) -> Iterator[str]:
-    """Reads what the text column holds of a message, without its calls."""
+    """Yield the texts of a message for the text column, without its calls."""
     content = message.get("content")
-    # Nearly all messages are one text, and making a part of it would cost more than it.
+    # Fast path for the most frequent content.
     if isinstance(content, str):
         yield content
     elif isinstance(content, list | tuple):
@@ -58,7 +58,7 @@ def texts(message: Item) -> Iterator[str]:
         yield from readable(_extras(message))
 
 
-def _spoken(message: Item) -> Iterator[Part]:
+def _content_parts(message: Item) -> Iterator[Part]:
     yield from blocks.read_content(message.get("content"))
     yield from _extras(message)
 
@@ -66,15 +66,15 @@ def _spoken(message: Item) -> Iterator[Part]:
 def _extras(message: Item) -> Iterator[Part]:
     refusal = message.get("refusal")
     if refusal is not None:
-        said = isinstance(refusal, str)
-        yield blocks.text_part(refusal) if said else unknown({"refusal": refusal})
+        is_text = isinstance(refusal, str)
+        yield blocks.text_part(refusal) if is_text else unknown({"refusal": refusal})
     audio = message.get("audio")
     if audio is not None:
         yield _spoken_audio(audio)
 
 
-def _reasoned(message: Item) -> Iterator[Part]:
-    # Not OpenAI's own, but of models that others serve in the same format.
+def _reasoning(message: Item) -> Iterator[Part]:
+    # Not in OpenAI's format, but written by compatible providers.
     reasoning = message.get("reasoning_content")
     if isinstance(reasoning, str):
         yield Part(PartKind.REASONING, text=reasoning)
@@ -83,12 +83,12 @@ def _reasoned(message: Item) -> Iterator[Part]:
 
 
 def _tool_calls(message: Item) -> Iterator[Part]:
-    called = message.get("tool_calls")
-    if isinstance(called, list | tuple):
-        for call in called:
+    tool_calls = message.get("tool_calls")
+    if isinstance(tool_calls, list | tuple):
+        for call in tool_calls:
             yield _chat_call(call)
-    elif called is not None:
-        yield unknown({"tool_calls": called})
+    elif tool_calls is not None:
+        yield unknown({"tool_calls": tool_calls})
     function = message.get("function_call")
     if function is not None:
         yield calls.function_part(function, "") or unknown({"function_call": function})

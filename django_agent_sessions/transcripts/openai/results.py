@@ -1,4 +1,4 @@
-"""What the results among the items hold."""
+"""Contents of the items that are tool results."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from .blocks import Item, Parts
 
 
 def nothing(item: Item) -> Parts:
-    """Reads nothing: what is answered is no content."""
+    """Return no parts: the result has no content."""
     return ()
 
 
 def output(item: Item) -> Parts:
-    """Reads the output of a function or a custom tool."""
+    """Return the output of a function or a custom tool."""
     return blocks.read_content(item.get("output"))
 
 
 def screenshot(item: Item) -> Parts:
-    """Reads a computer's answer."""
+    """Return the screenshot of a computer tool."""
     return blocks.read_block(item["output"]) if item.get("output") is not None else ()
 
 
 def program_result(item: Item) -> Parts:
-    """Reads what a program returned."""
+    """Return the result of a program."""
     return blocks.read_content(item.get("result"))
 
 
 def reason(item: Item) -> Parts:
-    """Reads why an approval was given or refused."""
+    """Return the reason of an approval or a rejection."""
     return blocks.read_content(item.get("reason"))
 
 
 def mcp_output(item: Item) -> Parts:
-    """Reads an MCP tool's output, and its error."""
+    """Return the output and the error of an MCP tool."""
     error = item.get("error")
     if error is None:
         return output(item)
-    words = error.get("message") if isinstance(error, dict) else error
-    if isinstance(words, str):
-        return (*output(item), blocks.text_part(words))
+    message = error.get("message") if isinstance(error, dict) else error
+    if isinstance(message, str):
+        return (*output(item), blocks.text_part(message))
     return (*output(item), *_mcp_error_contents(error))
 
 
 def _mcp_error_contents(error: object) -> Parts:
-    """Reads the error of a tool, whose content is that of MCP: ``[{"type": "text", …}, …]``."""
+    """Convert an error in MCP's content format: ``[{"type": "text", …}, …]``."""
     content = error.get("content") if isinstance(error, dict) else None
     return blocks.read_content(content) if content is not None else (unknown(error),)
 
 
 def passages(item: Item) -> Parts:
-    """Reads the passages that a search in files found."""
+    """Return the passages that a file search found."""
     return blocks.read_each(item.get("results"), _passage)
 
 
@@ -70,7 +70,7 @@ def _passage(result: Item) -> Parts | None:
 
 
 def interpreted(item: Item) -> Parts:
-    """Reads what an interpreter printed and drew."""
+    """Return the logs and images of a code interpreter."""
     return blocks.read_each(item.get("outputs"), _interpreter_output)
 
 
@@ -83,12 +83,12 @@ def _interpreter_output(output: Item) -> Parts | None:
 
 
 def shell_output(item: Item) -> Parts:
-    """Reads what commands printed."""
-    printed = item.get("output")
-    # Some tools answer with one text, as the local shell does.
-    if isinstance(printed, str):
-        return blocks.read_content(printed)
-    return blocks.read_each(printed, _shell_chunk)
+    """Return the output of shell commands."""
+    value = item.get("output")
+    # Some tools, such as the local shell, return one text.
+    if isinstance(value, str):
+        return blocks.read_content(value)
+    return blocks.read_each(value, _shell_chunk)
 
 
 def _shell_chunk(chunk: Item) -> Parts | None:
@@ -99,12 +99,12 @@ def _shell_chunk(chunk: Item) -> Parts | None:
 
 
 def drawn(item: Item) -> Parts:
-    """Reads an image that was made."""
+    """Return a generated image and its error."""
     result, error = item.get("result"), item.get("error")
     found: list[Part] = []
     if is_encoded(result):
-        told = media_type("image", item.get("output_format"))
-        found.append(Part(PartKind.IMAGE, media_type=told, size=base64_size(result)))
+        declared_type = media_type("image", item.get("output_format"))
+        found.append(Part(PartKind.IMAGE, media_type=declared_type, size=base64_size(result)))
     elif result is not None:
         found.append(unknown({"result": result}))
     if isinstance(error, dict) and isinstance(error.get("message"), str):
