@@ -1,4 +1,4 @@
-"""One active run of a session at a time, whichever process it is in.
+"""Leases: one active run per session, across processes.
 
 ::
 
@@ -7,9 +7,9 @@
         agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
         agent("Hello")
 
-A lease is a row with a token and an expiry by the database's clock. It is renewed while it is held,
-so that it is over soon after its process was killed. No transaction, lock or state of a connection
-is held meanwhile, so that it works behind a pooler too.
+A lease is a row with a token and an expiry in the database's time. It is renewed while it is held,
+so that it expires soon after its process was killed. No transaction, lock or connection is held
+meanwhile, so that leases also work behind a connection pooler.
 """
 
 from __future__ import annotations

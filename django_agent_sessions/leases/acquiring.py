@@ -1,4 +1,4 @@
-"""Getting a lease, and waiting for it."""
+"""Acquire a lease, and wait for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .rows import Busy
 
 _FIRST_PAUSE = 0.2
 _SHORTEST_PAUSE = 0.05
-_AGEING = 5.0
-_POLITENESS = 0.06
+_AGEING_SECONDS = 5.0
+_BACK_OFF = 0.06
 
-# What the run holds in which this call is, if it is in one. Weak, because a context may outlive it.
-_around: contextvars.ContextVar[tuple[weakref.ref[Hold], ...]] = contextvars.ContextVar(
+# The leases of the runs around this call. Weak, because a context may outlive its run.
+_enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[Hold], ...]] = contextvars.ContextVar(
     "agent_sessions_leases", default=()
 )
 
@@ -36,37 +36,37 @@ def acquire(
     using: str | None = None,
     keep: bool = True,
 ) -> Lease:
-    """Waits until no other run holds a session, and holds it.
+    """Wait until no other run holds the session's lease, and acquire it.
 
-    Within a run that holds the session already, in the same task or a tool of it, the run's lease
-    is shared, and given back when both have ended.
+    A call within a run that already holds the lease (the same task, or a tool that it calls) shares
+    it. The lease is released when both have ended.
 
     Args:
         session: Primary key of the session: ``SessionStore(…).open("user-123").id``.
-        wait: How many seconds to wait; 0 does not wait. ``LEASE_WAIT_SECONDS``, if not given.
-        seconds: After how many seconds without a sign of life others may have it.
-            ``LEASE_SECONDS``, if not given.
-        using: The alias of the database, if it is not the configured one.
-        keep: Whether it is renewed until it is released; else only once :meth:`Lease.keep` is
-            called.
+        wait: Maximum wait in seconds; 0 does not wait. By default ``LEASE_WAIT_SECONDS``.
+        seconds: Seconds after the last renewal until the lease expires. By default
+            ``LEASE_SECONDS``.
+        using: The database alias; by default the configured one.
+        keep: Whether the lease is renewed until it is released; otherwise only after
+            :meth:`Lease.keep` was called.
 
     Returns:
         The lease, a context manager.
 
     Raises:
-        SessionBusyError: Another run held it all the time.
-        SessionNotFoundError: There is no such session.
-        ConfigurationError: A transaction is open here, or the numbers make no sense.
+        SessionBusyError: Another run held the lease until the wait ended.
+        SessionNotFoundError: The session does not exist.
+        ConfigurationError: A transaction is open, or the numbers are invalid.
     """
     attempt = _Attempt(session, wait, seconds, using, keep)
-    if (lease := attempt.within()) is not None:
+    if (lease := attempt.nested_lease()) is not None:
         return lease
-    time.sleep(attempt.politeness())
+    time.sleep(attempt.back_off())
     while True:
         try:
             busy = bridge.run_sync(attempt.hold.take, using=attempt.hold.using)
         except BaseException:
-            # A signal's error, say: what was taken must not stay so.
+            # For example a signal handler's error: release what was acquired.
             if attempt.hold.taken:
                 Lease(attempt.hold).release()
             raise
@@ -83,33 +83,33 @@ async def aacquire(
     using: str | None = None,
     keep: bool = True,
 ) -> Lease:
-    """Does what :func:`acquire` does, and does not block the event loop.
+    """Async twin of :func:`acquire`; it does not block the event loop.
 
     Args:
-        session: As for :func:`acquire`.
-        wait: As for :func:`acquire`.
-        seconds: As for :func:`acquire`.
-        using: As for :func:`acquire`.
-        keep: As for :func:`acquire`.
+        session: Primary key of the session.
+        wait: See ``acquire``.
+        seconds: See ``acquire``.
+        using: See ``acquire``.
+        keep: See ``acquire``.
 
     Returns:
         The lease, an async context manager: ``async with await aacquire(session): …``.
 
     Raises:
-        SessionBusyError: As for :func:`acquire`.
-        SessionNotFoundError: As for :func:`acquire`.
-        ConfigurationError: As for :func:`acquire`.
+        SessionBusyError: Another run held the lease until the wait ended.
+        SessionNotFoundError: The session does not exist.
+        ConfigurationError: A transaction is open, or the numbers are invalid.
     """
     attempt = _Attempt(session, wait, seconds, using, keep)
-    if (lease := attempt.within()) is not None:
+    if (lease := attempt.nested_lease()) is not None:
         return lease
-    if politeness := attempt.politeness():
-        await asyncio.sleep(politeness)
+    if back_off := attempt.back_off():
+        await asyncio.sleep(back_off)
     while True:
         try:
             busy = await bridge.run_async(attempt.hold.take, using=attempt.hold.using)
         except BaseException:
-            # A cancellation comes when the statement's outcome is known.
+            # A cancellation arrives after the statement's outcome is known.
             if attempt.hold.taken:
                 await Lease(attempt.hold).arelease()
             raise
@@ -119,7 +119,7 @@ async def aacquire(
 
 
 class _Attempt:
-    """Somebody who waits for a session."""
+    """One call that waits for a lease."""
 
     def __init__(
         self,
@@ -134,16 +134,16 @@ class _Attempt:
         seconds = settings.LEASE_SECONDS if seconds is None else seconds
         if not seconds > 0 or not self._wait >= 0:
             raise ConfigurationError(
-                f"a lease needs seconds above 0 and a wait of 0 or more, not {seconds!r} and "
+                f"seconds must be above 0 and wait must be 0 or more, not {seconds!r} and "
                 f"{self._wait!r}"
             )
         self.hold = Hold(session, seconds=seconds, using=bridge.database(using))
         self._keep = keep
         self._started = clock()
 
-    def within(self) -> Lease | None:
-        """Finds the lease of the run that this one is within."""
-        for reference in _around.get():
+    def nested_lease(self) -> Lease | None:
+        """Return a nested lease if this call runs within a run that holds the lease."""
+        for reference in _enclosing_holds.get():
             hold = reference()
             if (
                 hold is not None
@@ -153,29 +153,29 @@ class _Attempt:
                 return Lease(hold, nested=True)
         return None
 
-    def politeness(self) -> float:
-        """Seconds for which this process lets others go first, because it just had its turn."""
+    def back_off(self) -> float:
+        """Seconds to wait first, because this process held the lease a moment ago."""
         if not self._wait or not recently_had(self.hold.using, self.hold.session):
             return 0
-        return random.uniform(_POLITENESS / 2, _POLITENESS)  # noqa: S311 - not a secret
+        return random.uniform(_BACK_OFF / 2, _BACK_OFF)  # noqa: S311 - not a secret
 
     def pause(self, busy: Busy) -> float:
-        """Seconds until it asks again: the longer it has waited, the sooner."""
+        """Seconds until the next attempt; shorter the longer the call has waited."""
         waited = clock() - self._started
         if waited >= self._wait:
             raise SessionBusyError(
                 f"session {self.hold.session} is busy: {busy.holder or 'another process'} has "
-                f"held it for {busy.age.total_seconds():.1f} s, and this run has waited for "
+                f"held its lease for {busy.age.total_seconds():.1f} s; gave up after waiting for "
                 f"{waited:.1f} s. Try again later, or raise the wait or LEASE_WAIT_SECONDS"
             )
-        longest = max(_SHORTEST_PAUSE, _FIRST_PAUSE / (1 + waited / _AGEING))
+        longest = max(_SHORTEST_PAUSE, _FIRST_PAUSE / (1 + waited / _AGEING_SECONDS))
         pause = longest * random.uniform(0.5, 1)  # noqa: S311 - not a secret
         return min(pause, self._wait - waited)
 
     def lease(self) -> Lease:
-        """Makes the lease of what was taken."""
-        alive = [r for r in _around.get() if (h := r()) is not None and h.taken]
-        _around.set((weakref.ref(self.hold), *alive))
+        """Return the lease after it was acquired."""
+        alive = [r for r in _enclosing_holds.get() if (h := r()) is not None and h.taken]
+        _enclosing_holds.set((weakref.ref(self.hold), *alive))
         if self._keep:
             self.hold.keep()
         return Lease(self.hold)

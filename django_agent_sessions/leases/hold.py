@@ -1,4 +1,4 @@
-"""What this process holds: a lease's token, and until when it is good."""
+"""The leases that this process holds: token, deadline and renewal."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .renewing import clock, renewer
 
 logger = logging.getLogger("django_agent_sessions")
 
-_RECENTLY = 0.06
+_RECENT_SECONDS = 0.06
 
-_had: dict[tuple[str, UUID], float] = {}
+_released_at: dict[tuple[str, UUID], float] = {}
 
 
 def recently_had(using: str, session: UUID) -> bool:
-    """Tells whether this process gave a session back a moment ago, and others may wait for it."""
-    _forget_long_ago()
-    return (using, session) in _had
+    """Return whether this process released the session's lease a moment ago."""
+    _prune_released()
+    return (using, session) in _released_at
 
 
-def _forget_long_ago() -> None:
-    long_ago = clock() - _RECENTLY
-    for key, ended in list(_had.items()):
-        if ended < long_ago:
-            _had.pop(key, None)
+def _prune_released() -> None:
+    limit = clock() - _RECENT_SECONDS
+    for key, released_at in list(_released_at.items()):
+        if released_at < limit:
+            _released_at.pop(key, None)
 
 
 class Hold:
-    """A session that this process holds, or tries to."""
+    """A lease that this process holds or tries to acquire."""
 
     def __init__(self, session: UUID, *, seconds: float, using: str) -> None:
         self.session = session
@@ -45,30 +45,30 @@ class Hold:
         self.renewal_due = 0.0
         self._token = new_id()
         self._process = os.getpid()
-        # Routers, tenants and loggers read it, at a renewal too.
+        # Database routers, tenant code and loggers read context variables, at a renewal too.
         self._context = contextvars.copy_context()
         self._lock = threading.Lock()
         self._runs = 0
         self._deadline = 0.0
-        self._gone = False
-        self._unseen = False
+        self._was_lost = False
+        self._in_test_transaction = False
 
     @property
     def taken(self) -> bool:
-        """Whether it was taken and not given back; it may be lost by now."""
+        """Whether it was acquired and not released; it may have expired."""
         return self._runs > 0
 
     @property
     def lost(self) -> bool:
-        """Whether it expired before it could be renewed, or somebody else has it."""
-        if self._gone or self._process != os.getpid():
+        """Whether it expired before its renewal, or another process holds it."""
+        if self._was_lost or self._process != os.getpid():
             return True
-        # In a test's transaction nobody else can see it.
-        return clock() >= self._deadline and not self._unseen
+        # In a test's transaction no other process sees the row, so it cannot be lost.
+        return clock() >= self._deadline and not self._in_test_transaction
 
     def take(self) -> rows.Busy | None:
-        """Tries to take it; database work."""
-        self._unseen = rows.refuse_transaction(self.using, self.session)
+        """Try to acquire it; return the present holder if it is busy. Queries the database."""
+        self._in_test_transaction = rows.refuse_transaction(self.using, self.session)
         started = clock()
         holder = f"{socket.gethostname()[:200]}:{self._process}"
         busy = rows.take(self.using, self.session, self._token, holder=holder, seconds=self.seconds)
@@ -78,7 +78,7 @@ class Hold:
         return busy
 
     def enter(self) -> bool:
-        """Begins a run within the run that holds it; tells whether that is still possible."""
+        """Begin a nested run; return whether the lease is still held."""
         with self._lock:
             if not self._runs or self.lost:
                 return False
@@ -86,54 +86,54 @@ class Hold:
             return True
 
     def leave(self) -> bool:
-        """Ends a run; tells whether it was the last one, so that it has to be given back."""
+        """End a run; return whether it was the last one, so that the lease must be released."""
         with self._lock:
             self._runs -= 1
             last = not self._runs
         if last:
             renewer.discard(self)
-            # Here too: who never waits never asks.
-            _forget_long_ago()
-            _had[self.using, self.session] = clock()
+            # Also here: `recently_had` is not called by processes that never wait.
+            _prune_released()
+            _released_at[self.using, self.session] = clock()
         return last and self._process == os.getpid()
 
     def keep(self) -> None:
-        """Renews it from now on."""
-        if self._runs and not self._unseen:
+        """Start renewing it."""
+        if self._runs and not self._in_test_transaction:
             renewer.add(self)
 
     def let_expire(self) -> None:
-        """Renews it no longer."""
+        """Stop renewing it."""
         renewer.discard(self)
 
     def give_back(self) -> None:
-        """Lets others have it at once; database work."""
+        """Release it. Queries the database."""
         rows.give_back(self.using, self.session, self._token)
 
     def renew(self) -> bool:
-        """Renews it; database work."""
+        """Renew it; return whether it is still held. Queries the database."""
         started = clock()
         if rows.extend(self.using, self.session, self._token, seconds=self.seconds):
             self._note_renewed(started)
             return True
         if self._runs:
-            self._gone = True
-            logger.warning("the lease of session %s was lost", self.session)
+            self._was_lost = True
+            logger.warning("lost the lease of session %s", self.session)
         renewer.discard(self)
         return False
 
     def renew_apart(self) -> None:
-        """Renews it from the renewing thread; after a failure, it is tried again soon."""
+        """Renew it from the renewing thread; retry soon after an error."""
         try:
             self._context.run(bridge.run_sync, self.renew, using=self.using)
         except Exception as error:
-            # By its type: a database's words may hold anything.
+            # Only the type: a database error's text may contain content.
             logger.warning(
-                "the lease of session %s was not renewed: %s", self.session, type(error).__name__
+                "could not renew the lease of session %s: %s", self.session, type(error).__name__
             )
             self.renewal_due = clock() + self.seconds / 10
 
     def _note_renewed(self, started: float) -> None:
-        # Counted from before the statement, it is over here before it is over in the database.
+        # Counted from before the statement, so that it expires here before it does in the database.
         self._deadline = started + self.seconds
         self.renewal_due = started + self.seconds / 3

@@ -1,4 +1,4 @@
-"""A run's lease of a session."""
+"""The lease of a session, as a run uses it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger("django_agent_sessions")
 
 
 class Lease:
-    """The right to run in a session, and to be the only one.
+    """The exclusive right to run in a session.
 
-    It is a context manager, sync and async, that gives the session back. Get one from
+    A sync and async context manager that releases the lease. Created by
     :func:`~django_agent_sessions.leases.acquire`.
     """
 
@@ -39,63 +39,63 @@ class Lease:
 
     @property
     def lost(self) -> bool:
-        """Whether it expired before it could be renewed, or somebody else has it."""
+        """Whether it expired before its renewal, or another run holds it."""
         return not self._released and self._hold.lost
 
     @property
     def released(self) -> bool:
-        """Whether it was given back."""
+        """Whether it was released."""
         return self._released
 
     def check(self) -> None:
-        """Refuses to go on without the lease; it does not ask the database.
+        """Raise if the lease is not held any more; does not query the database.
 
         Raises:
-            SessionBusyError: It was lost, or given back.
+            SessionBusyError: The lease was lost or released.
         """
         if self._released:
-            raise SessionBusyError(f"the lease of session {self.session} was given back")
+            raise SessionBusyError(f"the lease of session {self.session} was released")
         if self._hold.lost:
             raise SessionBusyError(
-                f"session {self.session} is no longer this run's: its lease was not renewed in "
-                "time, and another run may have begun. Read the session again, and run again"
+                f"this run lost the lease of session {self.session}: it was not renewed in time, "
+                "and another run may have started. Reload the session and run again"
             )
 
     def keep(self) -> None:
-        """Has it renewed until it is released, as :func:`acquire` does by itself."""
+        """Renew the lease until it is released, as :func:`acquire` does by default."""
         if not self._nested:
             self._hold.keep()
 
     def let_expire(self) -> None:
-        """Has it renewed no longer: unless it is released soon, it expires."""
+        """Stop renewing the lease, so that it expires unless it is released before."""
         if not self._nested:
             self._hold.let_expire()
 
     async def arenew(self) -> bool:
-        """Renews it once.
+        """Renew the lease once.
 
         Returns:
-            Whether it still is this run's.
+            Whether this run still holds it.
         """
         if self._released:
             return False
         return await bridge.run_async(self._hold.renew, using=self._hold.using)
 
     def release(self) -> None:
-        """Gives it back. If the database cannot be asked, it expires by itself."""
+        """Release the lease. If the database is not available, it expires later."""
         if self._leave():
             try:
                 bridge.run_sync(self._hold.give_back, using=self._hold.using)
             except (Error, AgentSessionsError) as error:
-                self._note_unreleased(error)
+                self._log_unreleased(error)
 
     async def arelease(self) -> None:
-        """Does what :meth:`release` does."""
+        """Async twin of :meth:`release`."""
         if self._leave():
             try:
                 await bridge.run_async(self._hold.give_back, using=self._hold.using)
             except (Error, AgentSessionsError) as error:
-                self._note_unreleased(error)
+                self._log_unreleased(error)
 
     def __enter__(self) -> Self:
         return self
@@ -125,9 +125,9 @@ class Lease:
         self._released = True
         return self._hold.leave()
 
-    def _note_unreleased(self, error: Exception) -> None:
+    def _log_unreleased(self, error: Exception) -> None:
         logger.warning(
-            "session %s was not given back (%s); its lease will expire",
+            "could not release the lease of session %s (%s); it will expire",
             self.session,
             type(error).__name__,
         )

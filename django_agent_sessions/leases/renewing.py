@@ -1,4 +1,4 @@
-"""The thread that renews what this process holds: one for all, and only while there is any."""
+"""The thread that renews the leases of this process; it runs only while there are any."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .hold import Hold
 
-_LINGER = 10.0
+_IDLE_SECONDS = 10.0
 
 
 def clock() -> float:
-    """Tells the time in seconds; it goes on while the machine sleeps."""
+    """Return the time in seconds, from a clock that also counts while the machine is suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class Renewer:
-    """Renews holds in time, until they are discarded or nobody refers to them any more."""
+    """Renew leases until they are discarded or garbage collected."""
 
     def __init__(self) -> None:
         self._reset()
         if hasattr(os, "register_at_fork"):
-            # What the parent holds is the parent's, and its thread is not there.
+            # The leases belong to the parent process, and its thread does not exist here.
             os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self) -> None:
@@ -37,30 +37,28 @@ class Renewer:
         self._thread: threading.Thread | None = None
 
     def add(self, hold: Hold) -> None:
-        """Renews a hold from now on."""
         with self._changed:
             self._holds.add(hold)
             if self._thread is None:
-                # A daemon: what a process that ends still holds expires.
+                # A daemon thread: the leases of a process that ends expire.
                 self._thread = threading.Thread(
-                    target=self._work, name="agent-sessions-leases", daemon=True
+                    target=self._run, name="agent-sessions-leases", daemon=True
                 )
                 self._thread.start()
             else:
                 self._changed.notify()
 
     def discard(self, hold: Hold) -> None:
-        """Renews a hold no longer."""
         with self._changed:
             self._holds.discard(hold)
 
-    def _work(self) -> None:
-        while (due := self._next()) is not None:
+    def _run(self) -> None:
+        while (due := self._next_due()) is not None:
             while due:
-                # Nothing of a run may live on in this thread.
+                # Popped, so that this thread keeps no reference to a run.
                 due.pop().renew_apart()
 
-    def _next(self) -> list[Hold] | None:
+    def _next_due(self) -> list[Hold] | None:
         idle_since = clock()
         with self._changed:
             while True:
@@ -71,11 +69,11 @@ class Renewer:
                 if self._holds:
                     idle_since = now
                     self._changed.wait(min(hold.renewal_due for hold in self._holds) - now)
-                elif now - idle_since >= _LINGER:
+                elif now - idle_since >= _IDLE_SECONDS:
                     self._thread = None
                     return None
                 else:
-                    self._changed.wait(_LINGER)
+                    self._changed.wait(_IDLE_SECONDS)
 
 
 renewer = Renewer()

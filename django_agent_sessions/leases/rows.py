@@ -1,4 +1,4 @@
-"""The statements of a lease: each is atomic by itself, and all times are the database's."""
+"""The statements of a lease. Each is atomic, and all times are the database's."""
 
 from __future__ import annotations
 
@@ -19,50 +19,49 @@ from django_agent_sessions.store.base import write
 
 
 class DatabaseNow(Now):
-    """The database's clock, which nobody sets an hour back."""
+    """The database's clock in UTC, without daylight saving jumps."""
 
     def as_mysql(
         self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra_context: Any
     ) -> Any:
-        """Writes it for MariaDB and MySQL."""
-        # CURRENT_TIMESTAMP is in the time zone of the connection, and leaps when summer ends.
+        # CURRENT_TIMESTAMP is in the connection's time zone, and jumps with daylight saving time.
         return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra_context)
 
 
 class Busy(NamedTuple):
-    """Who holds a session."""
+    """The holder of a lease, and for how long it has held it."""
 
     holder: str
     age: timedelta
 
 
 def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float) -> Busy | None:
-    """Takes a lease if it is free: two statements, or one if it is not."""
+    """Acquire a lease if it is free; otherwise return its holder."""
 
     def statement(unsure: bool) -> Busy | None:
-        found = _row(using, session).values_list(
+        values = _row(using, session).values_list(
             "token", "holder", "acquired_at", "expires_at", DatabaseNow()
         )
-        row: tuple[UUID, str, datetime, datetime, datetime] | None = found.first()
-        # What was read is a hint. It is the statement below that decides.
+        row: tuple[UUID, str, datetime, datetime, datetime] | None = values.first()
+        # This read is only a hint; the statements below decide.
         if row is None:
             new = RunLease(session_id=session, token=token, holder=holder, **_times(seconds))
-            # Another's may be there by now: then `write` looks again.
+            # If another process inserted a row meanwhile, `write` runs this again.
             new.save(using=using, force_insert=True)
             return None
-        known, other, acquired, expires, now = row
-        if known != token and expires > now:
-            return Busy(other, now - acquired)
-        free = _row(using, session).filter(Q(token=token) | Q(expires_at__lte=DatabaseNow()))
-        if free.update(token=token, holder=holder, **_times(seconds)):
+        current_token, current_holder, acquired, expires, now = row
+        if current_token != token and expires > now:
+            return Busy(current_holder, now - acquired)
+        available = _row(using, session).filter(Q(token=token) | Q(expires_at__lte=DatabaseNow()))
+        if available.update(token=token, holder=holder, **_times(seconds)):
             return None
         return Busy("", timedelta())
 
-    return write(using, statement, what=f"leasing session {session}")
+    return write(using, statement, what=f"acquiring the lease of session {session}")
 
 
 def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
-    """Renews a lease."""
+    """Renew a lease; return False if it has another token."""
     expires_at = _times(seconds)["expires_at"]
 
     def statement(unsure: bool) -> int:
@@ -72,23 +71,26 @@ def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
 
 
 def give_back(using: str, session: UUID, token: UUID) -> None:
-    """Ends a lease; somebody else's stays."""
+    """Release a lease, unless another process holds it."""
 
     def statement(unsure: bool) -> int:
-        # Another token, so that a renewal that is under way finds nothing to renew.
+        # With a new token, so that a concurrent renewal matches no row.
         ended = {"token": new_id(), "expires_at": DatabaseNow()}
         return _row(using, session).filter(token=token).update(**ended)
 
-    write(using, statement, what=f"releasing session {session}")
+    write(using, statement, what=f"releasing the lease of session {session}")
 
 
 def refuse_transaction(using: str, session: UUID) -> bool:
-    """Refuses to work in a caller's transaction."""
+    """Raise if a caller's transaction is open.
+
+    Return True if only the transaction of a Django test case is.
+    """
     connection = connections[using]
     connection.ensure_connection()
     if connection.in_atomic_block:
         try:
-            # Django's own answer to whose transaction it is.
+            # Django accepts a durable block only in the transaction of its own test cases.
             with transaction.atomic(using, savepoint=False, durable=True):
                 return True
         except RuntimeError:
@@ -96,9 +98,9 @@ def refuse_transaction(using: str, session: UUID) -> bool:
     elif connection.autocommit:
         return False
     raise ConfigurationError(
-        f"session {session} cannot be leased inside a transaction: others would see neither the "
-        "lease nor what the run says before the commit. Begin the run outside of "
-        "transaction.atomic(); under ATOMIC_REQUESTS, mark the view with "
+        f"the lease of session {session} cannot be acquired inside a transaction: other processes "
+        "would not see it or the run's messages before the commit. Begin the run outside of "
+        "transaction.atomic(); with ATOMIC_REQUESTS, decorate the view with "
         "transaction.non_atomic_requests"
     )
 

@@ -1,8 +1,8 @@
-"""Usage: how much was said, by which agents, for whom, and how long the models took.
+"""Usage statistics: messages, tokens and latencies per day, agent and owner.
 
-The figures are counted from the messages once, and kept: a page of 90 days reads some hundred
-short rows, whether ten thousand messages were said or ten million. They stay when what they count
-is deleted, and hold no content.
+Messages are counted once into roll-up rows, so that a report over 90 days reads some hundred short
+rows, however many messages there are. The figures stay when the counted messages are deleted, and
+contain no content.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Counting what was said since the last time, into one row per day, agent and owner.
+"""Count new messages and sessions into roll-up rows per day, agent and owner.
 
-Keys are made in time (UUIDv7), so that "since the last time" is a range of the primary key, and a
-cursor in the database says how far the count has come. What was counted and the cursor change in
-one transaction: a roll-up that is killed has counted its last batch or has not.
+Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
+stores how far the count has come. The counts and the cursor change in one transaction, so that a
+killed roll-up neither loses nor repeats a batch.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .latencies import bucket
 from .tallies import Row, Tallies, Tally, add, day_of
 
 LAG = timedelta(minutes=10)
-"""What is younger is counted the next time: a transaction commits later than its keys are made."""
+"""Younger rows wait for the next roll-up: a transaction commits after its keys are created."""
 
 _CURSOR = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a roll-up did.
+    """The result of a roll-up.
 
     Attributes:
-        messages: How many messages it counted.
-        sessions: How many sessions it counted.
-        complete: Whether it came to the end; it may have had too little time.
+        messages: Number of counted messages.
+        sessions: Number of counted sessions.
+        complete: False if the roll-up stopped early because its time was used up.
     """
 
     messages: int
@@ -60,21 +60,21 @@ def roll_up(
     until: datetime | None = None,
     seconds: float | None = None,
 ) -> Counted:
-    """Counts what was said since the last roll-up.
+    """Count the messages and sessions that were created since the last roll-up.
 
-    Two may run at once: they take turns, and nothing is counted twice. Each batch is a
-    transaction of its own, unless the caller has one open.
+    Concurrent roll-ups are safe: they wait for each other and count nothing twice. Each batch is a
+    transaction, unless the caller has one open.
 
     Args:
-        using: The alias of the database.
-        batch: How many messages, and how many sessions, are counted in one transaction.
-        until: Count what was made before; by default :data:`LAG` ago.
-        seconds: Begin no further batch after this time; by default it runs to the end.
+        using: The database alias.
+        batch: Maximum number of messages, and of sessions, per transaction.
+        until: Count what was created before this time; by default :data:`LAG` ago.
+        seconds: Start no further batch after this time; by default there is no limit.
 
     Returns:
-        How much was counted.
+        What was counted.
     """
-    # Here, because the admin's start would wait for all of the store.
+    # Imported here: the admin imports this module, and the store is slow to import.
     from django_agent_sessions.store.base import whole, write
 
     alias = bridge.database(using)
@@ -99,17 +99,17 @@ def roll_up(
 def rebuild(
     *, using: str | None = None, batch: int = 20_000, until: datetime | None = None
 ) -> Counted:
-    """Forgets all figures and counts anew what is there.
+    """Delete all figures, and count the existing messages and sessions again.
 
-    What was deleted since it was counted is then no longer in them.
+    Deleted messages are then no longer counted.
 
     Args:
-        using: As for :func:`roll_up`.
-        batch: As for :func:`roll_up`.
-        until: As for :func:`roll_up`.
+        using: See ``roll_up``.
+        batch: See ``roll_up``.
+        until: See ``roll_up``.
 
     Returns:
-        How much was counted.
+        What was counted.
     """
     alias = bridge.database(using)
     UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
@@ -131,34 +131,34 @@ def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     for session in sessions:
         _tally_session(tallies, session)
     add(alias, tallies)
-    come_to = end
+    counted_until = end
     if messages:
         cursor.message = messages[-1].id
     if sessions:
         cursor.session = sessions[-1].id
     if len(messages) == batch:
-        come_to = min(come_to, _made_at(messages[-1].id))
+        counted_until = min(counted_until, _creation_time(messages[-1].id))
     if len(sessions) == batch:
-        come_to = min(come_to, _made_at(sessions[-1].id))
-    # Another roll-up may have come further.
-    cursor.counted_at = max(cursor.counted_at or come_to, come_to)
+        counted_until = min(counted_until, _creation_time(sessions[-1].id))
+    # Another roll-up may have counted further.
+    cursor.counted_at = max(cursor.counted_at or counted_until, counted_until)
     cursor.save(using=alias)
     return len(messages), len(sessions)
 
 
 def _locked_cursor(alias: str) -> UsageCursor:
-    """Keeps other roll-ups out until the transaction ends.
+    """Lock out other roll-ups until the transaction ends.
 
-    The update comes first, because SQLite has no row locks: it makes the transaction a writing
-    one before anything is read. The locking read then sees what was committed last, where a
-    plain one would look at the snapshot of a caller's transaction (MariaDB, REPEATABLE READ).
+    The update comes first because SQLite has no row locks: it makes the transaction a writing one.
+    The locking read then returns what was committed last, while a plain one would use the snapshot
+    of a caller's transaction (MariaDB, REPEATABLE READ).
     """
     cursors = UsageCursor.objects.using(alias)
     cursors.filter(pk=_CURSOR).update(counted_at=F("counted_at"))
     return cursors.select_for_update().get(pk=_CURSOR)
 
 
-# --- what is counted ------------------------------------------------------------------------------
+# --- the rows to count ----------------------------------------------------------------------------
 
 
 class _Message(NamedTuple):
@@ -180,7 +180,7 @@ class _Session(NamedTuple):
 
 def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
     rows = SessionMessage.objects.using(alias).filter(**_range(after, end)).order_by("id")
-    # A copy, on another branch or in a fork, was neither said nor paid for again.
+    # Copies on other branches and in forks are not counted again.
     values = rows.filter(source__isnull=True).values_list(
         "id",
         "created_at",
@@ -210,18 +210,18 @@ def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
 
 def _tally_message(tallies: Tallies, message: _Message) -> None:
     day = day_of(message.created_at)
-    of_day = tallies[Row(UsageRollup.Dimension.DAY, day, "")]
-    of_agent = tallies[Row(UsageRollup.Dimension.AGENT, day, message.agent_id)]
-    of_owner = tallies[_owner_row(day, message.owner)]
-    # An agent's sessions are the conversations that it began.
-    of_agent.sessions += message.first
-    for tally in (of_day, of_agent, of_owner):
+    day_tally = tallies[Row(UsageRollup.Dimension.DAY, day, "")]
+    agent_tally = tallies[Row(UsageRollup.Dimension.AGENT, day, message.agent_id)]
+    owner_tally = tallies[_owner_row(day, message.owner)]
+    # For an agent, sessions are the conversations that it began.
+    agent_tally.sessions += message.first
+    for tally in (day_tally, agent_tally, owner_tally):
         tally.messages += 1
         tally.input_tokens += message.input_tokens or 0
         tally.output_tokens += message.output_tokens or 0
     if message.latency_ms is not None:
         name = str(bucket(message.latency_ms))
-        for tally in (of_day, of_agent, of_owner):
+        for tally in (day_tally, agent_tally, owner_tally):
             tally.latencies[name] += 1
 
 
@@ -236,6 +236,6 @@ def _owner_row(day: date, owner: Any) -> Row:
     return Row(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
 
 
-def _made_at(key: UUID) -> datetime:
-    made = made_at(key)
-    return made if settings.USE_TZ else timezone.make_naive(made)
+def _creation_time(key: UUID) -> datetime:
+    created = made_at(key)
+    return created if settings.USE_TZ else timezone.make_naive(created)

@@ -1,4 +1,4 @@
-"""Reading the figures: by day, by agent, by owner; from the roll-up only."""
+"""Read figures by day, agent and owner, from the roll-up rows only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _COLUMNS = ("sessions", "messages", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How much was said.
+    """Usage figures.
 
     Attributes:
-        sessions: How many sessions were started; for an agent, how many conversations it began.
-        messages: How many messages were written.
-        input_tokens: Tokens that the models read.
-        output_tokens: Tokens that the models wrote.
-        latencies: How many latencies fell into each bucket of the histogram.
+        sessions: Number of started sessions; for an agent, of conversations that it began.
+        messages: Number of messages.
+        input_tokens: Number of input tokens.
+        output_tokens: Number of output tokens.
+        latencies: Number of latencies per bucket of the histogram.
     """
 
     sessions: int = 0
@@ -39,18 +39,18 @@ class Figures:
 
     @property
     def p50(self) -> float | None:
-        """The median latency in milliseconds, to 5 %; ``None`` if none was reported."""
+        """The median latency in milliseconds, to 5 %; ``None`` if there are no latencies."""
         return percentile(self.latencies, 0.5)
 
     @property
     def p95(self) -> float | None:
-        """The latency in milliseconds that 95 % do not exceed, to 5 %."""
+        """The 95th percentile of the latency in milliseconds, to 5 %."""
         return percentile(self.latencies, 0.95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DayFigures(Figures):
-    """A day's figures.
+    """Figures of a day.
 
     Attributes:
         day: The day, in UTC.
@@ -61,10 +61,10 @@ class DayFigures(Figures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFigures(Figures):
-    """An agent's figures, over all sessions that have an agent of this id.
+    """Figures of an agent, over all sessions with an agent of this id.
 
     Attributes:
-        agent_id: The agent.
+        agent_id: The agent's id.
     """
 
     agent_id: str
@@ -72,56 +72,56 @@ class AgentFigures(Figures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerFigures(Figures):
-    """An owner's figures.
+    """Figures of an owner.
 
     Attributes:
-        owner: The user's primary key as text; empty for sessions that nobody owns.
+        owner: The user's primary key as text; empty for ownerless sessions.
     """
 
     owner: str
 
 
 def today() -> date:
-    """Tells which day it is for the figures: the day in UTC.
+    """Return the current day as the figures count it.
 
     Returns:
-        The day; without time zones (``USE_TZ = False``) the one on the clock.
+        The day in UTC; with ``USE_TZ = False`` the local day.
     """
     return day_of(timezone.now())
 
 
 def daily(days: int, *, until: date | None = None, using: str | None = None) -> list[DayFigures]:
-    """Reads each day's figures.
+    """Read the figures of each day.
 
     Args:
-        days: How many days.
-        until: The last of them; by default today.
-        using: The alias of the database.
+        days: Number of days.
+        until: The last day; by default today.
+        using: The database alias.
 
     Returns:
-        One for each day, the oldest first, also for days on which nothing was said.
+        One entry per day, oldest first, also for days without messages.
     """
     first, last = _span(days, until)
     rows = UsageRollup.objects.using(bridge.database(using)).filter(
         dimension=UsageRollup.Dimension.DAY, period__range=(first, last), key=""
     )
-    there = {row.period: row for row in rows}
-    return [_of_day(first + timedelta(number), there) for number in range(days)]
+    rows_by_day = {row.period: row for row in rows}
+    return [_day_figures(first + timedelta(number), rows_by_day) for number in range(days)]
 
 
 def by_agent(
     days: int, *, limit: int = 20, until: date | None = None, using: str | None = None
 ) -> list[AgentFigures]:
-    """Reads the figures of the agents that said most.
+    """Read the figures of the agents with the most messages.
 
     Args:
-        days: Over how many days.
-        limit: How many agents.
-        until: As for :func:`daily`.
-        using: As for :func:`daily`.
+        days: Number of days to add up.
+        limit: Maximum number of agents.
+        until: The last day; by default today.
+        using: The database alias.
 
     Returns:
-        The agents with most messages, those first.
+        The agents, those with the most messages first.
     """
     rows = UsageRollup.objects.using(bridge.database(using)).filter(
         dimension=UsageRollup.Dimension.AGENT, period__range=_span(days, until)
@@ -150,17 +150,17 @@ def by_agent(
 
 
 def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[OwnerFigures]:
-    """Reads the figures of those for whom most was said in a month.
+    """Read the figures of the owners with the most messages in a month.
 
-    An index is in this order: it takes no longer for a million owners.
+    An index serves this order, so that the number of owners does not matter.
 
     Args:
         month: Any day of the month.
-        limit: How many owners.
-        using: As for :func:`daily`.
+        limit: Maximum number of owners.
+        using: The database alias.
 
     Returns:
-        The owners with most messages, those first.
+        The owners, those with the most messages first.
     """
     rows = (
         UsageRollup.objects.using(bridge.database(using))
@@ -168,7 +168,7 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
         .order_by("-messages")
         .values_list("key", "latencies", *_COLUMNS)
     )
-    found = [
+    owners = [
         OwnerFigures(
             owner=key,
             latencies=_histogram(latencies),
@@ -176,32 +176,32 @@ def by_owner(month: date, *, limit: int = 20, using: str | None = None) -> list[
         )
         for key, latencies, *figures in rows[:limit]
     ]
-    return sorted(found, key=lambda owner: (-owner.messages, owner.owner))
+    return sorted(owners, key=lambda owner: (-owner.messages, owner.owner))
 
 
 def total(figures: Iterable[Figures]) -> Figures:
-    """Adds figures up.
+    """Return the sum of figures.
 
     Args:
-        figures: Those of some days, agents or owners.
+        figures: Figures of days, agents or owners.
 
     Returns:
-        Their sum; its percentiles are those of all latencies together.
+        The sum; its percentiles are those of all latencies together.
     """
     sums = dict.fromkeys(_COLUMNS, 0)
     latencies: Counter[int] = Counter()
-    for one in figures:
+    for item in figures:
         for name in _COLUMNS:
-            sums[name] += getattr(one, name)
-        latencies.update(one.latencies)
+            sums[name] += getattr(item, name)
+        latencies.update(item.latencies)
     return Figures(**sums, latencies=latencies)
 
 
 def counted_until(*, using: str | None = None) -> datetime | None:
-    """Tells until when everything is in the figures.
+    """Return the time until which everything is counted.
 
     Args:
-        using: As for :func:`daily`.
+        using: The database alias.
 
     Returns:
         The time; ``None`` if nothing was counted yet.
@@ -211,13 +211,13 @@ def counted_until(*, using: str | None = None) -> datetime | None:
 
 
 def first_day(*, using: str | None = None) -> date | None:
-    """Tells the first day that there are figures of.
+    """Return the first day with figures.
 
     Args:
-        using: As for :func:`daily`.
+        using: The database alias.
 
     Returns:
-        The day; ``None`` if there are none.
+        The day; ``None`` if there are no figures.
     """
     rows = UsageRollup.objects.using(bridge.database(using))
     days = rows.filter(dimension=UsageRollup.Dimension.DAY).order_by("period")
@@ -229,8 +229,8 @@ def _span(days: int, until: date | None) -> tuple[date, date]:
     return last - timedelta(days - 1), last
 
 
-def _of_day(day: date, there: Mapping[date, UsageRollup]) -> DayFigures:
-    row = there.get(day)
+def _day_figures(day: date, rows_by_day: Mapping[date, UsageRollup]) -> DayFigures:
+    row = rows_by_day.get(day)
     if row is None:
         return DayFigures(day=day)
     return DayFigures(

@@ -1,4 +1,4 @@
-"""What a batch adds to the rows of figures, and how it gets there."""
+"""The counts of one batch, and adding them to the roll-up rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 500
 
 
 class Row(NamedTuple):
-    """The key of a row of figures."""
+    """The unique key of a roll-up row."""
 
     dimension: str
     period: date
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What one batch adds to one row."""
+    """The counts that one batch adds to one row."""
 
     sessions: int = 0
     messages: int = 0
@@ -37,33 +37,32 @@ class Tally:
 
 
 Tallies = defaultdict[Row, Tally]
-"""What one batch adds, by row."""
+"""The counts of one batch, by row."""
 
 
 def day_of(moment: datetime) -> date:
-    """Tells to which day a moment is counted."""
+    """Return the day (in UTC) on which a time is counted."""
     return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
 def add(alias: str, tallies: Tallies) -> None:
-    """Adds to the rows that are there, and makes the others.
+    """Add counts to the existing roll-up rows, and create the others.
 
-    The caller holds the cursor's lock, so that nobody else writes between the reading and the
-    writing.
+    The caller holds the cursor's lock, so that no other process writes in between.
     """
     rows = [
-        _added(there.get(key), key, tallies[key])
+        _sum(existing.get(key), key, tallies[key])
         for keys in _chunks(sorted(tallies))
-        for there in [_existing(alias, keys)]
+        for existing in [_existing(alias, keys)]
         for key in keys
     ]
-    targeted = connections[alias].features.supports_update_conflicts_with_target
+    has_conflict_target = connections[alias].features.supports_update_conflicts_with_target
     UsageRollup.objects.using(alias).bulk_create(
         rows,
         batch_size=_CHUNK,
         update_conflicts=True,
         update_fields=["sessions", "messages", "input_tokens", "output_tokens", "latencies"],
-        unique_fields=["dimension", "period", "key"] if targeted else None,
+        unique_fields=["dimension", "period", "key"] if has_conflict_target else None,
     )
 
 
@@ -75,7 +74,7 @@ def _chunks(keys: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _existing(alias: str, keys: Sequence[Row]) -> dict[Row, UsageRollup]:
-    """The rows of one dimension and period that are there; read with a lock, as the cursor is."""
+    """Read the existing rows of one dimension and period, with a lock as for the cursor."""
     rows = UsageRollup.objects.using(alias).filter(
         dimension=keys[0].dimension,
         period=keys[0].period,
@@ -84,12 +83,12 @@ def _existing(alias: str, keys: Sequence[Row]) -> dict[Row, UsageRollup]:
     return {Row(row.dimension, row.period, row.key): row for row in rows.select_for_update()}
 
 
-def _added(there: UsageRollup | None, key: Row, tally: Tally) -> UsageRollup:
+def _sum(existing: UsageRollup | None, key: Row, tally: Tally) -> UsageRollup:
     row = UsageRollup(dimension=key.dimension, period=key.period, key=key.key)
-    before = row if there is None else there
-    row.sessions = before.sessions + tally.sessions
-    row.messages = before.messages + tally.messages
-    row.input_tokens = before.input_tokens + tally.input_tokens
-    row.output_tokens = before.output_tokens + tally.output_tokens
-    row.latencies = dict(Counter(before.latencies) + tally.latencies)
+    previous = row if existing is None else existing
+    row.sessions = previous.sessions + tally.sessions
+    row.messages = previous.messages + tally.messages
+    row.input_tokens = previous.input_tokens + tally.input_tokens
+    row.output_tokens = previous.output_tokens + tally.output_tokens
+    row.latencies = dict(Counter(previous.latencies) + tally.latencies)
     return row

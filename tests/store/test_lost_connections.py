@@ -201,7 +201,7 @@ def test_a_pop_in_doubt_that_somebody_came_behind_is_the_callers_to_clear_up(sto
         connection.close()
 
     with (
-        pytest.raises(SessionConflictError, match="a message may have been taken"),
+        pytest.raises(SessionConflictError, match="a message may have been deleted"),
         ThreadPoolExecutor(1) as other,
         commit_lost(then=lambda: other.submit(pop_too).result()),
     ):

@@ -248,7 +248,7 @@ def test_a_run_that_lost_its_session_writes_nothing_and_begins_anew(store, setti
         time.sleep(0.4)
 
     agent = exclusive(choose=during(lose))
-    with pytest.raises(SessionBusyError, match="no longer this run's"):
+    with pytest.raises(SessionBusyError, match="lost the lease of"):
         agent("Hello")
 
     assert texts(stored()) == ["Hello", "Other", "Mine now."]
