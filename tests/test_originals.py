@@ -173,7 +173,7 @@ def test_an_original_that_differs_only_in_case_is_one_that_may_be_seen(store):
 
 
 def test_a_session_with_very_many_originals_is_purged_in_parts(store, monkeypatch):
-    monkeypatch.setattr("django_agent_sessions.redaction.originals._MESSAGES", 4)
+    monkeypatch.setattr("django_agent_sessions.redaction.originals._MESSAGE_BATCH", 4)
     session = talk(store, "s", 10)
     let_time_pass(session)
 
@@ -183,7 +183,7 @@ def test_a_session_with_very_many_originals_is_purged_in_parts(store, monkeypatc
 
 
 def test_many_redacted_sessions_are_looked_at_in_parts(store, monkeypatch):
-    monkeypatch.setattr("django_agent_sessions.redaction.originals._SESSIONS", 2)
+    monkeypatch.setattr("django_agent_sessions.redaction.originals._SESSION_BATCH", 2)
     sessions = [talk(store, f"s{number}") for number in range(5)]
     let_time_pass(*sessions)
 

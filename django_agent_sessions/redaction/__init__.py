@@ -1,4 +1,4 @@
-"""Redaction: taking something out of a session for good, wherever it stands in it.
+"""Redaction: permanent removal of content from a session and from all of its copies.
 
 ::
 
@@ -9,9 +9,9 @@
         print(hit.place)
     redact(session.id, Find("4111 1111 1111 1111"), reason="GDPR request", actor=request.user)
 
-The conversation stays valid for the next model call: roles, blocks, and the ids that pair a call
-with its result. The SDKs' guardrails, the admin, the REST API and ``manage.py
-redact_agent_session`` all come here or, for a whole message whose new text they bring along, to
+The conversation stays valid for the next model call: roles, blocks, and the ids of calls and
+results are kept. The SDKs' guardrails, the admin, the REST API and ``manage.py
+redact_agent_session`` use these functions or, to replace a whole message with a new text,
 ``SessionStore.redact_message``.
 """
 
@@ -63,34 +63,34 @@ def redact(
     descendants: bool = False,
     using: str | None = None,
 ) -> Redaction:
-    """Redacts in a session: all of it in one transaction, or nothing.
+    """Redact content in a session, in one transaction.
 
     Args:
         session: Primary key of the session.
         *scopes: What to redact.
-        reason: Why; it is audited with the actor, and what is redacted is masked in it.
-        actor: Who redacts: a user, or text for a program.
-        dry_run: Only find out what would be redacted.
-        descendants: Redact in all that was forked from the session, too, and from that: what is
-            named everywhere, and the copies of the messages that scopes name.
-        using: The alias of the database.
+        reason: The reason, written to the audit log; redacted content is masked in it.
+        actor: The user, or a text that names a program.
+        dry_run: Search, but write nothing.
+        descendants: Also redact in all direct and indirect forks of the session: matches of
+            scopes without a message, and the copies of the messages of the other scopes.
+        using: The database alias.
 
     Returns:
-        What was found; in forks, session by session. Without a hit nothing is written, and nothing
-        audited: once more is no different from once.
+        The matches, with one result per fork. Without matches nothing is written or audited, so
+        that the function is idempotent.
 
     Raises:
-        SessionNotFoundError: There is no such session, or a scope's message is not in it.
-        ReasonRequiredError: The reason is blank, and this is no dry run.
-        RedactionScopeError: A scope names a place that is not there, or nothing to look for; or
-            the session is named by something else than its primary key.
-        LegalHoldError: The session or a fork is held, and something is found there that keeps no
-            original; nothing was written.
+        SessionNotFoundError: The session does not exist, or has no such message.
+        ReasonRequiredError: The reason is blank, and ``dry_run`` is false.
+        RedactionScopeError: A scope has a path that does not exist, or an empty or invalid text;
+            or ``session`` is not a primary key.
+        LegalHoldError: The session or a fork is under legal hold, and a match is in a row whose
+            original cannot be kept. Nothing is written.
     """
     if not scopes:
-        raise RedactionScopeError("there is nothing to redact: give at least one scope")
+        raise RedactionScopeError("there is nothing to redact: pass at least one scope")
     if not dry_run and not reason.strip():
-        raise ReasonRequiredError("a redaction needs a reason")
+        raise ReasonRequiredError("a redaction requires a reason")
     session = _key(session)
     alias = bridge.database(using)
     plan = Plan(scopes)
@@ -98,62 +98,62 @@ def redact(
     def run(row: Session, forks: Sequence[Session]) -> Redaction:
         return redact_all(alias, row, forks, plan, reason=reason, actor=actor, dry_run=dry_run)
 
-    def find(row: Session | None) -> Session:
+    def require_row(row: Session | None) -> Session:
         if row is None:
             raise SessionNotFoundError(f"there is no session {session}")
         return row
 
-    def look(unsure: bool) -> Redaction:
-        # Agents go on meanwhile: what is found is no promise.
+    def search(uncertain: bool) -> Redaction:
+        # Without a lock: agents may change the session meanwhile.
         rows = Session.objects.using(alias)
         keys = descendants_of(session, using=alias) if descendants else []
         forks = list(rows.filter(pk__in=keys).order_by("pk"))
-        return run(find(rows.filter(pk=session).first()), forks)
+        return run(require_row(rows.filter(pk=session).first()), forks)
 
     def work(row: Session) -> Redaction:
         return run(row, _locked_forks(alias, session) if descendants else [])
 
     what = f"redacting in session {session}"
     if dry_run:
-        return write(alias, look, what=what)
+        return write(alias, search, what=what)
     return alone(
         alias,
-        lambda: find(lock_session(alias, session)),
+        lambda: require_row(lock_session(alias, session)),
         work,
         what=what,
         around=lambda: overwrite_leftovers(alias),
-        changed=lambda done: any(one.hits or one.states for one in done.sessions),
+        changed=lambda redaction: any(one.hits or one.states for one in redaction.sessions),
     )
 
 
 def _key(session: object) -> UUID:
-    """Reads what names a session: its primary key, also as text."""
+    """Return the primary key of a session, which may be a string."""
     with suppress(ValueError):
         return session if isinstance(session, UUID) else UUID(str(session))
-    # Not what was given: a session's name may be content, and a record's text is.
+    # Without the value: a session_id may be content.
     raise RedactionScopeError(
-        "a session is redacted in by its primary key, a UUID: give session.id, not its session_id"
+        "redact() requires the session's primary key, a UUID: pass session.id, not session_id"
     )
 
 
 def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
-    """Finds what ``descendants`` of :func:`redact` would reach.
+    """Return the sessions that :func:`redact` reaches with ``descendants``.
 
     Args:
         session: Primary key of the session.
-        using: The alias of the database.
+        using: The database alias.
 
     Returns:
-        Primary keys of its forks, of their forks and so on, whoever owns them.
+        Primary keys of all direct and indirect forks, including those of other owners.
     """
     return SessionStore(using=using).descendants(session)
 
 
 def _locked_forks(using: str, session: UUID) -> list[Session]:
-    """Locks all forks of a locked session, each after what it was forked from."""
+    """Lock all forks of a locked session, each after the session it was forked from."""
     locked: dict[UUID, Session | None] = {}
-    # Until it was locked, each could be forked. Keys are made in time, so that whoever else locks
-    # some of them does so in the same order.
+    # A session could be forked until it was locked. Keys are ordered by time, so that other
+    # processes lock the same sessions in the same order.
     while more := [key for key in descendants_of(session, using=using) if key not in locked]:
         for key in sorted(more):
             locked[key] = lock_session(using, key)
@@ -169,7 +169,7 @@ async def aredact(
     descendants: bool = False,
     using: str | None = None,
 ) -> Redaction:
-    """Does what :func:`redact` does."""
+    """Async twin of :func:`redact`."""
     return await bridge.run_async(
         lambda: redact(
             session,

@@ -1,4 +1,4 @@
-"""A message and its copies: on other branches of its session, and in forks."""
+"""Copies of messages: on other branches of a session, and in forks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from django_agent_sessions.references import Path, value_at
 from .plan import Cut, Plan, in_order, tried
 from .scopes import Detect, Find, Scope, WholeMessage
 
-_NOTHING = object()
+_MISSING = object()
 
 
 @dataclass
 class Family:
-    """All that are copies of one message, and that message."""
+    """A message and its copies, with the scopes that apply to them."""
 
     scopes: list[Scope] = field(default_factory=list)
     named: dict[UUID, Any] = field(default_factory=dict, repr=False)
     removed: set[str] = field(default_factory=set, repr=False)
 
     def steps(self, key: UUID, payload: Any) -> list[Find | Detect | Cut | list[Finder]]:
-        """Says how to redact one of the family."""
+        """Return the steps that redact the message with this key, in order."""
         found: list[Find | Detect | Cut | list[Finder]] = []
         for scope in in_order(self.scopes):
             if (
@@ -41,19 +41,19 @@ class Family:
             ):
                 found.append(scope)
             else:
-                # Even what is short: it is looked for in this one message only.
+                # Including short texts, because only this message is searched.
                 found.append([masking.Literal(secret) for secret in sorted(self.removed)])
         return found
 
     def _is_same(self, payload: Any, path: Path) -> bool:
-        there = _at(payload, path)
-        return there is not _NOTHING and any(
-            there == _at(named, path) for named in self.named.values()
+        value = _value_or_missing(payload, path)
+        return value is not _MISSING and any(
+            value == _value_or_missing(named, path) for named in self.named.values()
         )
 
 
 def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
-    """Reads which messages the scopes name, and of what these are copies."""
+    """Return the named messages, grouped by the message of which they are copies."""
     found: dict[UUID, Family] = {}
     if not plan.by_message:
         return found
@@ -61,16 +61,16 @@ def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
     columns = ("pk", "source", "agent__dialect", "message", "redact_message")
     for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
         family = found.setdefault(source or key, Family())
-        shown = message if redacted is None else redacted
+        current = message if redacted is None else redacted
         scopes = plan.by_message[key]
         family.scopes += scopes
-        family.named[key] = shown
-        family.removed |= _removed(shown, dialect, scopes)
+        family.named[key] = current
+        family.removed |= _removed_texts(current, dialect, scopes)
     return found
 
 
 def members_of(using: str, session: UUID, families: Mapping[UUID, Family]) -> dict[UUID, Family]:
-    """Finds the messages of a session that belong to families."""
+    """Return the messages of a session that belong to families."""
     if not families:
         return {}
     rows = SessionMessage.objects.using(using).filter(
@@ -83,7 +83,7 @@ def members_of(using: str, session: UUID, families: Mapping[UUID, Family]) -> di
     }
 
 
-def _removed(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
+def _removed_texts(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
     if isinstance(payload, CorruptPayload):
         return set()
     removed: set[str] = set()
@@ -95,8 +95,8 @@ def _removed(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
     return removed
 
 
-def _at(payload: Any, path: Path) -> Any:
+def _value_or_missing(payload: Any, path: Path) -> Any:
     try:
         return value_at(payload, path)
     except LookupError:
-        return _NOTHING
+        return _MISSING

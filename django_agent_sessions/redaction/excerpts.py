@@ -1,4 +1,4 @@
-"""What a redaction would take away, for whoever asks before it is made."""
+"""Texts before and after a redaction, for dry runs."""
 
 from __future__ import annotations
 
@@ -14,55 +14,57 @@ from django_agent_sessions.transcripts.blocks import blocks
 from .plan import Cut, Spans
 from .scopes import WholeMessage
 
-_AROUND = 40
-"""Characters on each side of a piece of a text; as many as around what was looked for."""
+_CONTEXT = 40
+"""Characters on each side of a span; as many as around a match of a finder."""
 
 _LONGEST = 2000
 
 
 def excerpts(step: Cut, payload: Any, dialect: str) -> list[tuple[str, str]]:
-    """Tells what goes from a message."""
+    """Return pairs of the text before and after a step."""
     if isinstance(step, Spans) and not isinstance(payload, CorruptPayload):
-        return _pieces(step, payload)
+        return _span_excerpts(step, payload)
     count = len(step.parts) if isinstance(step, Spans) else 1
     if isinstance(payload, CorruptPayload):
-        # Nothing has a place in it: all of it goes.
-        said = payload.text
+        # A corrupt payload has no paths and is redacted as a whole.
+        text = payload.text
     elif isinstance(step, WholeMessage):
-        said = "\n".join(filter(None, map(_said, transcripts.parts(dialect, payload))))
+        text = "\n".join(filter(None, map(_part_text, transcripts.parts(dialect, payload))))
     else:
         path = step.path
-        said = next(
+        text = next(
             (
-                "\n".join(filter(None, map(_said, found.parts)))
+                "\n".join(filter(None, map(_part_text, candidate.parts)))
                 for block in blocks(dialect, payload)
-                for found in (block, *block.inner)
-                if found.path == path
+                for candidate in (block, *block.inner)
+                if candidate.path == path
             ),
             "",
         )
-    return [(said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…", masking.mask())] * count
+    return [(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", masking.mask())] * count
 
 
-def _pieces(step: Spans, payload: Any) -> list[tuple[str, str]]:
+def _span_excerpts(step: Spans, payload: Any) -> list[tuple[str, str]]:
     text = value_at(payload, step.path)
     if isinstance(text, dict):
-        # A block is as good a name of its text.
+        # The path of a block stands for its text.
         text = text["text"]
     return [
         (
-            text[max(0, start - _AROUND) : end + _AROUND],
-            masking.mask().join((text[max(0, start - _AROUND) : start], text[end : end + _AROUND])),
+            text[max(0, start - _CONTEXT) : end + _CONTEXT],
+            masking.mask().join(
+                (text[max(0, start - _CONTEXT) : start], text[end : end + _CONTEXT])
+            ),
         )
         for start, end in step.parts
     ]
 
 
-def _said(part: Part) -> str:
+def _part_text(part: Part) -> str:
     if part.text or part.data is None:
         return part.text or part.name or part.media_type
     try:
         return json.dumps(part.data, ensure_ascii=False, default=lambda value: "…")
     except (RecursionError, TypeError, ValueError):
-        # Foreign data, which goes all the same.
+        # Untrusted data that cannot be shown is redacted nevertheless.
         return part.name

@@ -1,4 +1,4 @@
-"""What a redaction found in one session, and what it is about to write."""
+"""Matches of a redaction in one session, and the pending changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .scopes import Hit, Place
 
 @dataclass
 class Change:
-    """A row to update."""
+    """A row to update; ``follows`` marks copies of a named message."""
 
     row: Model
     columns: dict[str, Any]
@@ -30,7 +30,7 @@ class Change:
 
 
 class Findings:
-    """Collects what is found."""
+    """Collects the matches and changes of one session."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -48,11 +48,11 @@ class Findings:
         free: bool = False,
         finders: Sequence[Finder] | None = None,
     ) -> Any:
-        """Masks what is looked for everywhere, or by these finders."""
+        """Mask the matches of the session-wide finders, or of the given ones, and record them."""
         finders = self._plan.everywhere if finders is None else finders
         if not finders:
             return value
-        corrupt = isinstance(value, CorruptPayload)
+        is_corrupt = isinstance(value, CorruptPayload)
         kept: list[Path] = []
         content = value.text if isinstance(value, CorruptPayload) else value
         changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
@@ -62,25 +62,25 @@ class Findings:
             self.hits.append(Hit(below(place, hit.path), hit.kind, hit.before, hit.after))
         if not hits:
             return value
-        return CorruptPayload(changed) if corrupt else changed
+        return CorruptPayload(changed) if is_corrupt else changed
 
     def keep_id(self, value: str | None, place: Place) -> None:
-        """Notes that something that was named stands in an id."""
+        """Record an id that contains a named text; ids are not changed."""
         if value and masking.places(value, self._plan.named):
             self.kept.append(place)
 
     def change(self, row: Model, columns: dict[str, Any], *, follows: bool = False) -> None:
-        """Notes what to write, if it is anything."""
+        """Record the columns to write, if any."""
         if columns:
             self.changes.append(Change(row, columns, follows=follows))
 
     @property
     def messages(self) -> int:
-        """How many messages change."""
+        """The number of messages to change."""
         return sum(change.message is not None for change in self.changes)
 
     def kinds(self) -> dict[str, int]:
-        """Counts what was found by its kind."""
+        """Return the number of matches per kind."""
         kinds: dict[str, int] = {}
         for hit in self.hits:
             kinds[hit.kind or "NAMED"] = kinds.get(hit.kind or "NAMED", 0) + 1
@@ -88,10 +88,9 @@ class Findings:
 
 
 def place_of(kind: str, row: Model, name: str, column: str) -> Place:
-    """Tells where a column is."""
     return Place(kind, row.pk, name, column)
 
 
 def below(place: Place, path: Path) -> Place:
-    """Tells where something is within a place."""
+    """Return a place with a path appended."""
     return replace(place, path=(*place.path, *path))

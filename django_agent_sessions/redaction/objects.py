@@ -1,4 +1,4 @@
-"""Looking for what to redact in what an SDK's storage keeps beside a session's messages."""
+"""Redaction in the objects that an SDK's storage keeps for a session."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from django_agent_sessions.store.objects import PART_SIZE
 
 from .findings import Change, Findings, place_of
 
-_PART = 100
+_BATCH = 100
 
 
-class _NoTreeError(ValueError):
-    """It is JSON of which reading loses something."""
+class _DuplicateKeyError(ValueError):
+    """A JSON object repeats a key, so that parsing it would lose a value."""
 
 
 def look_at_objects(using: str, session: Session, findings: Findings) -> None:
-    """Looks at the stored objects of a session, one after the other.
+    """Search the stored objects of a session one by one.
 
-    JSON stays JSON. Of other texts and of bytes, what is found is masked where it stands.
+    JSON stays JSON. In other texts and in bytes the matches are masked in place.
     """
     rows = StoredObject.objects.using(using).filter(session=session).order_by("pk")
-    part = list(rows[:_PART])
-    while part:
-        for row in part:
+    batch = list(rows[:_BATCH])
+    while batch:
+        for row in batch:
             findings.keep_id(row.key, place_of("object", row, row.key, "key"))
             pieces = StoredPart.objects.using(using).filter(stored=row).order_by("number")
             data = b"".join(bytes(piece) for piece in pieces.values_list("data", flat=True))
-            changed = _masked(data, row, findings)
+            changed = _mask(data, row, findings)
             if changed is not data:
                 findings.changes.append(Change(row, {}, contents=changed))
-        part = list(rows.filter(pk__gt=part[-1].pk)[:_PART])
+        batch = list(rows.filter(pk__gt=batch[-1].pk)[:_BATCH])
 
 
 def write_object(using: str, change: Change) -> bool:
-    """Overwrites the bytes of an object; in the transaction, with the session's row locked."""
+    """Overwrite the bytes of an object; return whether its revision was unchanged."""
     row, data = change.row, change.contents
-    assert isinstance(row, StoredObject)  # noqa: S101 - made below
-    assert data is not None  # noqa: S101 - made below
+    assert isinstance(row, StoredObject)  # noqa: S101 - set by the search
+    assert data is not None  # noqa: S101 - set by the search
     objects = StoredObject.objects.using(using).filter(pk=row.pk, revision=row.revision)
     columns = {"size": len(data), "revision": F("revision") + 1, "updated_at": timezone.now()}
     if not objects.update(**columns):
@@ -55,31 +55,31 @@ def write_object(using: str, change: Change) -> bool:
     return True
 
 
-def _masked(data: bytes, row: StoredObject, findings: Findings) -> bytes:
+def _mask(data: bytes, row: StoredObject, findings: Findings) -> bytes:
     place = place_of("object", row, row.key, "data")
     try:
         text = data.decode()
-        tree = json.loads(text, object_pairs_hook=_pairs)
+        tree = json.loads(text, object_pairs_hook=_unique_pairs)
     except (ValueError, RecursionError):
-        # As a text, or as bytes of the same length.
-        found: bytes = findings.mask(data, place)
-        return found
+        # Masked as text, or as bytes of the same length.
+        masked: bytes = findings.mask(data, place)
+        return masked
     if not isinstance(tree, dict | list):
-        found = findings.mask(data, place)
-        return found
-    # It is of no form that is known: a tool's result, whatever its keys are called.
+        masked = findings.mask(data, place)
+        return masked
+    # The format is unknown, so that all keys and values are content.
     changed = findings.mask(tree, place, free=True)
     if changed is tree:
         return data
     try:
         return json.dumps(changed, ensure_ascii=text.isascii()).encode()
     except UnicodeEncodeError:
-        # A lone surrogate, which only an escape can write.
+        # A lone surrogate, which JSON can only express as an escape.
         return json.dumps(changed).encode()
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _NoTreeError
-    return found
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise _DuplicateKeyError
+    return result

@@ -1,6 +1,6 @@
-"""Originals of redacted messages, which ``REDACTION_KEEP_ORIGINAL`` or a legal hold left behind.
+"""Originals of redacted messages, kept because of ``REDACTION_KEEP_ORIGINAL`` or a legal hold.
 
-They end with ``REDACTION_ORIGINAL_TTL``, except under legal hold: then nothing may be lost.
+They expire after ``REDACTION_ORIGINAL_TTL``, except under legal hold.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from django_agent_sessions.store.alone import lock_session
 from django_agent_sessions.store.base import whole, write
 from django_agent_sessions.store.overrides import Spot, drop_forms
 
-_SESSIONS = 200
-_MESSAGES = 200
+_SESSION_BATCH = 200
+_MESSAGE_BATCH = 200
 
 
 def purge_originals(
@@ -33,20 +33,20 @@ def purge_originals(
     dry_run: bool = False,
     using: str | None = None,
 ) -> int:
-    """Overwrites originals by their redacted versions; of SQLite's file, the leftovers too.
+    """Overwrite originals with their redacted versions, and also free pages of SQLite's file.
 
-    Each session is a transaction of its own, or several if it has many, so that no writer waits
-    long and a purge that is interrupted goes on where it was.
+    Each session is processed in transactions of limited size, so that writers do not wait long
+    and an interrupted purge can be continued.
 
     Args:
-        before: Originals of what was redacted before this go; by default, of what was redacted
-            longer ago than ``REDACTION_ORIGINAL_TTL``.
-        actor: Who purges: a user, or text for a program.
-        dry_run: Only count.
-        using: The alias of the database.
+        before: Purge the originals of messages redacted before this time; by default
+            ``REDACTION_ORIGINAL_TTL`` ago.
+        actor: The user, or a text that names a program.
+        dry_run: Count the originals, but write nothing.
+        using: The database alias.
 
     Returns:
-        How many originals there were. Those of sessions under legal hold are not among them.
+        The number of originals, without those of sessions under legal hold.
     """
     alias = bridge.database(using)
     if before is None:
@@ -66,7 +66,7 @@ def purge_originals(
 def original_kept_until(
     session: UUID, message: UUID, *, using: str | None = None
 ) -> datetime | None:
-    """Tells whether the original of a redacted message may still be seen."""
+    """Return when the original of a redacted message expires, or None if there is none."""
     rows = SessionMessage.objects.using(bridge.database(using)).filter(pk=message, session=session)
     rows = rows.filter(redacted_at__isnull=False, redact_message__isnull=False)
     redacted_at = rows.values_list("redacted_at", flat=True).first()
@@ -81,10 +81,10 @@ def original_kept_until(
 def _redacted_sessions(using: str) -> Iterator[list[UUID]]:
     rows = Session.objects.using(using).filter(redaction_epoch__gt=0, legal_hold=False)
     keys = rows.order_by("pk").values_list("pk", flat=True)
-    part = list(keys[:_SESSIONS])
-    while part:
-        yield part
-        part = list(keys.filter(pk__gt=part[-1])[:_SESSIONS])
+    batch = list(keys[:_SESSION_BATCH])
+    while batch:
+        yield batch
+        batch = list(keys.filter(pk__gt=batch[-1])[:_SESSION_BATCH])
 
 
 def _originals(using: str, before: datetime) -> QuerySet[SessionMessage]:
@@ -98,31 +98,31 @@ def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> i
     while True:
         purged = write(
             using,
-            lambda unsure: _purge_some(using, session, before, actor),
+            lambda uncertain: _purge_batch(using, session, before, actor),
             what=f"purging originals of session {session}",
         )
         count += purged
-        if purged < _MESSAGES:
+        if purged < _MESSAGE_BATCH:
             return count
 
 
-def _purge_some(using: str, session: UUID, before: datetime, actor: Any) -> int:
+def _purge_batch(using: str, session: UUID, before: datetime, actor: Any) -> int:
     with whole(using):
         row = lock_session(using, session)
         if row is None or row.legal_hold:
-            # It was put under hold, or deleted, a moment ago.
+            # Another process has deleted the session or placed it under legal hold.
             return 0
         old = _originals(using, before).filter(session=session).order_by()
-        found = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGES])
-        keys = [key for key, _, _, _ in found]
+        messages = list(old.values_list("pk", "agent_id", "branch", "message_id")[:_MESSAGE_BATCH])
+        keys = [key for key, _, _, _ in messages]
         if keys:
-            # Nobody who goes on with the conversation read this column, so no epoch moves.
+            # Agents do not read this column, so that the redaction epoch does not change.
             SessionMessage.objects.using(using).filter(pk__in=keys).update(
                 message=F("redact_message")
             )
             note_uses(using, session, keys)
-            # What a hold kept of them in snapshots.
-            spots = {Spot(agent, branch, position) for _, agent, branch, position in found}
+            # The variants in snapshots that a legal hold kept.
+            spots = {Spot(agent, branch, position) for _, agent, branch, position in messages}
             drop_forms(using, session, spots)
             audit.record(
                 AuditEvent.Action.ORIGINALS_PURGED,

@@ -1,4 +1,4 @@
-"""The scopes of a redaction, in order of what they reach, and how each is applied."""
+"""The scopes of a redaction, grouped by reach, and their application to a payload."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
 
 
 class Plan:
-    """The scopes, in order of what they reach."""
+    """The scopes, grouped by reach: the whole session, or one message."""
 
     def __init__(self, scopes: Sequence[Scope]) -> None:
         self.everywhere: list[Finder] = []
-        # What detectors take for a card in an id or a state's own bookkeeping is chance.
+        # Without detectors, whose matches in ids and internal state are coincidences.
         self.named: list[Finder] = []
         self.by_message: dict[UUID, list[Scope]] = {}
-        # As they were typed, which may not be how they were found.
+        # As entered; the matches may have another spelling.
         self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
         for scope in scopes:
             if isinstance(scope, Find | Detect) and scope.message is None:
-                made = finder(scope)
-                self.everywhere.append(made)
+                new_finder = finder(scope)
+                self.everywhere.append(new_finder)
                 if isinstance(scope, Find):
-                    self.named.append(made)
+                    self.named.append(new_finder)
             elif not isinstance(scope.message, UUID):
                 raise RedactionScopeError(
-                    "a scope names a message by its primary key, a UUID: give message.id"
+                    "a scope requires the message's primary key, a UUID: pass message.id"
                 )
             else:
                 self.by_message.setdefault(scope.message, []).append(scope)
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Spans:
-    """All spans of one text: cut out one by one, the first would move the others."""
+    """All spans of one text, applied at once, because masking one moves the others."""
 
     path: Path
     parts: tuple[tuple[int, int], ...]
@@ -52,30 +52,30 @@ Cut: TypeAlias = WholeMessage | Block | Spans
 
 
 def finder(scope: Find | Detect) -> Finder:
-    """Makes what finds what a scope names."""
+    """Return the finder for a scope."""
     if isinstance(scope, Detect):
         known = detectors.load(scope.names) if scope.names else detectors.available()
         return masking.Detecting(known)
-    # A blank pattern would find only what nobody sees: whoever gave it meant something else.
+    # A blank pattern would match only white space, which is never intended.
     if not scope.text.strip():
-        raise RedactionScopeError("there is nothing to look for")
-    found = _named(scope)
-    if found is None:
-        raise RedactionScopeError("the pattern is not valid")
-    return found
+        raise RedactionScopeError("the text or pattern to find is empty")
+    text_finder = _text_finder(scope)
+    if text_finder is None:
+        raise RedactionScopeError("the pattern is not a valid regular expression")
+    return text_finder
 
 
-def _named(scope: Find) -> Finder | None:
+def _text_finder(scope: Find) -> Finder | None:
     try:
         return masking.Pattern(scope.text) if scope.pattern else masking.Literal(scope.text)
     except (ValueError, re.error, OverflowError, RecursionError):
-        # The message of the second holds the pattern: not even as context it may go along. The
-        # others are of patterns that repeat something too often, or nest too deep.
+        # Not chained, because the message of re.error contains the pattern. OverflowError and
+        # RecursionError: a repetition is too large, or the nesting too deep.
         return None
 
 
 def in_order(scopes: Sequence[Scope]) -> list[Find | Detect | Cut]:
-    """Puts what names places by number before what changes the numbers."""
+    """Return the scopes with spans first, because the other scopes move positions."""
     by_path: dict[Path, list[tuple[int, int]]] = {}
     for scope in scopes:
         if isinstance(scope, Span):
@@ -85,15 +85,15 @@ def in_order(scopes: Sequence[Scope]) -> list[Find | Detect | Cut]:
 
 
 def tried(scope: Cut, payload: Any, dialect: str) -> Any:
-    """Applies a scope to a payload; None if there is nothing at its place."""
+    """Return a payload with a scope applied, or None if its path does not exist."""
     try:
-        return _cut(scope, payload, dialect)
+        return _apply(scope, payload, dialect)
     except LookupError:
-        # Its message holds the key that is not there: not even as context it may go along.
+        # Not chained, because the message of the error contains a key of the payload.
         return None
 
 
-def _cut(scope: Cut, payload: Any, dialect: str) -> Any:
+def _apply(scope: Cut, payload: Any, dialect: str) -> Any:
     if isinstance(scope, WholeMessage):
         return masking.blank(dialect, payload)
     if isinstance(scope, Block):

@@ -1,4 +1,4 @@
-"""What to redact, and what a redaction found."""
+"""Scopes and results of redactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django_agent_sessions.references import Path
 
 @dataclass(frozen=True, slots=True)
 class WholeMessage:
-    """All that a message says.
+    """The whole content of a message.
 
     Attributes:
         message: Primary key of the message.
@@ -29,7 +29,7 @@ class Block:
 
     Attributes:
         message: Primary key of the message.
-        path: Where the block is in the payload.
+        path: Path of the block in the payload.
     """
 
     message: UUID
@@ -42,9 +42,9 @@ class Span:
 
     Attributes:
         message: Primary key of the message.
-        path: Where the text is in the payload.
+        path: Path of the text in the payload.
         start: Index of the first character.
-        end: Index behind the last one.
+        end: Index after the last character.
     """
 
     message: UUID
@@ -55,12 +55,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A string, in any case and spelling, or a pattern.
+    """A string in any case and spelling, or a regular expression.
 
     Attributes:
-        text: What to look for.
-        pattern: Whether it is a regular expression.
-        message: Look only in the message of this primary key; None looks in the whole session.
+        text: The string or the regular expression.
+        pattern: Whether ``text`` is a regular expression.
+        message: Primary key of the message to search; None searches the whole session.
     """
 
     text: str = field(repr=False)
@@ -70,11 +70,11 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Detect:
-    """What detectors find.
+    """The matches of detectors.
 
     Attributes:
-        names: Names of detectors; empty for all.
-        message: As for :class:`Find`.
+        names: Names of the detectors; empty for all.
+        message: Primary key of the message to search; None searches the whole session.
     """
 
     names: Sequence[str] = ()
@@ -83,7 +83,7 @@ class Detect:
 
 Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect
 
-# --- what was found --------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------
 
 
 _STRUCTURE = frozenset(
@@ -97,23 +97,23 @@ _STRUCTURE = frozenset(
 )  # fmt: skip
 
 
-def _said(key: str) -> str:
-    # The keys of somebody's own data are content too.
+def _path_step(key: str) -> str:
+    # The keys of an application's data are content, too.
     return f".{key}" if key in _STRUCTURE else ".…"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is, without what it is.
+    """A location in a session, without its content.
 
     Attributes:
         kind: ``"message"``, ``"agent"``, ``"orchestrator"``, ``"session"``, ``"snapshot"``,
             ``"object"`` (stored by an SDK's storage) or ``"branch"``.
-        key: Primary key of that row.
-        name: What people call the row: the position of a message, the id of an agent, the key
+        key: Primary key of the row.
+        name: A readable name of the row: the position of a message, the id of an agent, the key
             of an object.
         column: The column.
-        path: Where in the column's payload.
+        path: Path in the column's payload.
     """
 
     kind: str
@@ -123,21 +123,22 @@ class Place:
     path: Path = field(default=(), repr=False)
 
     def __str__(self) -> str:
-        steps = "".join(f"[{step}]" if isinstance(step, int) else _said(step) for step in self.path)
+        steps = "".join(
+            f"[{step}]" if isinstance(step, int) else _path_step(step) for step in self.path
+        )
         return f"{self.kind} {self.name}, {self.column}{steps}".replace(" ,", ",")
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that is redacted.
+    """A match that is redacted.
 
     Attributes:
-        place: Where it is.
-        kind: What it is, as its mask says: ``"EMAIL"``; empty for what was named by somebody.
-        before: It, with a little of what stands around it. What a scope takes from a message by
-            its place, a span, a block or all of it, is told by dry runs only, and not whole if it
-            is very long.
-        after: The same with its mask.
+        place: Its location.
+        kind: The kind in its mask, such as ``"EMAIL"``; empty if the caller named the text.
+        before: The match with some text around it. For scopes with a position (span, block, whole
+            message) only dry runs fill it, and long texts are truncated.
+        after: The same text with the mask.
     """
 
     place: Place
@@ -148,19 +149,19 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What was redacted, or would be.
+    """The result of a redaction or a dry run.
 
     Attributes:
-        hits: Everything that was found.
-        kept: Where the same stands in an id, which cannot be changed while programs use it.
-        messages: How many messages changed.
-        states: How many other rows changed.
-        epoch: The session's redaction epoch after it.
-        dry_run: Whether nothing was written.
+        hits: All matches.
+        kept: Matches in ids and names, which are not changed because programs use them.
+        messages: Number of changed messages.
+        states: Number of other changed rows.
+        epoch: The session's redaction epoch afterwards.
+        dry_run: Whether this was a dry run.
         session: Primary key of the session.
-        forks: The same for each fork of the session, if these were asked for.
-        unread: Messages of which a large binary was not there to be looked into. If its storage was
-            only away, what is looked for may still be in it: redact again when it is back.
+        forks: The results for the forks of the session, if requested.
+        unread: Messages with a large binary that could not be read. If its storage was temporarily
+            unavailable, the binary may contain matches: redact again later.
     """
 
     hits: list[Hit]
@@ -175,7 +176,7 @@ class Redaction:
 
     @property
     def sessions(self) -> list[Redaction]:
-        """What was found in the session, and in each fork in which something was."""
+        """The results for the session and for each fork with matches."""
         found = (
             fork for fork in self.forks if fork.hits or fork.kept or fork.states or fork.unread
         )

@@ -1,4 +1,4 @@
-"""Looking for what to redact in snapshots, which hold an agent's state and refer to messages."""
+"""Redaction in snapshots, which contain an agent's state and refer to messages."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from django_agent_sessions.store.overrides import (
 from .findings import Findings, below, place_of
 from .scopes import Place
 
-# What an application or a tool put there as it liked.
+# Data of the application or of a tool.
 _OWN_DATA = frozenset({"state", "stash"})
 _VERSIONS = ("scope", "schema_version")
 _SHORT = 32
 
 
 def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
-    """Looks at all that snapshots hold themselves, after the messages were looked at.
+    """Search the own content of snapshots, after the messages.
 
-    Nobody writes a snapshot without the session's row, which a redaction has locked.
+    Writing a snapshot requires the lock of the session's row, which a redaction holds.
     """
     changed = _changed_messages(findings)
     rows = Snapshot.objects.using(using).filter(session=session).order_by("pk")
     for part in in_parts(rows):
-        redacted = _redacted(using, part)
+        redacted = _redacted_messages(using, part)
         for row in part:
             columns: dict[str, Any] = {}
-            document = _document(row, findings)
+            document = _mask_document(row, findings)
             if document is not row.document:
                 columns["document"] = document
-            messages = _forms(row, changed, redacted, session.legal_hold, findings)
+            messages = _mask_variants(row, changed, redacted, session.legal_hold, findings)
             if messages is not row.messages:
                 columns["messages"] = messages
             findings.change(row, columns)
@@ -48,13 +48,13 @@ def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
 
 
 def look_at_forms(using: str, session: Session, findings: Findings) -> None:
-    """Lets snapshots refer to the messages that are redacted, where they have another form of one."""
+    """Replace the variants of redacted messages in snapshots with references to the messages."""
     changed = _changed_messages(findings)
     if not changed or session.legal_hold:
         return
     for part in in_parts(snapshots_with_forms(using, session.pk)):
         for row in part:
-            messages = _without(row, changed)
+            messages = _drop_variants(row, changed)
             if messages is not row.messages:
                 findings.change(row, {"messages": messages}, follows=True)
 
@@ -68,47 +68,50 @@ def _changed_messages(findings: Findings) -> set[Spot]:
     }
 
 
-def _document(row: Snapshot, findings: Findings) -> Any:
+def _mask_document(row: Snapshot, findings: Findings) -> Any:
     place = _place(row, "document")
     document = row.document
     if not isinstance(document, dict):
         return findings.mask(document, place)
     changed = {
-        key: _part(row, key, value, below(place, (key,)), findings)
+        key: _mask_value(row, key, value, below(place, (key,)), findings)
         for key, value in document.items()
     }
     return document if _same(document, changed) else changed
 
 
-def _part(row: Snapshot, key: str, value: Any, place: Place, findings: Findings) -> Any:
-    if isinstance(value, str) and _is_given(key, value):
-        # The SDK's own: without them it restores nothing.
+def _mask_value(row: Snapshot, key: str, value: Any, place: Place, findings: Findings) -> Any:
+    if isinstance(value, str) and _is_format_field(key, value):
+        # Fields of the format, without which the SDK cannot restore the snapshot.
         findings.keep_id(value, place)
         return value
     if key != "data" or not isinstance(value, dict):
         return findings.mask(value, place, free=key == "app_data")
-    own = {name: item for name, item in value.items() if name in _OWN_DATA}
+    own_data = {name: item for name, item in value.items() if name in _OWN_DATA}
     ids = {"id"} if row.multi_agent_id is not None and isinstance(value.get("id"), str) else set()
     for name in ids:
         findings.keep_id(value[name], below(place, (name,)))
-    rest = {name: item for name, item in value.items() if name not in own.keys() | ids}
+    rest = {name: item for name, item in value.items() if name not in own_data.keys() | ids}
     masked = findings.mask(rest, place)
     free = {
         name: findings.mask(item, below(place, (name,)), free=row.multi_agent_id is None)
-        for name, item in own.items()
+        for name, item in own_data.items()
     }
-    if masked is rest and _same(own, free):
+    if masked is rest and _same(own_data, free):
         return value
-    return _merged(value, own.keys() | ids, masked, free)
+    return _merge(value, own_data.keys() | ids, masked, free)
 
 
-def _merged(
-    value: dict[str, Any], apart: Collection[str], masked: dict[str, Any], free: dict[str, Any]
+def _merge(
+    value: dict[str, Any],
+    separate_keys: Collection[str],
+    masked: dict[str, Any],
+    free: dict[str, Any],
 ) -> dict[str, Any]:
-    """Puts parts together in the order in which they were; a key that is masked keeps its place."""
+    """Merge parts in the original order; a masked key keeps its position."""
     others = iter(masked.items())
     return dict(
-        (name, free.get(name, item)) if name in apart else next(others)
+        (name, free.get(name, item)) if name in separate_keys else next(others)
         for name, item in value.items()
     )
 
@@ -117,7 +120,7 @@ def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return all(after[key] is item for key, item in before.items())
 
 
-def _is_given(key: str, value: str) -> bool:
+def _is_format_field(key: str, value: str) -> bool:
     if key in _VERSIONS:
         return len(value) <= _SHORT
     if key != "created_at":
@@ -129,36 +132,36 @@ def _is_given(key: str, value: str) -> bool:
     return True
 
 
-def _forms(
+def _mask_variants(
     row: Snapshot,
     changed: Collection[Spot],
     redacted: Collection[Spot],
-    held: bool,
+    legal_hold: bool,
     findings: Findings,
 ) -> Any:
-    """Masks the messages that a snapshot has in a form of its own, or drops them."""
+    """Mask the variants of messages in a snapshot, or replace those of changed messages."""
     if not isinstance(row.messages, list):
         return findings.mask(row.messages, _place(row, "messages"))
-    found: list[Any] = []
-    for at, item in enumerate(row.messages):
+    masked_messages: list[Any] = []
+    for index, item in enumerate(row.messages):
         spot = spot_of(row, item)
-        if not isinstance(item, dict) or (held and (spot in changed or spot in redacted)):
-            # Numbers; or what is hidden, as an original is.
-            found.append(item)
+        if not isinstance(item, dict) or (legal_hold and (spot in changed or spot in redacted)):
+            # A reference; or a variant that a legal hold keeps.
+            masked_messages.append(item)
             continue
-        place = below(_place(row, "messages"), (at, "message"))
+        place = below(_place(row, "messages"), (index, "message"))
         message = findings.mask(item.get("message"), place)
         if spot is not None and spot in changed:
-            found.append(plain(spot))
+            masked_messages.append(plain(spot))
         elif message is item.get("message"):
-            found.append(item)
+            masked_messages.append(item)
         else:
-            found.append({**item, "message": message})
-    same = all(item is before for item, before in zip(found, row.messages, strict=True))
-    return row.messages if same else found
+            masked_messages.append({**item, "message": message})
+    same = all(item is before for item, before in zip(masked_messages, row.messages, strict=True))
+    return row.messages if same else masked_messages
 
 
-def _without(row: Snapshot, changed: Collection[Spot]) -> Any:
+def _drop_variants(row: Snapshot, changed: Collection[Spot]) -> Any:
     if not isinstance(row.messages, list):
         return row.messages
     spots = [spot_of(row, item) for item in row.messages]
@@ -170,20 +173,20 @@ def _without(row: Snapshot, changed: Collection[Spot]) -> Any:
     ]
 
 
-def _redacted(using: str, rows: Iterable[Snapshot]) -> set[Spot]:
-    """Of which messages that these have in a form of their own the form is not read any more."""
+def _redacted_messages(using: str, rows: Iterable[Snapshot]) -> set[Spot]:
+    """Return the messages with variants in these snapshots that are redacted."""
     wanted: dict[tuple[UUID | None, int], set[int]] = defaultdict(set)
     for row in rows:
         for item in row.messages if isinstance(row.messages, list) else ():
             if (spot := spot_of(row, item)) is not None:
                 wanted[spot.agent, spot.branch].add(spot.position)
-    found: set[Spot] = set()
+    redacted: set[Spot] = set()
     for (agent, branch), positions in wanted.items():
         messages = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
         messages = messages.filter(message_id__in=positions, redacted_at__isnull=False)
         there = messages.values_list("message_id", flat=True)
-        found |= {Spot(agent, branch, position) for position in there}
-    return found
+        redacted |= {Spot(agent, branch, position) for position in there}
+    return redacted
 
 
 def _place(row: Snapshot, column: str) -> Place:

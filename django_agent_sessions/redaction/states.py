@@ -1,4 +1,4 @@
-"""Looking for what to redact in what belongs to a session beside its messages."""
+"""Redaction in the rows of a session other than messages."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _FORK = "fork"
 def look_at_states(
     using: str, session: Session, findings: Findings, *, locked: bool
 ) -> dict[UUID, str]:
-    """Looks at a session's own columns, its agents, orchestrators and branches."""
+    """Search a session's columns, agents, orchestrators and branches; return agents' dialects."""
     dialects: dict[UUID, str] = {}
 
-    def owned(rows: QuerySet[M]) -> QuerySet[M]:
+    def rows_of_session(rows: QuerySet[M]) -> QuerySet[M]:
         rows = rows.using(using).filter(session=session).order_by("pk")
-        # A state that somebody writes without an epoch must not come in between.
+        # States can be written without a check of the epoch, so that their rows are locked.
         return rows.select_for_update() if locked else rows
 
-    _look_at_session(session, findings)
-    for agent in owned(SessionAgent.objects.all()):
+    _search_session(session, findings)
+    for agent in rows_of_session(SessionAgent.objects.all()):
         dialects[agent.pk] = agent.dialect
-        _look_at_agent(agent, findings)
-    for orchestrator in owned(SessionMultiAgent.objects.all()):
-        _look_at_orchestrator(orchestrator, findings)
-    # Programs ask for a branch by its name.
+        _search_agent(agent, findings)
+    for orchestrator in rows_of_session(SessionMultiAgent.objects.all()):
+        _search_orchestrator(orchestrator, findings)
+    # Programs look up a branch by its name, so that it is only recorded.
     for branch in Branch.objects.using(using).filter(session=session).order_by("pk"):
         findings.keep_id(branch.name, place_of("branch", branch, str(branch.number), "name"))
     return dialects
 
 
-def _look_at_session(session: Session, findings: Findings) -> None:
+def _search_session(session: Session, findings: Findings) -> None:
     columns: dict[str, Any] = {}
     for name in ("title", "metadata", "origin"):
         value, place = getattr(session, name), place_of("session", session, "", name)
         changed: Any
         if name == "origin" and session.forked_from and isinstance(value, dict):
-            changed = _without_line(value, place, findings)
+            changed = _mask_origin(value, place, findings)
         else:
             changed = findings.mask(value, place, free=True)
         if changed is not value:
@@ -57,8 +57,8 @@ def _look_at_session(session: Session, findings: Findings) -> None:
         findings.keep_id(getattr(session, name), place_of("session", session, "", name))
 
 
-def _without_line(origin: dict[str, Any], place: Place, findings: Findings) -> dict[str, Any]:
-    """Masks an origin, but not what it was forked from: by that forks are found."""
+def _mask_origin(origin: dict[str, Any], place: Place, findings: Findings) -> dict[str, Any]:
+    """Mask an origin except its line of ancestors, by which forks are found."""
     for key in origin.get(_FORK, {}).get("line", ()):
         findings.keep_id(str(key), below(place, (_FORK,)))
     rest = {key: value for key, value in origin.items() if key != _FORK}
@@ -66,7 +66,7 @@ def _without_line(origin: dict[str, Any], place: Place, findings: Findings) -> d
     return origin if changed is rest else {**changed, _FORK: origin[_FORK]}
 
 
-def _look_at_agent(agent: SessionAgent, findings: Findings) -> None:
+def _search_agent(agent: SessionAgent, findings: Findings) -> None:
     columns: dict[str, Any] = {}
     for name in ("state", "conversation_manager_state", "internal_state"):
         value = getattr(agent, name)
@@ -78,20 +78,20 @@ def _look_at_agent(agent: SessionAgent, findings: Findings) -> None:
     findings.keep_id(agent.agent_id, place_of("agent", agent, agent.agent_id, "agent_id"))
 
 
-def _look_at_orchestrator(row: SessionMultiAgent, findings: Findings) -> None:
+def _search_orchestrator(row: SessionMultiAgent, findings: Findings) -> None:
     place = place_of("orchestrator", row, row.multi_agent_id, "state")
     state = row.state
     if isinstance(state, dict) and "id" in state:
-        # The program's name for its orchestrator, by which it is found.
-        own = state["id"]
-        if isinstance(own, str):
-            findings.keep_id(own, below(place, ("id",)))
+        # The application looks up its orchestrator by this id.
+        orchestrator_id = state["id"]
+        if isinstance(orchestrator_id, str):
+            findings.keep_id(orchestrator_id, below(place, ("id",)))
         rest = {key: value for key, value in state.items() if key != "id"}
         changed = findings.mask(rest, place)
-        changed = state if changed is rest else {"id": own, **changed}
+        changed = state if changed is rest else {"id": orchestrator_id, **changed}
     else:
         changed = findings.mask(state, place)
     if changed is not state:
         findings.change(row, {"state": changed})
-    named = place_of("orchestrator", row, row.multi_agent_id, "multi_agent_id")
-    findings.keep_id(row.multi_agent_id, named)
+    place_of_id = place_of("orchestrator", row, row.multi_agent_id, "multi_agent_id")
+    findings.keep_id(row.multi_agent_id, place_of_id)

@@ -1,4 +1,4 @@
-"""Looking for what to redact in a locked session, and writing what was found."""
+"""Redaction of one locked session: search, then write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def redact_all(
     actor: Any,
     dry_run: bool,
 ) -> Redaction:
-    """Redacts in a session and its forks: finds all of it before anything is written."""
+    """Redact in a session and its forks; search all of them before writing any."""
     families = families_of(using, session.pk, plan)
     first = Work(using, session, plan, families, dry_run=dry_run)
     works = [first, *(Work(using, fork, plan, families, dry_run=dry_run) for fork in forks)]
@@ -62,10 +62,10 @@ def redact_all(
         for work in works:
             work.refuse_if_held()
         secrets = plan.named_texts.union(*(work.secrets for work in works))
-        with ExitStack() as attempts:
+        with ExitStack() as stack:
             for work in works:
                 details = {} if work is first else {"forked_from": str(session.pk)}
-                attempts.enter_context(work.uploading())
+                stack.enter_context(work.uploading())
                 work.write(reason, actor, secrets, details)
     found, *others = [work.result() for work in works]
     found.forks.extend(others)
@@ -73,7 +73,7 @@ def redact_all(
 
 
 class Work:
-    """One redaction in one session, whose row is locked."""
+    """A redaction in one session, whose row is locked."""
 
     def __init__(
         self,
@@ -90,21 +90,20 @@ class Work:
         self._families = families
         self._dry_run = dry_run
         self._keep = keeps_original(session)
-        self._found = Findings(plan)
+        self._findings = Findings(plan)
         self._epoch = session.redaction_epoch
-        # Binaries in which nothing of what is looked for everywhere is.
+        # Binaries without matches of the session-wide finders.
         self._without_hits: set[BlobRef] = set()
-        # Binaries that are not there to be looked into.
-        self._lost: set[BlobRef] = set()
+        # Binaries that could not be read.
+        self._unreadable: set[BlobRef] = set()
 
     @property
     def secrets(self) -> set[str]:
-        """What must not be in the reason."""
-        return self._found.secrets
+        """The texts to mask in the reason."""
+        return self._findings.secrets
 
     def result(self) -> Redaction:
-        """Tells what was found."""
-        found = self._found
+        found = self._findings
         return Redaction(
             found.hits,
             found.kept,
@@ -116,32 +115,32 @@ class Work:
             unread=found.unread,
         )
 
-    # --- looking -----------------------------------------------------------------------------
+    # --- search ------------------------------------------------------------------------------
 
     def look(self, named: set[UUID] | None = None) -> None:
-        """Looks for all that is to be redacted."""
+        """Search the session."""
         dialects: dict[UUID, str] = {}
         if self._plan.everywhere:
             dialects = look_at_states(
-                self._using, self._session, self._found, locked=not self._dry_run
+                self._using, self._session, self._findings, locked=not self._dry_run
             )
-        self._look_at_messages(dialects, named or set())
+        self._search_messages(dialects, named or set())
         if self._plan.everywhere:
-            look_at_snapshots(self._using, self._session, self._found)
-            look_at_objects(self._using, self._session, self._found)
+            look_at_snapshots(self._using, self._session, self._findings)
+            look_at_objects(self._using, self._session, self._findings)
         else:
-            look_at_forms(self._using, self._session, self._found)
+            look_at_forms(self._using, self._session, self._findings)
 
-    def _look_at_messages(self, dialects: dict[UUID, str], missing: set[UUID]) -> None:
+    def _search_messages(self, dialects: dict[UUID, str], missing: set[UUID]) -> None:
         members = members_of(self._using, self._session.pk, self._families)
         for row in self._messages(None if self._plan.everywhere else set(members)):
             missing.discard(row.pk)
             if row.agent_id not in dialects:
-                # Of single messages the agents' states, which may be large, are not read; and
-                # looking locks nothing: an agent may have been made since.
+                # The agents were not read, because their states may be large, or a new one was
+                # created during a dry run, which takes no locks.
                 dialects |= self._dialects()
             if row.agent_id in dialects:
-                self._look_at_message(row, dialects[row.agent_id], members.get(row.pk))
+                self._search_message(row, dialects[row.agent_id], members.get(row.pk))
         if missing:
             raise SessionNotFoundError(f"session {self._session.pk} has no message {min(missing)}")
 
@@ -150,8 +149,8 @@ class Work:
         return dict(agents.values_list("pk", "dialect"))
 
     def _messages(self, wanted: set[UUID] | None) -> Iterator[SessionMessage]:
-        # By key and in parts: a conversation may be larger than the memory, and a pooler in
-        # transaction mode has no cursors.
+        # Keyset pagination: a conversation may exceed the memory, and connection poolers in
+        # transaction mode do not support cursors.
         if wanted is not None and not wanted:
             return
         rows = SessionMessage.objects.using(self._using).filter(session=self._session)
@@ -164,119 +163,121 @@ class Work:
                 return
             last = part[-1].pk
 
-    def _look_at_message(self, row: SessionMessage, dialect: str, family: Family | None) -> None:
+    def _search_message(self, row: SessionMessage, dialect: str, family: Family | None) -> None:
         message, redact_message = self._with_binaries(row, family)
         current = message if redact_message is None else redact_message
         place = place_of("message", row, str(row.message_id), "message")
-        changed = self._redacted(current, place, dialect, row.pk, family)
+        changed = self._redact(current, place, dialect, row.pk, family)
         hidden = redact_message is not None and message != redact_message
         if changed is current and hidden and not self._keep:
-            # An original from when originals were kept.
+            # An original that was kept by an earlier redaction.
             place = place_of("message", row, str(row.message_id), "original")
-            if not self._is_in_original(message, place, family):
+            if not self._matches_original(message, place, family):
                 return
         elif changed is current:
             return
         follows = family is not None and row.pk not in family.named
-        made = Row(dialect, changed, limited=False)
-        self._found.changes.append(Change(row, {}, message=made, follows=follows))
+        new_row = Row(dialect, changed, limited=False)
+        self._findings.changes.append(Change(row, {}, message=new_row, follows=follows))
 
     def _with_binaries(self, row: SessionMessage, family: Family | None) -> list[Any]:
-        """Puts those binaries into a message in which something is found.
+        """Return the message and its redacted version, with the binaries that have matches.
 
-        Each is read once, however often it was said, and kept only with a message that changes.
+        Each binary is read once, and kept in memory only if its message changes.
         """
-        both = [row.message, row.redact_message]
-        looking = _finders(family)
-        finders = [*self._plan.everywhere, *looking]
+        versions = [row.message, row.redact_message]
+        message_finders = _finders(family)
+        finders = [*self._plan.everywhere, *message_finders]
         if not finders:
-            return both
-        said = {reference for _, reference in references(both)}
-        wanted = said - self._without_hits - self._lost
+            return versions
+        all_references = {reference for _, reference in references(versions)}
+        wanted = all_references - self._without_hits - self._unreadable
         found = dict(
             zip(wanted, blobs.found_in(self._using, self._session.pk, list(wanted)), strict=True)
         )
-        self._lost |= {
+        self._unreadable |= {
             reference for reference, value in found.items() if isinstance(value, BlobRef)
         }
-        if said & self._lost:
+        if all_references & self._unreadable:
             place = place_of("message", row, str(row.message_id), "message")
-            self._found.unread.append(place)
-        holding = {
+            self._findings.unread.append(place)
+        matching = {
             reference.sha256
             for reference, value in found.items()
             if masking.mask_tree([value], finders)[1]
         }
-        if not looking:
-            self._without_hits |= {ref for ref in wanted - self._lost if ref.sha256 not in holding}
-        if not holding:
-            return both
-        return blobs.found_in(self._using, self._session.pk, both)
+        if not message_finders:
+            self._without_hits |= {
+                ref for ref in wanted - self._unreadable if ref.sha256 not in matching
+            }
+        if not matching:
+            return versions
+        return blobs.found_in(self._using, self._session.pk, versions)
 
-    def _is_in_original(self, original: Any, place: Place, family: Family | None) -> bool:
+    def _matches_original(self, original: Any, place: Place, family: Family | None) -> bool:
         scopes = family.scopes if family is not None else ()
         if any(isinstance(scope, WholeMessage) for scope in scopes):
-            self._found.hits.append(Hit(place, "", "", masking.mask()))
+            self._findings.hits.append(Hit(place, "", "", masking.mask()))
             return True
         finders = [*self._plan.everywhere, *_finders(family)]
-        return self._found.mask(original, place, finders=finders) is not original
+        return self._findings.mask(original, place, finders=finders) is not original
 
-    def _redacted(
+    def _redact(
         self, payload: Any, place: Place, dialect: str, key: UUID, family: Family | None
     ) -> Any:
         changed = payload
         for step in family.steps(key, payload) if family is not None else ():
             changed = self._apply(step, changed, place, dialect)
-        return self._found.mask(changed, place)
+        return self._findings.mask(changed, place)
 
     def _apply(
         self, step: Find | Detect | Cut | list[Finder], payload: Any, place: Place, dialect: str
     ) -> Any:
         if isinstance(step, list):
-            return self._found.mask(payload, place, finders=step)
+            return self._findings.mask(payload, place, finders=step)
         if isinstance(step, Find | Detect):
-            return self._found.mask(payload, place, finders=[finder(step)])
+            return self._findings.mask(payload, place, finders=[finder(step)])
         if isinstance(payload, CorruptPayload):
-            # It stays what no SDK is given.
+            # It stays a corrupt payload, which no SDK receives.
             changed: Any = CorruptPayload(masking.mask())
         else:
             changed = tried(step, payload, dialect)
             if changed is None:
-                raise RedactionScopeError(f"message {place.key} has nothing at this path")
+                raise RedactionScopeError(f"message {place.key} has no content at this path")
         if changed == payload:
             return payload
         path = () if isinstance(step, WholeMessage) else step.path
-        self._found.secrets.update(masking.removed(payload, changed))
+        self._findings.secrets.update(masking.removed(payload, changed))
         if self._dry_run:
-            told = excerpts(step, payload, dialect)
+            texts = excerpts(step, payload, dialect)
         else:
-            # It is gone: nobody is told.
+            # The redacted content must not be returned.
             parts = len(step.parts) if isinstance(step, Spans) else 1
-            told = [("", masking.mask())] * parts
-        at = below(place, path)
-        self._found.hits += [Hit(at, "", before, after) for before, after in told]
+            texts = [("", masking.mask())] * parts
+        hit_place = below(place, path)
+        self._findings.hits += [Hit(hit_place, "", before, after) for before, after in texts]
         return changed
 
     # --- writing -----------------------------------------------------------------------------
 
     def refuse_if_held(self) -> None:
-        """Refuses what a legal hold forbids."""
-        if self._session.legal_hold and any(c.message is None for c in self._found.changes):
+        """Raise :exc:`LegalHoldError` if a legal hold forbids the changes."""
+        if self._session.legal_hold and any(c.message is None for c in self._findings.changes):
             raise LegalHoldError(
-                f"session {self._session.session_id!r} is under legal hold, and what is to be "
-                "redacted stands in a state, snapshot, stored object, title or metadata, which "
-                "keep no original: release it first",
+                f"session {self._session.session_id!r} is under legal hold, and the redaction "
+                "would change a state, snapshot, stored object, title or metadata, whose "
+                "original cannot be kept: release the hold first",
                 [self._session],
             )
 
     @contextmanager
     def uploading(self) -> Iterator[None]:
-        """Uploads the binaries of redacted messages, and deletes them again if a block fails."""
-        messages = [c.message for c in self._found.changes if c.message is not None]
+        """Upload the binaries of redacted messages, and delete them if the block raises."""
+        messages = [c.message for c in self._findings.changes if c.message is not None]
         uploads = blobs.Uploads(self._using, self._session.pk, messages, known=True)
         uploads.prepare()
         try:
-            # Nobody takes a binary away: the session is locked.
+            # The session is locked, so that no process deletes a binary.
             uploads.store()
             yield
         except BaseException:
@@ -284,8 +285,8 @@ class Work:
             raise
 
     def write(self, reason: str, actor: Any, secrets: set[str], details: Mapping[str, Any]) -> None:
-        """Writes what was found, if anything was."""
-        found = self._found
+        """Write and audit the changes, if any."""
+        found = self._findings
         if not found.changes:
             return
         now = timezone.now()

@@ -186,7 +186,7 @@ def test_nothing_that_was_said_is_left_anywhere(pair):
     dialect, payload = pair
 
     # Itself, in front of the net that would hide its faults.
-    blanked = blanking._blanked(dialect, payload)
+    blanked = blanking._redact(dialect, payload)
 
     assert not any(SECRET in text for text in texts(blanked))
     assert standing(blanked, PLAIN) <= IDS_AND_NAMES

@@ -115,7 +115,7 @@ def test_a_path_that_leads_nowhere_is_said(browser, talk, path):
     before = stored()
     data = {"what": "part", "message": message(0).pk, "path": json.dumps(path)}
     page = preview(browser, talk, **data)
-    assert "has nothing at this path" in shown(page)
+    assert "has no content at this path" in shown(page)
     assert stored() == before
 
 
