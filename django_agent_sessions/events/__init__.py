@@ -1,6 +1,6 @@
-"""What happens in a session, told while it happens: to streams that wait, without a connection.
+"""Stream session changes to clients without holding a database connection.
 
-``states`` reads how far sessions are, ``hub`` does that for all who wait at once, ``listening``
-hears of it earlier on PostgreSQL, ``cursor`` is how far one stream has told, and ``reading`` finds
-what comes next.
+``states`` reads how far sessions are, ``hub`` polls them for all streams of a process,
+``listening`` receives PostgreSQL notifications, ``cursor`` is the position of a stream, and
+``reading`` reads the events after a cursor.
 """

@@ -1,17 +1,17 @@
-"""How far a stream has told: a small text that a client hands back to go on.
+"""The cursor of a stream: a short text that a client sends to resume.
 
-Within one agent's conversation the order of positions is the order of commits, because a position
-is decided by the statement that inserts the row. Primary keys are made by the writers before that,
-so that one with a smaller key may come later: "all keys after the last" would lose messages.
-A cursor therefore remembers, for each agent, the last position that was told, and which rows stood
-there and right before it, because a ``pop`` and an append put another row at the same position;
-and which row is the first, because another branch may become the main one.
+Within one agent's conversation the order of positions is the order of commits, because the
+statement that inserts a row decides its position. Primary keys are created earlier by the writers,
+so that a row with a smaller key may commit later, and "all keys after the last" would lose
+messages. A cursor therefore stores for each agent the last sent position, and digests of the rows
+there and before it, because after a ``pop`` an append reuses the position; and a digest of the
+first row, because another branch may become the main one.
 
-Rows are remembered by digests. Nothing in a cursor reaches anything: it only says what is left out.
+A cursor grants no access: it only says what to skip.
 
-While a stream lasts, all agents are remembered. Its text names only some of them, because it goes
-into a header; the others are folded into one fingerprint of where they stood. Whoever comes back
-with it learns whether all of them still stand there, and begins anew if they do not.
+During a stream the cursor holds all agents. Its text names only some, because it must fit into a
+header; the others are folded into one fingerprint of their positions. If the fingerprint of a
+resumed cursor does not match, the stream starts over.
 """
 
 from __future__ import annotations
@@ -29,48 +29,47 @@ from uuid import UUID
 from .states import Head, Tail
 
 ROWS = 4
-"""How many of the last rows of an agent are remembered: that many may be popped at once without
-the agent's conversation being told anew."""
+"""Number of last rows stored per agent. After a larger pop the conversation is sent again."""
 
 REDACTIONS = 24
-"""How many of the last redactions are remembered."""
+"""Number of last redactions stored."""
 
 AGENTS = 40
-"""How many agents are named in a cursor's text: those that were told of last."""
+"""Number of agents named in a cursor's text: those with the latest events."""
 
 LONGEST = 4096
-"""Characters of the longest cursor that is written and read; a header is 8 KB long."""
+"""Maximum characters of a cursor; a header may have 8 KB."""
 
-_MOST = 2**31 - 1
-_CLOCKS = 120_000
-"""Milliseconds by which the clocks of two writers may differ."""
+_MAX_INTEGER = 2**31 - 1
+_CLOCK_TOLERANCE = 120_000
+"""Tolerated difference between the clocks of two writers, in milliseconds."""
 
-_NOTHING = bytes(6)
+_EMPTY_FINGERPRINT = bytes(6)
 
 
 class InvalidCursorError(ValueError):
-    """The text is no cursor of this session."""
+    """The text is not a cursor of this session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far one agent's conversation was told."""
+    """The position up to which one agent's conversation was sent."""
 
     position: int
     rows: tuple[tuple[int, str], ...]
     """Revision and digest of the row at that position, of the one before it, and so on."""
 
     first: str = ""
-    """Digest of the first row of the branch."""
+    """Digest of the branch's first row."""
 
     def then(self, position: int, revision: int, key: UUID) -> Place:
-        """Moves on to the next row."""
-        before = self.rows[: ROWS - 1] if position == self.position + 1 else ()
+        """Return the place after the next row."""
+        previous = self.rows[: ROWS - 1] if position == self.position + 1 else ()
         first = self.first or digest(key)
-        return Place(position, ((revision, digest(key)), *before), first)
+        return Place(position, ((revision, digest(key)), *previous), first)
 
     def with_revision(self, position: int, revision: int, key: UUID) -> Place:
-        """Notes that a row changed, if it is one that is remembered."""
+        """Return the place with a row's new revision, if the row is among the stored ones."""
         index = self.position - position
         if not 0 <= index < len(self.rows) or self.rows[index][1] != digest(key):
             return self
@@ -80,104 +79,104 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """How far redactions were looked through, in order of their keys."""
+    """A position in a scan of redactions, in order of their keys."""
 
     redaction: UUID
     message: UUID
-    """The last message that was looked at, of that redaction."""
+    """The last scanned message of that redaction."""
 
     epoch: int
-    """The session's redaction epoch when it began: one that came since may have a smaller key."""
+    """The redaction epoch at the start; a later redaction may have a smaller key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session was told."""
+    """The position up to which a session's changes were sent."""
 
     session: str
-    """The session's digest: a cursor is for one session only."""
+    """Digest of the session; a cursor is valid for one session only."""
 
     epoch: int
-    """The redactions up to this one were told."""
+    """Redaction epoch up to which redactions were sent."""
 
     head: str
-    """The digest of what people note about the session."""
+    """Digest of the session's title, dates and flags."""
 
     agents: Mapping[str, Place]
-    """How far each agent was told, by digests of the agents' keys."""
+    """Places by digests of the agents' keys."""
 
     redactions: tuple[UUID, ...] = ()
-    """The newest redactions that were told, in order of their keys."""
+    """The newest redactions that were sent, in order of their keys."""
 
     under_way: Pass | None = None
-    """How far redactions were looked through that are being told."""
+    """Position of the scan of redactions, while one is in progress."""
 
     folded: bytes | None = None
-    """The fingerprint of agents that are not among ``agents``; None if all are."""
+    """Fingerprint of the agents that are not in ``agents``; None if all are."""
 
     def with_agent(self, agent: str, place: Place | None) -> Cursor:
-        """Notes how far an agent was told; ``None`` if nothing of it is there."""
+        """Return the cursor with an agent's place; ``None`` removes the agent."""
         others = {key: value for key, value in self.agents.items() if key != agent}
         return replace(self, agents=others if place is None else {**others, agent: place})
 
     def with_redaction(self, redaction: UUID) -> Cursor:
-        """Notes that a redaction was told whole."""
+        """Return the cursor after all messages of a redaction were sent."""
         known = sorted({*self.redactions, redaction})[-REDACTIONS:]
         return replace(self, redactions=tuple(known), under_way=None)
 
     @property
     def oldest_redaction(self) -> UUID:
-        """The smallest key that a redaction may have that was not told yet.
+        """The smallest key that an unsent redaction may have.
 
-        If more came within the difference of clocks than are remembered, some of them are told
-        again: better than to lose one.
+        If more redactions than are stored came within the tolerated difference of clocks, some are
+        sent again; none is lost.
         """
         if not self.redactions:
             return UUID(int=0)
-        early = UUID(int=max(0, (self.redactions[-1].int >> 80) - _CLOCKS) << 80)
+        early = UUID(int=max(0, (self.redactions[-1].int >> 80) - _CLOCK_TOLERANCE) << 80)
         return min(self.redactions[0], early)
 
     def unfolded(self, tails: Mapping[UUID, Tail | None]) -> Cursor | None:
-        """Finds out which agents were folded, and where they stand.
+        """Return the cursor with the folded agents; None if they changed.
 
-        What is new has the newest messages. Without the right number of these agents, the others
-        have the fingerprint of before, if nothing happened to them.
+        New agents have the newest messages. Without them, newest first, the remaining agents match
+        the fingerprint if nothing happened to them.
         """
         if self.folded is None:
             return self
-        others = {
+        unnamed = {
             digest(agent): tail
             for agent, tail in tails.items()
             if tail is not None and digest(agent) not in self.agents
         }
         places = {
             agent: place_at(tail)
-            for agent, tail in sorted(others.items(), key=lambda item: item[1].id)
+            for agent, tail in sorted(unnamed.items(), key=lambda item: item[1].id)
         }
-        rest = fingerprint(places)
+        remaining = fingerprint(places)
         for newest in reversed(list(places)):
-            if rest == self.folded:
+            if remaining == self.folded:
                 break
-            rest = _xor(rest, _mark(newest, places.pop(newest)))
-        if rest != self.folded:
+            remaining = _xor(remaining, _hash(newest, places.pop(newest)))
+        if remaining != self.folded:
             return None
         return replace(self, agents={**places, **self.agents}, folded=None)
 
     def encode(self) -> str:
-        """Writes the cursor as text that fits into a header and an address."""
+        """Return the cursor as text that fits into a header and a URL."""
         names = list(self.agents)
-        kept = {name: self.agents[name] for name in names[-AGENTS:]}
+        named = {name: self.agents[name] for name in names[-AGENTS:]}
         folded = self.folded
-        if rest := names[:-AGENTS]:
-            others = fingerprint({name: self.agents[name] for name in rest})
-            folded = _xor(others, folded or _NOTHING)
+        if unnamed := names[:-AGENTS]:
+            unnamed_fingerprint = fingerprint({name: self.agents[name] for name in unnamed})
+            folded = _xor(unnamed_fingerprint, folded or _EMPTY_FINGERPRINT)
         for rows in range(ROWS, 0, -1):
-            text = self._written(kept, folded, rows)
+            text = self._text_with_rows(named, folded, rows)
             if len(text) <= LONGEST:
                 break
         return text
 
-    def _written(self, agents: Mapping[str, Place], folded: bytes | None, rows: int) -> str:
+    def _text_with_rows(self, agents: Mapping[str, Place], folded: bytes | None, rows: int) -> str:
         value = {
             "s": self.session,
             "e": self.epoch,
@@ -190,57 +189,57 @@ class Cursor:
                 ]
                 for key, place in agents.items()
             },
-            "r": [_short(key) for key in self.redactions],
+            "r": [_encode_key(key) for key in self.redactions],
         }
         if self.under_way is not None:
-            at = self.under_way
-            value["p"] = [_short(at.redaction), _short(at.message), at.epoch]
+            scan = self.under_way
+            value["p"] = [_encode_key(scan.redaction), _encode_key(scan.message), scan.epoch]
         if folded is not None:
-            value["f"] = _text(folded)
-        return _text(json.dumps(value, separators=(",", ":")).encode())
+            value["f"] = _to_base64(folded)
+        return _to_base64(json.dumps(value, separators=(",", ":")).encode())
 
     @classmethod
     def decode(cls, text: str, session: UUID) -> Self:
-        """Reads a cursor."""
+        """Parse a cursor; raise InvalidCursorError for any other text."""
         try:
-            return cls._decoded(text, session)
+            return cls._parse(text, session)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error):
-            raise InvalidCursorError("this is no cursor of this session") from None
+            raise InvalidCursorError("the text is not a cursor of this session") from None
 
     @classmethod
-    def _decoded(cls, text: str, session: UUID) -> Self:
+    def _parse(cls, text: str, session: UUID) -> Self:
         if len(text) > LONGEST:
             raise ValueError
-        value = json.loads(_bytes(text))
-        agents = {_digest(key): _place(place) for key, place in value["a"].items()}
-        redactions = tuple(sorted({_uuid(key) for key in value["r"]}))
+        value = json.loads(_from_base64(text))
+        agents = {_parse_digest(key): _parse_place(place) for key, place in value["a"].items()}
+        redactions = tuple(sorted({_parse_key(key) for key in value["r"]}))
         if value["s"] != digest(session) or len(redactions) > REDACTIONS:
             raise ValueError
         return cls(
             session=value["s"],
-            epoch=_figure(value["e"]),
-            head=_digest(value["h"]),
+            epoch=_parse_integer(value["e"]),
+            head=_parse_digest(value["h"]),
             agents=agents,
             redactions=redactions,
-            under_way=_pass(value["p"]) if "p" in value else None,
-            folded=_bytes(_digest(value["f"])) if "f" in value else None,
+            under_way=_parse_pass(value["p"]) if "p" in value else None,
+            folded=_from_base64(_parse_digest(value["f"])) if "f" in value else None,
         )
 
 
 def place_at(tail: Tail) -> Place:
-    """Gives the place behind an agent's last message."""
+    """Return the place after an agent's last message."""
     return Place(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
 
 
 def fingerprint(places: Mapping[str, Place]) -> bytes:
-    """Shortens where agents stand, in any order."""
-    return functools.reduce(_xor, (_mark(*item) for item in places.items()), _NOTHING)
+    """Return a fingerprint of agents' places that does not depend on their order."""
+    return functools.reduce(_xor, (_hash(*item) for item in places.items()), _EMPTY_FINGERPRINT)
 
 
 @functools.lru_cache(maxsize=4096)
-def _mark(agent: str, place: Place) -> bytes:
-    said = f"{agent} {place.position} {place.rows[0]} {place.first}"
-    return hashlib.blake2b(said.encode(), digest_size=6).digest()
+def _hash(agent: str, place: Place) -> bytes:
+    text = f"{agent} {place.position} {place.rows[0]} {place.first}"
+    return hashlib.blake2b(text.encode(), digest_size=6).digest()
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -248,56 +247,56 @@ def _xor(one: bytes, other: bytes) -> bytes:
 
 
 def digest(key: UUID) -> str:
-    """Shortens a primary key."""
+    """Return a short digest of a primary key."""
     return _digest_of(key.bytes)
 
 
 def digest_of_head(head: Head) -> str:
-    """Shortens what people note about a session."""
+    """Return a short digest of a session's title, dates and flags."""
     return _digest_of(repr(head).encode(errors="surrogatepass"))
 
 
 def _digest_of(value: bytes) -> str:
-    return _text(hashlib.blake2b(value, digest_size=6).digest())
+    return _to_base64(hashlib.blake2b(value, digest_size=6).digest())
 
 
-def _text(value: bytes) -> str:
+def _to_base64(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
-def _bytes(text: str) -> bytes:
+def _from_base64(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
-def _short(key: UUID) -> str:
-    return _text(key.bytes)
+def _encode_key(key: UUID) -> str:
+    return _to_base64(key.bytes)
 
 
-def _uuid(value: Any) -> UUID:
-    return UUID(bytes=_bytes(value))
+def _parse_key(value: Any) -> UUID:
+    return UUID(bytes=_from_base64(value))
 
 
-def _digest(value: Any) -> str:
+def _parse_digest(value: Any) -> str:
     if not isinstance(value, str) or len(value) != 8:
         raise ValueError
     return value
 
 
-def _figure(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _MOST:
+def _parse_integer(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
         raise ValueError
     return value
 
 
-def _pass(value: Any) -> Pass:
+def _parse_pass(value: Any) -> Pass:
     redaction, message, epoch = value
-    return Pass(_uuid(redaction), _uuid(message), _figure(epoch))
+    return Pass(_parse_key(redaction), _parse_key(message), _parse_integer(epoch))
 
 
-def _place(value: Any) -> Place:
+def _parse_place(value: Any) -> Place:
     position, first, *parts = value
     revisions, digests = parts[::2], parts[1::2]
     if not 0 < len(digests) == len(revisions) <= ROWS:
         raise ValueError
-    rows = zip(map(_figure, revisions), map(_digest, digests), strict=True)
-    return Place(_figure(position), tuple(rows), _digest(first))
+    rows = zip(map(_parse_integer, revisions), map(_parse_digest, digests), strict=True)
+    return Place(_parse_integer(position), tuple(rows), _parse_digest(first))

@@ -1,4 +1,4 @@
-"""The ends of conversations: rows of several agents in one statement, without their payloads."""
+"""Read the last rows of several agents in one statement, without their payloads."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from django_agent_sessions import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 
 TOGETHER = 20
-"""How many agents' conversations are read beside each other."""
+"""Maximum number of agents per statement."""
 
 End = list[tuple[int, int, UUID]]
-"""Positions, revisions and keys, in order."""
+"""Positions, revisions and primary keys, in order."""
 
 
 def messages(session: Session) -> QuerySet[SessionMessage]:
-    """Gives a session's messages, in no order."""
+    """Return a queryset of a session's main messages, unordered."""
     rows = SessionMessage.objects.using(bridge.database())
     return rows.filter(session=session.pk, branch=MAIN_BRANCH).order_by()
 
 
 def ends(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, End]:
-    """Reads what stands at positions of agents, in one statement."""
-    found: dict[UUID, End] = {agent: [] for agent in ranges}
+    """Read rows at ranges of positions of several agents, in one statement."""
+    result: dict[UUID, End] = {agent: [] for agent in ranges}
     if not ranges:
-        return found
-    # Each is a short piece of the index of positions, however long the conversation is.
-    # The session is not named beside them, or SQLite would walk through all that it has.
-    wanted = [
-        Q(agent=agent, branch=MAIN_BRANCH, message_id__range=both) for agent, both in ranges.items()
+        return result
+    # Each is a short range of the index of positions. No condition on the session, or SQLite
+    # would scan all its messages.
+    conditions = [
+        Q(agent=agent, branch=MAIN_BRANCH, message_id__range=positions)
+        for agent, positions in ranges.items()
     ]
     rows = SessionMessage.objects.using(bridge.database())
-    rows = rows.filter(functools.reduce(operator.or_, wanted)).order_by("message_id")
+    rows = rows.filter(functools.reduce(operator.or_, conditions)).order_by("message_id")
     columns = rows.values_list("agent_id", "message_id", "revision", "pk")
     for agent, position, revision, key in columns:
-        found[agent].append((position, revision, key))
-    return found
+        result[agent].append((position, revision, key))
+    return result
 
 
 def end(session: Session, agent: UUID, first: int, count: int) -> End:
-    """Reads the next messages of one agent, also where positions are left out."""
+    """Read the next messages of one agent, also across gaps in the positions."""
     rows = messages(session).filter(agent=agent, message_id__gte=first).order_by("message_id")
     return list(rows.values_list("message_id", "revision", "pk")[:count])

@@ -1,4 +1,4 @@
-"""One look at the database for all streams of a process, and who is woken by it."""
+"""Poll the database once for all streams of a process, and wake those with changes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .states import State, states
 logger = logging.getLogger("django_agent_sessions")
 
 SAFETY_SECONDS = 15.0
-"""Seconds between two looks at sessions of which PostgreSQL would tell."""
+"""Seconds between two polls while PostgreSQL sends notifications."""
 
 HOT_SECONDS = 3.0
-"""Seconds for which a session is looked at often after something was heard of it."""
+"""Seconds of frequent polling of a session after a notification."""
 
 HOT_EVERY = 0.25
-"""Seconds between two of these looks."""
+"""Seconds between two of these frequent polls."""
 
-_LEAST_SECONDS = 0.05
+_MIN_SECONDS = 0.05
 
 _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Hub]] = (
     weakref.WeakKeyDictionary()
@@ -36,31 +36,31 @@ _hubs: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Hub]] = (
 
 
 class Watch:
-    """One who waits for something to happen in a session."""
+    """A stream that waits for changes of a session."""
 
     def __init__(self, session: UUID) -> None:
         self.session = session
         self._happened = asyncio.Event()
 
     def wake(self) -> None:
-        """Says that something happened."""
+        """Wake the stream."""
         self._happened.set()
 
     async def happened(self, seconds: float) -> bool:
-        """Waits until something happened since the last call."""
+        """Wait until something changed since the last call, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._happened.wait()
-        found = self._happened.is_set()
+        changed = self._happened.is_set()
         self._happened.clear()
-        return found
+        return changed
 
 
 @contextmanager
 def watching(session: UUID) -> Iterator[Watch]:
-    """Watches a session in the running event loop.
+    """Watch a session in the running event loop.
 
-    What happens between the beginning and the first wait is not missed.
+    A change between the beginning and the first wait is not missed.
     """
     loop = asyncio.get_running_loop()
     using = bridge.database()
@@ -68,53 +68,51 @@ def watching(session: UUID) -> Iterator[Watch]:
     hub = hubs.get(using) or hubs.setdefault(using, Hub(loop, using))
     watch = Watch(session)
     try:
-        # It fails where ``LISTEN_DATABASE`` names no database: then nothing must stay, either.
+        # Raises if ``LISTEN_DATABASE`` is not a configured database; then clean up as well.
         hub.add(watch)
         yield watch
     finally:
         hub.remove(watch)
-        # What a hub waits with holds its loop: under WSGI, each stream has one.
+        # The hub's asyncio objects reference the loop, and under WSGI each stream has its own.
         if hub.is_idle and hubs.get(using) is hub:
             del hubs[using]
 
 
 class Hub:
-    """Looks at all watched sessions at once; it runs only while somebody watches."""
+    """Poll all watched sessions together; it runs only while there are watches."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, using: str) -> None:
-        # The hub is kept by its loop, and must not keep that.
+        # Weak, because `_hubs` references the hub as long as the loop exists.
         self._loop = weakref.ref(loop)
         self._using = using
         self._watches: dict[UUID, set[Watch]] = {}
         self._states: dict[UUID, State | None] = {}
-        self._hot: dict[UUID, float] = {}
-        self._nudged = asyncio.Event()
-        self._all_due = 0.0
+        self._poll_often_until: dict[UUID, float] = {}
+        self._wakeup = asyncio.Event()
+        self._next_full_poll = 0.0
         self._task: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
-        self._failed = False
+        self._last_poll_failed = False
 
     def add(self, watch: Watch) -> None:
-        """Begins to wake somebody."""
         self._watches.setdefault(watch.session, set()).add(watch)
-        # What was said of it before nobody listened.
-        self._heat(watch.session)
+        # Notifications from before were not received.
+        self._poll_often(watch.session)
         loop = self._loop()
         if loop is not None and (self._task is None or self._task.done()):
             self._listener = listener(self._using)
             if self._listener is not None:
                 self._listener.subscribe(self)
-            # In a context of its own: it belongs to no request.
+            # With an empty context: the task belongs to no request.
             self._task = loop.create_task(self._run(), context=contextvars.Context())
 
     def remove(self, watch: Watch) -> None:
-        """Wakes somebody no longer."""
         watches = self._watches.get(watch.session, set())
         watches.discard(watch)
         if not watches:
             self._watches.pop(watch.session, None)
             self._states.pop(watch.session, None)
-            self._hot.pop(watch.session, None)
+            self._poll_often_until.pop(watch.session, None)
         if not self._watches:
             if self._listener is not None:
                 self._listener.unsubscribe(self)
@@ -125,70 +123,74 @@ class Hub:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody watches."""
+        """Whether there are no watches."""
         return not self._watches
 
     def hear(self, session: UUID | None) -> None:
-        """Takes what the listening thread heard: from any thread."""
+        """Handle a notification from the listening thread; callable from any thread."""
         loop = self._loop()
         if loop is not None:
-            # A loop that was closed meanwhile has nobody left to tell.
+            # Raised by a loop that was closed meanwhile.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._heard, session)
+                loop.call_soon_threadsafe(self._notified, session)
 
-    def _heard(self, session: UUID | None) -> None:
+    def _notified(self, session: UUID | None) -> None:
         if session is None:
-            self._all_due = 0.0
+            self._next_full_poll = 0.0
         elif session in self._watches:
-            self._heat(session)
+            self._poll_often(session)
         else:
             return
-        self._nudged.set()
+        self._wakeup.set()
 
-    def _heat(self, session: UUID) -> None:
+    def _poll_often(self, session: UUID) -> None:
         if conf.get_settings().LISTEN_DATABASE is not None:
-            self._hot[session] = time.monotonic() + HOT_SECONDS
+            self._poll_often_until[session] = time.monotonic() + HOT_SECONDS
 
     async def _run(self) -> None:
         while self._watches:
             seconds = await self._tick()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._nudged.wait()
-                # What is heard within a moment is looked at once.
-                await asyncio.sleep(_LEAST_SECONDS)
-            self._nudged.clear()
+                    await self._wakeup.wait()
+                # Notifications that arrive shortly after each other cause one poll.
+                await asyncio.sleep(_MIN_SECONDS)
+            self._wakeup.clear()
 
     async def _tick(self) -> float:
-        """Looks at what is due."""
+        """Poll the sessions that are due, and return the seconds until the next poll."""
         now = time.monotonic()
-        every = max(_LEAST_SECONDS, conf.get_settings().EVENTS_POLL_SECONDS)
+        interval = max(_MIN_SECONDS, conf.get_settings().EVENTS_POLL_SECONDS)
         if self._listener is not None and self._listener.hears:
-            every = max(every, SAFETY_SECONDS)
-        self._all_due = min(self._all_due, now + every)
-        self._hot = {key: until for key, until in self._hot.items() if until > now}
-        if now >= self._all_due:
-            # First, so that what is heard while it looks makes it look again.
-            self._all_due = now + every
-            await self._look(list(self._watches))
-        elif self._hot:
-            await self._look(list(self._hot))
-        rest = self._all_due - time.monotonic()
-        return max(_LEAST_SECONDS, min(rest, HOT_EVERY) if self._hot else rest)
+            interval = max(interval, SAFETY_SECONDS)
+        self._next_full_poll = min(self._next_full_poll, now + interval)
+        self._poll_often_until = {
+            key: until for key, until in self._poll_often_until.items() if until > now
+        }
+        if now >= self._next_full_poll:
+            # Set before the poll, so that a notification during the poll causes another one.
+            self._next_full_poll = now + interval
+            await self._poll(list(self._watches))
+        elif self._poll_often_until:
+            await self._poll(list(self._poll_often_until))
+        until_next = self._next_full_poll - time.monotonic()
+        return max(
+            _MIN_SECONDS, min(until_next, HOT_EVERY) if self._poll_often_until else until_next
+        )
 
-    async def _look(self, sessions: Collection[UUID]) -> None:
+    async def _poll(self, sessions: Collection[UUID]) -> None:
         look = functools.partial(states, self._using, sessions)
         try:
-            found = await bridge.run_async(look, using=self._using)
+            current_states = await bridge.run_async(look, using=self._using)
         except Exception as error:
-            # The streams go on, and hear of everything when the database is back.
-            if not self._failed:
-                logger.warning("cannot look for events: %s", type(error).__name__)
-            self._failed = True
+            # The streams continue, and get all changes when the database is available again.
+            if not self._last_poll_failed:
+                logger.warning("could not poll for events: %s", type(error).__name__)
+            self._last_poll_failed = True
             return
-        self._failed = False
+        self._last_poll_failed = False
         for session in sessions:
-            state = found.get(session)
+            state = current_states.get(session)
             if session in self._watches and (
                 session not in self._states or self._states[session] != state
             ):

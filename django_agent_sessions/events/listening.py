@@ -1,4 +1,4 @@
-"""Hearing of writes from PostgreSQL, on one connection per process."""
+"""Receive notifications of writes from PostgreSQL, on one connection per process."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from django_agent_sessions.notifying import CHANNEL
 logger = logging.getLogger("django_agent_sessions")
 
 WAIT_SECONDS = 1.0
-"""Seconds between two looks whether anybody still wants to hear."""
+"""Seconds between two checks whether there are subscribers."""
 
 LONGEST_PAUSE = 30.0
-"""Seconds between two tries to connect, at the most."""
+"""Maximum seconds between two attempts to connect."""
 
 _lock = threading.Lock()
 _listeners: dict[str, Listener] = {}
 
 
 class Hearing(Protocol):
-    """Somebody who wants to hear."""
+    """A subscriber to notifications."""
 
     def hear(self, session: UUID | None) -> None:
-        """Takes the key of a session; None if anything may have been missed."""
+        """Handle a notification: a session's key, or None if some may have been missed."""
 
 
 def listener(using: str) -> Listener | None:
-    """Gives the process's listener."""
+    """Return the process's listener; None if notifications are not available."""
     alias = conf.get_settings().LISTEN_DATABASE
     if alias is None or connections[using].vendor != "postgresql":
         return None
     if connections[alias].vendor != "postgresql":
         return None
     try:
-        import psycopg  # noqa: F401 - version 3; with psycopg2 there is no such package
+        import psycopg  # noqa: F401 - version 3; psycopg2 does not provide this package
     except ImportError:
         return None
     with _lock:
@@ -48,90 +48,91 @@ def listener(using: str) -> Listener | None:
 
 
 class Listener:
-    """A thread that listens as long as somebody wants to hear, and connects again by itself."""
+    """A thread that listens while there are subscribers, and reconnects after errors."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._changed = threading.Condition()
-        self._hearing: set[Hearing] = set()
+        self._subscribers: set[Hearing] = set()
         self._thread: threading.Thread | None = None
         self.hears = False
-        """Whether it is connected, so that what is said is heard."""
+        """Whether the connection listens, so that no notification is missed."""
 
-    def subscribe(self, hearing: Hearing) -> None:
-        """Begins to tell somebody."""
+    def subscribe(self, subscriber: Hearing) -> None:
         with self._changed:
-            self._hearing.add(hearing)
+            self._subscribers.add(subscriber)
             if self._thread is None or not self._thread.is_alive():
                 name = "agent-sessions-listen"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
-    def unsubscribe(self, hearing: Hearing) -> None:
-        """Tells somebody no longer."""
+    def unsubscribe(self, subscriber: Hearing) -> None:
         with self._changed:
-            self._hearing.discard(hearing)
+            self._subscribers.discard(subscriber)
             self._changed.notify_all()
 
     def _run(self) -> None:
         pause = WAIT_SECONDS
-        while self._wanted():
+        while self._has_subscribers():
             connection = connections[self._alias].copy()
             try:
                 for _ in self._listen(connection):
                     pause = WAIT_SECONDS
             except Exception as error:
-                # Each driver and each network has its own errors; all of them pass.
-                logger.warning("listening was interrupted: %s", type(error).__name__)
+                # Drivers and networks raise many kinds of errors, and all are transient.
+                logger.warning(
+                    "the connection that listens for events was lost, reconnecting: %s",
+                    type(error).__name__,
+                )
             finally:
                 self.hears = False
                 _close(connection)
-            # Whoever hears nothing has to look more often from now on.
-            self._tell(None)
+            # Subscribers have to poll more often from now on.
+            self._notify(None)
             with self._changed:
-                if self._hearing:
+                if self._subscribers:
                     self._changed.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _wanted(self) -> bool:
+    def _has_subscribers(self) -> bool:
         with self._changed:
-            if not self._hearing:
+            if not self._subscribers:
                 self._thread = None
-            return bool(self._hearing)
+            return bool(self._subscribers)
 
     def _listen(self, connection: BaseDatabaseWrapper) -> Any:
-        """Listens until nobody wants to hear; yields each time something may have come."""
+        """Listen while there are subscribers; yield after each wait."""
         connection.ensure_connection()
         raw: Any = connection.connection
         raw.execute(f"LISTEN {CHANNEL}")
         self.hears = True
-        # What was said before was not heard.
-        self._tell(None)
-        while self._hearing:
+        # Earlier notifications were missed.
+        self._notify(None)
+        while self._subscribers:
             for notice in raw.notifies(timeout=WAIT_SECONDS):
-                self._tell_of(notice.payload)
+                self._handle(notice.payload)
             yield
 
-    def _tell_of(self, payload: str) -> None:
+    def _handle(self, payload: str) -> None:
         try:
             session = UUID(payload)
         except ValueError:
-            # Anybody who may connect may speak on a channel.
+            # Any client of the database may send on the channel.
             return
-        self._tell(session)
+        self._notify(session)
 
-    def _tell(self, session: UUID | None) -> None:
+    def _notify(self, session: UUID | None) -> None:
         with self._changed:
-            hearing = list(self._hearing)
-        for one in hearing:
-            one.hear(session)
+            subscribers = list(self._subscribers)
+        for subscriber in subscribers:
+            subscriber.hear(session)
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
     try:
         if connection.connection is not None:
-            # Not given back to a pool, where the next one would hear too.
+            # Closed and not returned to a pool, where the next user would still listen.
             connection.connection.close()
         connection.close()
     except Exception as error:
-        logger.debug("a connection was broken already: %s", type(error).__name__)
+        logger.debug("could not close a connection: %s", type(error).__name__)

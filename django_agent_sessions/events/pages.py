@@ -1,4 +1,4 @@
-"""What is told: events, each with how far the session was told with it, and pages of them."""
+"""Events, each with the cursor after it, and pages of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .states import Head
 
 
 class Change(StrEnum):
-    """What happened to a message."""
+    """The kind of a change of a message."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -31,7 +31,7 @@ class MessageEvent:
 
 @dataclass(frozen=True, slots=True)
 class RemovedEvent:
-    """The messages of an agent from a position on are not what was told of them."""
+    """The messages of an agent from a position on were deleted or replaced."""
 
     cursor: Cursor
     agent: UUID
@@ -40,14 +40,14 @@ class RemovedEvent:
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """What people note about the session changed."""
+    """The session's title, dates or flags changed."""
 
     cursor: Cursor
     head: Head
 
 
 class Reason(StrEnum):
-    """Why it is not told what happened."""
+    """Why the changes cannot be sent as events."""
 
     AGENT_REMOVED = "agent removed"
     MANY_AGENTS = "many agents"
@@ -55,7 +55,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResetEvent:
-    """What happened cannot be told one by one: the session is to be read anew."""
+    """The changes cannot be sent one by one: the client has to read the session again."""
 
     cursor: Cursor
     reason: Reason
@@ -66,11 +66,11 @@ Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What comes next."""
+    """A page of events."""
 
     events: list[Event]
     cursor: Cursor
-    """How far the session was told with them."""
+    """The cursor after the events."""
 
     more: bool
-    """Whether there may be more at once."""
+    """Whether there may be more events already."""

@@ -1,4 +1,4 @@
-"""How many streams somebody has open in this process."""
+"""Limit the number of streams that a user has open in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 
 class Place:
-    """One stream's place, until it is given back or forgotten."""
+    """One of a user's streams, until it is released or garbage collected."""
 
     def __init__(self, places: Places, key: Hashable) -> None:
         self._places = places
@@ -16,26 +16,26 @@ class Place:
         self._taken = True
 
     def give_back(self) -> None:
-        """Lets another stream have it; more than once is once."""
+        """Release the place; repeated calls do nothing."""
         if self._taken:
             self._taken = False
             self._places.release(self._key)
 
     def __del__(self) -> None:
-        # A response that nobody ever read from.
+        # The response was never iterated.
         self.give_back()
 
 
 class Places:
-    """Places by somebody's key."""
+    """Count the open streams by key."""
 
     def __init__(self) -> None:
-        # Reentrant: what frees a place may run in the middle of taking one.
+        # Reentrant: the garbage collector may run `Place.__del__` during `take`.
         self._lock = threading.RLock()
         self._taken: Counter[Hashable] = Counter()
 
     def take(self, key: Hashable, most: int) -> Place | None:
-        """Takes a place."""
+        """Return a place; None if the limit is reached."""
         with self._lock:
             if self._taken[key] >= most:
                 return None
@@ -43,7 +43,6 @@ class Places:
         return Place(self, key)
 
     def release(self, key: Hashable) -> None:
-        """Frees a place."""
         with self._lock:
             self._taken[key] -= 1
             if self._taken[key] <= 0:

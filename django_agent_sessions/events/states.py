@@ -1,4 +1,4 @@
-"""How far sessions are: one small statement for all that somebody waits for."""
+"""Read how far sessions are, in one small statement for many sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What people note about a session."""
+    """A session's title, dates and flags."""
 
     title: str
     archived_at: datetime | None
@@ -27,10 +27,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last message of an agent, and the first.
+    """An agent's last message, and its first.
 
-    The first tells whether it is still the same branch that is the main one: each branch has a
-    first message of its own, and messages leave a branch only with all that come after them.
+    The first one identifies the main branch: each branch has its own first message, and messages
+    leave a branch only together with all later ones.
     """
 
     id: UUID
@@ -41,7 +41,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far a session is; two that are equal mean that nothing happened in between."""
+    """How far a session is. Equal states mean that nothing changed in between."""
 
     epoch: int
     owner: Any
@@ -51,21 +51,21 @@ class State:
 
 
 def states(using: str, sessions: Collection[UUID]) -> dict[UUID, State]:
-    """Reads how far sessions are."""
+    """Read the states of sessions; deleted ones are missing in the result."""
     keys = list(sessions)
-    found: dict[UUID, State] = {}
+    result: dict[UUID, State] = {}
     for first in range(0, len(keys), _AT_ONCE):
         for row in _rows(using, keys[first : first + _AT_ONCE]):
             key, epoch, owner, title, archived, expires, held, agent, *ends = row
-            if key not in found:
-                found[key] = State(epoch, owner, Head(title, archived, expires, held))
+            if key not in result:
+                result[key] = State(epoch, owner, Head(title, archived, expires, held))
             if agent is not None:
-                found[key].tails[agent] = None if ends[0] is None else Tail(*ends)
-    return found
+                result[key].tails[agent] = None if ends[0] is None else Tail(*ends)
+    return result
 
 
 def _rows(using: str, keys: Sequence[UUID]) -> QuerySet[Session, Any]:
-    # Each looks at one entry of the index of positions.
+    # Each subquery reads one entry of the index of positions.
     main = SessionMessage.objects.using(using).filter(agent=OuterRef("agents"), branch=MAIN_BRANCH)
     last, first = main.order_by("-message_id"), main.order_by("message_id")
     return (

@@ -84,7 +84,7 @@ def test_a_state_read_before_a_redaction_is_not_written_after_it(store, session,
     before = store.get("session-1").redaction_epoch
     after = store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
 
-    with pytest.raises(StaleSessionError, match="something was redacted"):
+    with pytest.raises(StaleSessionError, match="content was redacted"):
         store.update_agent(agent, AgentState(state={"copy": "secret"}), epoch=before)
     assert store.read_agent(session, "default").data == AgentState()
     store.update_agent(agent, AgentState(state={"copy": "[gone]"}), epoch=after)

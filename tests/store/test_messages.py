@@ -267,7 +267,7 @@ def test_an_epoch_holds_or_nothing_is_written(store, agent):
             lambda: store.append(agent, user("secret, he said"), epoch=0),
             lambda: store.append_many(agent, [user("secret")] * 450, epoch=0),
         ):
-            with pytest.raises(StaleSessionError, match="something was redacted"):
+            with pytest.raises(StaleSessionError, match="content was redacted"):
                 write()
         store.append(agent, user("b"), epoch=epoch)
 

@@ -217,7 +217,7 @@ def test_a_lazy_user_is_read_at_the_first_use_and_not_before(ada):
 
 @pytest.mark.django_db(transaction=True)
 def test_an_owner_who_does_not_exist_owns_nothing(store):
-    with pytest.raises(SessionNotFoundError, match=r"owner .* does not exist"):
+    with pytest.raises(SessionNotFoundError, match=r"owner does not exist"):
         SessionStore(owner=987654).open("s")
 
     assert store.find("s") is None

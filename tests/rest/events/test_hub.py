@@ -100,7 +100,7 @@ def test_a_database_that_is_away_ends_nothing(talk, monkeypatch, caplog):
             assert await watch.happened(10)
 
     in_a_loop(work)
-    assert caplog.text.count("cannot look for events") == 1
+    assert caplog.text.count("could not poll for events") == 1
     assert "secret" not in caplog.text
 
 
