@@ -1,20 +1,18 @@
 """Large binaries of messages, kept in a Django storage instead of the database.
 
-On its way into a session, a message's binaries of ``BLOB_MIN_BYTES`` or more are replaced by
-references (:class:`~django_agent_sessions.references.BlobRef`); the store puts them back when it
-reads. A binary is known by its hash within one session and is stored there once. Sessions never
-share a file: then nobody learns by a hash what another said, and a deletion is one.
+Before a message is written, its binaries of ``BLOB_MIN_BYTES`` or more are replaced by references
+(:class:`~django_agent_sessions.references.BlobRef`); the store restores them when it reads. Within
+a session, binaries are deduplicated by their hash. Sessions never share a file, so that a hash
+reveals nothing about other sessions, and deleting a session deletes its files.
 
-The order of things is what keeps them together:
+The order of operations keeps files and rows consistent:
 
-* a file is complete in the storage before the row that names it is committed, under a name that
-  was never used before;
-* rows change only while the session's row is locked, so that a file that nobody refers to any more
-  cannot be found by a message that is being written;
-* a file is deleted after the commit that took its row away.
+* a file is written, under a new unique name, before its row is committed;
+* rows change only while the session's row is locked, so that a concurrent write cannot refer to a
+  file that is about to be deleted;
+* a file is deleted after the deletion of its row is committed.
 
-So a crash at any moment leaves at most a file without a row, which ``manage.py agent_sessions_gc``
-finds.
+Therefore a crash leaves at most an orphaned file, which ``manage.py agent_sessions_gc`` deletes.
 """
 
 from __future__ import annotations

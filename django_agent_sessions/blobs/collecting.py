@@ -1,4 +1,4 @@
-"""Finding what a crash left behind: files without a row, and rows without a file or a message."""
+"""Garbage collection: files without a row, and rows without a file or a message."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .streaming import stream_blob
 logger = logging.getLogger("django_agent_sessions")
 
 DEFAULT_AGE = timedelta(hours=24)
-"""How old a file without a row has to be: a message that is being written may be about to name it,
-and a caller's transaction may last."""
+"""The minimal age of a deleted file without a row: a long transaction may not have committed its
+row yet."""
 
-_PART = 500
+_BATCH = 500
 
 
 @dataclass(slots=True)
 class Collection:
-    """What was found, and deleted unless it was a dry run."""
+    """The result: deleted files and rows, or those that a dry run would delete."""
 
     files: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -66,94 +66,96 @@ def collect(
     unknown_sessions: bool = False,
     verify: bool = False,
 ) -> Collection:
-    """Deletes files that no row names, and binaries that no message uses; finds lost files.
+    """Delete files without a row and binaries without a message, and find missing files.
 
-    Every session is looked at by itself, so that it needs little memory and may be interrupted.
+    Sessions are processed one by one, so that it needs little memory and can be interrupted.
     """
     alias = bridge.database(using)
     databases, not_asked = _databases(alias)
-    found = Collection(not_asked=not_asked)
+    result = Collection(not_asked=not_asked)
     for session in _sessions_to_clean(alias):
-        found.rows += _unused(alias, session, dry_run=dry_run)
+        result.rows += _drop_unused(alias, session, dry_run=dry_run)
     task = _Task(alias, databases, older_than, dry_run, unknown_sessions and not not_asked)
     for name in [storage] if storage is not None else _storages(alias):
         try:
-            _find_orphans(name, task, found)
-            _find_lost(name, alias, found, verify=verify)
+            _find_orphans(name, task, result)
+            _find_lost(name, alias, result, verify=verify)
         except Error:
             raise
         except ConfigurationError as error:
-            found.failures[name] = str(error)
+            result.failures[name] = str(error)
         except Exception as error:
-            logger.warning("storage %r could not be cleaned up", name, exc_info=True)
-            found.failures[name] = type(error).__name__
-    return found
+            logger.warning("Storage %r could not be cleaned up", name, exc_info=True)
+            result.failures[name] = type(error).__name__
+    return result
 
 
 def users_of(binaries: Iterable[UUID], using: str | None = None) -> dict[UUID, list[UUID]]:
-    """Finds the messages that use binaries, so that they can be looked at or redacted."""
+    """Return the messages that use binaries."""
     rows = BlobReference.objects.using(bridge.database(using)).order_by("message")
     return {key: list(rows.filter(blob=key).values_list("message", flat=True)) for key in binaries}
 
 
 def _databases(using: str) -> tuple[list[str], list[str]]:
-    """Finds the databases that may know sessions, and those that cannot be asked."""
-    asked, failed = [using], []
+    """Return the databases that may contain sessions, and those that cannot be queried."""
+    queried, failed = [using], []
     for alias in connections:
         if alias == using:
             continue
         try:
             if connections[alias].vendor == "unknown":
-                # DATABASES says of it that it is none: it has no ENGINE.
+                # An alias in DATABASES without ENGINE.
                 continue
             tables = connections[alias].introspection.table_names()
         except (Error, ImproperlyConfigured):
             failed.append(alias)
             continue
         if Blob._meta.db_table in tables:
-            asked.append(alias)
-    return asked, failed
+            queried.append(alias)
+    return queried, failed
 
 
 def _storages(using: str) -> list[str]:
-    named = set(Blob.objects.using(using).order_by().values_list("storage", flat=True).distinct())
+    used_storages = set(
+        Blob.objects.using(using).order_by().values_list("storage", flat=True).distinct()
+    )
     configured = conf.get_settings().BLOB_STORAGE
-    return sorted(named | ({configured} if configured is not None else set()))
+    return sorted(used_storages | ({configured} if configured is not None else set()))
 
 
 def _sessions_to_clean(using: str) -> Iterator[UUID]:
-    """Finds sessions with binaries that no message of theirs uses, or as not noted."""
+    """Yield the sessions with unused binaries or with wrong references."""
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     blobs = Blob.objects.using(using)
     unused = set(blobs.filter(~Exists(used)).order_by().values_list("session_id", flat=True))
     rows = blobs.order_by("session_id").values_list("session_id", flat=True).distinct()
     last: UUID | None = None
-    while part := list((rows if last is None else rows.filter(session_id__gt=last))[:_PART]):
-        for session in part:
+    while batch := list((rows if last is None else rows.filter(session_id__gt=last))[:_BATCH]):
+        for session in batch:
             if session in unused or not all(
                 are_noted(using, session, messages) for messages in _messages(using, session)
             ):
                 yield session
-        last = part[-1]
+        last = batch[-1]
 
 
 def _messages(using: str, session: UUID) -> Iterator[list[UUID]]:
-    """The messages that use binaries, as far as that is noted, in parts."""
+    """Yield batches of the messages with references to binaries."""
     rows = BlobReference.objects.using(using).filter(session=session).order_by("message")
     keys = rows.values_list("message", flat=True).distinct()
     last: UUID | None = None
-    while part := list((keys if last is None else keys.filter(message__gt=last))[:_PART]):
-        yield part
-        last = part[-1]
+    while batch := list((keys if last is None else keys.filter(message__gt=last))[:_BATCH]):
+        yield batch
+        last = batch[-1]
 
 
-def _unused(using: str, session: UUID, *, dry_run: bool) -> int:
+def _drop_unused(using: str, session: UUID, *, dry_run: bool) -> int:
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     rows = Blob.objects.using(using).filter(session=session)
     with transaction.atomic(using):
         Session.objects.using(using).select_for_update().filter(pk=session).first()
         before = rows.count()
-        # They may have been changed by somebody to whom BLOB_STORAGE was not set.
+        # A process without BLOB_STORAGE may have changed messages.
         for messages in _messages(using, session):
             note_uses(using, session, messages)
         drop_messages(using, session)
@@ -164,40 +166,40 @@ def _unused(using: str, session: UUID, *, dry_run: bool) -> int:
     return before - after
 
 
-def _find_orphans(name: str, task: _Task, found: Collection) -> None:
-    """Compares the files of a storage with the rows that name them, in all databases."""
+def _find_orphans(name: str, task: _Task, result: Collection) -> None:
+    """Compare the files of a storage with the rows of all databases."""
     storage = files.storage_of(name)
     prefix = files.folder()
     folders, _ = storing.list_folder(storage, prefix)
     for folder in folders:
-        key = _key(folder)
+        key = _parse_key(folder)
         if key is None:
-            # Not ours.
+            # Not a folder of a session.
             continue
         path = files.in_folder(prefix, folder)
-        # The rows last: a file whose row comes in between is then known.
-        _, there = storing.list_folder(storage, path)
-        orphans = sorted({f"{path}/{file}" for file in there} - _named(task, key))
+        # Files before rows, so that a row committed in between is seen.
+        _, files_in_folder = storing.list_folder(storage, path)
+        orphans = sorted({f"{path}/{file}" for file in files_in_folder} - _names_in_rows(task, key))
         old = [file for file in orphans if _is_old(storage, file, task.older_than)]
-        found.young += len(orphans) - len(old)
-        if not there and not task.dry_run:
+        result.young += len(orphans) - len(old)
+        if not files_in_folder and not task.dry_run:
             storing.remove_folder(storage, path)
         if not old:
             continue
         if not task.unknown_too and not _is_known(task, key):
-            found.unknown += len(old)
-            found.unknown_sessions += 1
+            result.unknown += len(old)
+            result.unknown_sessions += 1
             continue
         size = sum(_size(storage, file) for file in old)
         if not task.dry_run:
             storing.delete_files(storage, old)
             storing.remove_folder(storage, path)
-        found.bytes += size
-        found.files += old
+        result.bytes += size
+        result.files += old
 
 
-def _named(task: _Task, session: UUID) -> set[str]:
-    # Two aliases may lead to the same place.
+def _names_in_rows(task: _Task, session: UUID) -> set[str]:
+    # Several aliases may use the same storage location.
     return {
         file
         for using in task.databases
@@ -209,31 +211,33 @@ def _is_known(task: _Task, session: UUID) -> bool:
     return any(Session.objects.using(using).filter(pk=session).exists() for using in task.databases)
 
 
-def _find_lost(name: str, using: str, found: Collection, *, verify: bool) -> None:
-    """Compares the rows with their files."""
+def _find_lost(name: str, using: str, result: Collection, *, verify: bool) -> None:
+    """Compare the rows with their files."""
     rows = Blob.objects.using(using).filter(storage=name).order_by("pk")
     last: UUID | None = None
 
     def fault(blob: Blob) -> BlobNotFoundError | None:
         return _fault(blob, verify=verify)
 
-    while part := list((rows if last is None else rows.filter(pk__gt=last))[:_PART]):
-        faults = dict(zip(part, storing.in_parallel(fault, part), strict=True))
-        for outcome in faults.values():
-            if outcome is not None and not isinstance(outcome, BlobNotFoundError):
-                raise outcome
-        suspects = [blob for blob, outcome in faults.items() if outcome is not None]
-        # Not what somebody took away meanwhile.
-        there = dict(rows.filter(pk__in=[row.pk for row in suspects]).values_list("pk", "file"))
+    while batch := list((rows if last is None else rows.filter(pk__gt=last))[:_BATCH]):
+        faults = dict(zip(batch, storing.in_parallel(fault, batch), strict=True))
+        for error in faults.values():
+            if error is not None and not isinstance(error, BlobNotFoundError):
+                raise error
+        suspects = [blob for blob, error in faults.items() if error is not None]
+        # Without rows that another process deleted meanwhile.
+        current_files = dict(
+            rows.filter(pk__in=[row.pk for row in suspects]).values_list("pk", "file")
+        )
         for blob in suspects:
-            if there.get(blob.pk) == blob.file:
+            if current_files.get(blob.pk) == blob.file:
                 damaged = isinstance(faults[blob], files.DamagedBlobError)
-                (found.damaged if damaged else found.missing).append(blob.pk)
-        last = part[-1].pk
+                (result.damaged if damaged else result.missing).append(blob.pk)
+        last = batch[-1].pk
 
 
 def _fault(blob: Blob, *, verify: bool) -> BlobNotFoundError | None:
-    """Tells what is wrong with a file. Its size is told by opening it, whatever it is kept as."""
+    """Return the error of a file, or None. It is opened, because a storage may compress it."""
     try:
         with contextlib.closing(stream_blob(blob, stop=None if verify else 1)) as stream:
             for _ in stream:
@@ -243,7 +247,7 @@ def _fault(blob: Blob, *, verify: bool) -> BlobNotFoundError | None:
     return None
 
 
-def _key(folder: str) -> UUID | None:
+def _parse_key(folder: str) -> UUID | None:
     try:
         key = UUID(folder)
     except ValueError:
@@ -259,7 +263,7 @@ def _is_old(storage: Storage, path: str, older_than: timedelta) -> bool:
     except Exception:
         if storage.exists(path):
             raise
-        # Somebody deleted it meanwhile; some storages have an error of their own for that.
+        # Another process deleted it meanwhile; some storages raise their own errors.
         return False
     if timezone.is_naive(changed):
         changed = timezone.make_aware(changed)

@@ -1,4 +1,4 @@
-"""Taking large binaries out of a payload."""
+"""Extraction of large binaries from a payload."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from django_agent_sessions.references import DATA_URL, BlobRef
 from django_agent_sessions.transcripts.images import image_type
 
 _BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})
-"""The keys under which frameworks put bare base64. Elsewhere such a text may be anything."""
+"""The keys of plain base64 in the frameworks. Under other keys a text may be anything."""
 _ROUGHLY_BASE64 = re.compile(r"[A-Za-z0-9+/]+")
-_BEGINNINGS = (
+_SIGNATURES = (
     (b"%PDF-", "application/pdf"),
     (b"PK\x03\x04", "application/zip"),
     (b"ID3", "audio/mpeg"),
@@ -30,7 +30,7 @@ _BEGINNINGS = (
 
 @dataclass(slots=True)
 class Extracted:
-    """A payload without its large binaries."""
+    """A payload without its large binaries, and the binaries."""
 
     value: Any
     binaries: dict[BlobRef, bytes] = field(default_factory=dict, repr=False)
@@ -39,72 +39,72 @@ class Extracted:
 def extracted(
     value: Any, *, limited: bool = True, settings: AgentSessionsSettings | None = None
 ) -> Extracted:
-    """Takes the large binaries out of a payload, if ``BLOB_STORAGE`` says where to put them.
+    """Replace the large binaries in a payload with references, if ``BLOB_STORAGE`` is set.
 
-    They are bytes wherever they stand; data URLs; and base64 under the keys that frameworks use.
-    Text that would not come back equal, such as base64 with line breaks, stays as it is.
+    These are bytes, data URLs, and base64 under the keys that frameworks use. A text that could
+    not be restored exactly, such as base64 with line breaks, stays in the payload.
     """
     settings = settings or conf.get_settings()
     if settings.BLOB_STORAGE is None:
         return Extracted(value)
-    found = Extracted(value)
+    extraction = Extracted(value)
     try:
-        found.value = _without(value, "", settings.BLOB_MIN_BYTES, found.binaries)
+        extraction.value = _extract(value, "", settings.BLOB_MIN_BYTES, extraction.binaries)
     except RecursionError:
-        # Writing it says what is wrong with it.
+        # Serialization raises the error.
         return Extracted(value)
     if limited:
-        _check_limits(found.binaries, settings)
-    return found
+        _check_limits(extraction.binaries, settings)
+    return extraction
 
 
 def _check_limits(binaries: Mapping[BlobRef, bytes], settings: AgentSessionsSettings) -> None:
     for reference in binaries:
         if reference.size > settings.MAX_BLOB_BYTES:
             raise PayloadError(
-                f"a binary has {reference.size} bytes; MAX_BLOB_BYTES allows "
+                f"a binary has {reference.size} bytes, but MAX_BLOB_BYTES is "
                 f"{settings.MAX_BLOB_BYTES}"
             )
     if len(binaries) > settings.MAX_BLOBS:
         raise PayloadError(
-            f"a message has {len(binaries)} large binaries; MAX_BLOBS allows {settings.MAX_BLOBS}"
+            f"a message has {len(binaries)} large binaries, but MAX_BLOBS is {settings.MAX_BLOBS}"
         )
 
 
 def media_type(data: bytes) -> str:
-    """Tells what bytes are by how they begin."""
-    if shown := image_type(data[:16]):
-        return shown
+    """Return the media type of bytes by their first bytes, or an empty string."""
+    if displayable := image_type(data[:16]):
+        return displayable
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return "audio/wav"
     if data[4:8] == b"ftyp":
         return "video/mp4"
-    return next((told for begin, told in _BEGINNINGS if data.startswith(begin)), "")
+    return next((type_ for prefix, type_ in _SIGNATURES if data.startswith(prefix)), "")
 
 
-def _without(value: Any, key: str, minimum: int, binaries: dict[BlobRef, bytes]) -> Any:
+def _extract(value: Any, key: str, minimum: int, binaries: dict[BlobRef, bytes]) -> Any:
     if isinstance(value, str):
-        if len(value) * 3 < minimum * 4 or (found := _decoded(value, key)) is None:
+        if len(value) * 3 < minimum * 4 or (decoded := _decode(value, key)) is None:
             return value
-        prefix, data = found
+        prefix, data = decoded
         return _reference(data, prefix, minimum, binaries) or value
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         return _reference(data, None, minimum, binaries) or value
     if isinstance(value, dict):
         changed = {
-            name: item if type(item) in _SMALL else _without(item, name, minimum, binaries)
+            name: item if type(item) in _SMALL else _extract(item, name, minimum, binaries)
             for name, item in value.items()
         }
-        same = all(changed[name] is item for name, item in value.items())
-        return value if same else changed
+        unchanged = all(changed[name] is item for name, item in value.items())
+        return value if unchanged else changed
     if isinstance(value, list | tuple):
         items = [
-            item if type(item) in _SMALL else _without(item, key, minimum, binaries)
+            item if type(item) in _SMALL else _extract(item, key, minimum, binaries)
             for item in value
         ]
-        same = all(one is other for one, other in zip(items, value, strict=True))
-        return value if same else items
+        unchanged = all(one is other for one, other in zip(items, value, strict=True))
+        return value if unchanged else items
     return value
 
 
@@ -126,8 +126,8 @@ def _reference(
     return reference
 
 
-def _decoded(text: str, key: str) -> tuple[str, bytes] | None:
-    """Reads base64, if it is exactly what encoding the bytes again would give."""
+def _decode(text: str, key: str) -> tuple[str, bytes] | None:
+    """Decode base64 if encoding the bytes again results in the same text; else return None."""
     header = DATA_URL.match(text)
     prefix = header[0] if header else ""
     if not header and (key not in _BARE or not _ROUGHLY_BASE64.match(text)):

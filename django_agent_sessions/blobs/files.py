@@ -1,4 +1,4 @@
-"""Files of binaries in their storage."""
+"""Files of binaries in a storage."""
 
 from __future__ import annotations
 
@@ -18,43 +18,41 @@ logger = logging.getLogger("django_agent_sessions")
 
 
 class DamagedBlobError(BlobNotFoundError):
-    """A file is there, and is not what was stored."""
+    """A file exists, but its content differs from the stored content."""
 
 
 def storage_of(alias: str) -> Storage:
-    """Finds a storage."""
+    """Return a storage by its alias."""
     try:
         return storages[alias]
     except InvalidStorageError:
-        failed = ConfigurationError(
-            f"STORAGES has no storage {alias!r} (or it cannot be made), in which binaries of "
-            "messages are: see AGENT_SESSIONS['BLOB_STORAGE']"
+        new_error = ConfigurationError(
+            f"STORAGES has no storage {alias!r}, which contains binaries of messages: see "
+            "AGENT_SESSIONS['BLOB_STORAGE']"
         )
-    raise failed
+    raise new_error
 
 
 def new_name(session: UUID) -> str:
-    """Names a file: under the session, and never as another was named.
+    """Return a new unique name in the session's folder.
 
-    A name that was used before might be deleted by whoever took the earlier file away. Names end
-    up in logs and listings, and so tell nothing of what is in the file: by a hash, somebody could
-    test guesses.
+    A name must not be reused, because the deletion of the earlier file may still be pending. Names
+    appear in logs and listings, and a hash would allow guesses about the content.
     """
     return in_folder(folder(), f"{session}/{secrets.token_hex(16)}")
 
 
 def folder() -> str:
-    """Tells in which folder of the storage the sessions' folders are; ``""`` is the storage's."""
+    """Return the folder that contains the sessions' folders; empty for the storage's root."""
     return conf.get_settings().BLOB_PREFIX.strip("/")
 
 
 def in_folder(name: str, file: str) -> str:
-    """Names what is in a folder of a storage."""
+    """Return the name of a file in a folder, which may be empty for the root."""
     return f"{name}/{file}" if name else file
 
 
 def save(alias: str, name: str, data: bytes) -> None:
-    """Writes a file."""
     try:
         storing.write_file(storage_of(alias), name, data)
     except Exception as error:
@@ -64,28 +62,28 @@ def save(alias: str, name: str, data: bytes) -> None:
 
 
 def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
-    """Reads files, several at a time."""
+    """Return the contents or errors of binaries by hash; read in parallel."""
     by_storage: dict[str, dict[str, Blob]] = {}
     for blob in blobs:
         by_storage.setdefault(blob.storage, {})[blob.file] = blob
-    found: dict[str, bytes | BlobError] = {}
+    contents: dict[str, bytes | BlobError] = {}
     for alias, by_name in by_storage.items():
         try:
             storage = storage_of(alias)
         except ConfigurationError as error:
-            # Its alias may come back, and the files with it: nothing is missing.
-            found |= {blob.sha256: unreadable(blob, error) for blob in by_name.values()}
+            # A wrong setting: the file is not missing.
+            contents |= {blob.sha256: unreadable(blob, error) for blob in by_name.values()}
             continue
         for name, content in storing.read_files(storage, list(by_name)):
-            found[by_name[name].sha256] = _checked(by_name[name], content)
-    return found
+            contents[by_name[name].sha256] = _check(by_name[name], content)
+    return contents
 
 
 def lost(blobs: Iterable[Blob]) -> list[Blob]:
-    """Finds out which files are missing or of another size, without reading them."""
+    """Return the binaries whose files are missing or have another size, without reading them."""
     rows = list(blobs)
-    found = storing.in_parallel(_is_lost, rows)
-    return [row for row, gone in zip(rows, found, strict=True) if gone is True]
+    flags = storing.in_parallel(_is_lost, rows)
+    return [row for row, is_lost in zip(rows, flags, strict=True) if is_lost is True]
 
 
 def _is_lost(blob: Blob) -> bool:
@@ -98,9 +96,9 @@ def _is_lost(blob: Blob) -> bool:
 
 
 def delete(alias: str, names: Iterable[str]) -> None:
-    """Deletes files, and the sessions' folders that are empty then.
+    """Delete files, and the folders of sessions that become empty.
 
-    What cannot be deleted is left to ``manage.py agent_sessions_gc``.
+    Errors are logged; ``manage.py agent_sessions_gc`` deletes the remaining files.
     """
     names = list(names)
     try:
@@ -110,15 +108,15 @@ def delete(alias: str, names: Iterable[str]) -> None:
             storing.remove_folder(storage, session)
     except Exception:
         logger.warning(
-            "%d files of binaries could not be deleted from %r; "
-            "manage.py agent_sessions_gc deletes them",
+            "%d files of binaries could not be deleted from storage %r; "
+            "run manage.py agent_sessions_gc",
             len(names),
             alias,
             exc_info=True,
         )
 
 
-def _checked(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
+def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
     if isinstance(content, FileNotFoundError):
         return BlobNotFoundError(
             f"binary {blob.pk} of session {blob.session_id} is missing from storage "
@@ -132,20 +130,20 @@ def _checked(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
 
 
 def damaged(blob: Blob) -> DamagedBlobError:
-    """Says that a file is not what was stored."""
+    """Return the error for a file with another content than the stored one."""
     return DamagedBlobError(
         f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
-        "it is not what was stored"
+        "its content differs from the stored content"
     )
 
 
 def unreadable(blob: Blob, error: Exception) -> BlobError:
-    """Says that a file cannot be read now."""
-    # Of a setting that is wrong, the error says which.
-    why = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
-    failed = BlobError(
+    """Return the error for a file that cannot be read now."""
+    # The text of a configuration error names the setting and contains no content.
+    reason = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
+    new_error = BlobError(
         f"binary {blob.pk} of session {blob.session_id} could not be read from storage "
-        f"{blob.storage!r}: {why}"
+        f"{blob.storage!r}: {reason}"
     )
-    failed.__cause__ = error
-    return failed
+    new_error.__cause__ = error
+    return new_error

@@ -1,4 +1,4 @@
-"""A text in the place of a block whose binary is gone, so that the conversation goes on."""
+"""Placeholder texts for lost binaries, so that the conversation can continue."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from django_agent_sessions.references import PIXEL, BlobRef, Path, references
 from django_agent_sessions.transcripts import STRANDS
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
-"""What a model reads instead."""
+"""The text that the model receives."""
 
 
 def with_placeholders(dialect: str, payload: Any, lost: Collection[str]) -> Any:
-    """Replaces the blocks of a message that hold binaries which are gone."""
+    """Replace the blocks of a message whose binaries are lost."""
     for path, reference in list(references(payload)):
         if reference.sha256 not in lost:
             continue
-        depth = max((at for at, key in enumerate(path) if isinstance(key, int)), default=None)
+        depth = max((index for index, key in enumerate(path) if isinstance(key, int)), default=None)
         if depth is None:
-            payload = _replaced(payload, path, _field(reference))
+            payload = _replace(payload, path, _field(reference))
         else:
-            place = path[: depth + 1]
-            payload = _replaced(payload, place, _block(dialect, _at(payload, place)))
+            block_path = path[: depth + 1]
+            payload = _replace(payload, block_path, _block(dialect, _value_at(payload, block_path)))
     return payload
 
 
 def _field(reference: BlobRef) -> str:
-    # Where only an image may stand, it is the smallest one.
+    # Fields that require an image receive a one-pixel image.
     if reference.prefix == "":
         return PIXEL.partition(",")[2]
     return PIXEL if (reference.prefix or "").startswith("data:image/") else PLACEHOLDER
@@ -37,23 +37,23 @@ def _block(dialect: str, block: Any) -> dict[str, str]:
     if dialect == STRANDS:
         return {"text": PLACEHOLDER}
     kind = block.get("type") if isinstance(block, dict) else None
-    responses = isinstance(kind, str) and kind.startswith("input_") and kind != "input_audio"
-    return {"type": "input_text" if responses else "text", "text": PLACEHOLDER}
+    is_responses = isinstance(kind, str) and kind.startswith("input_") and kind != "input_audio"
+    return {"type": "input_text" if is_responses else "text", "text": PLACEHOLDER}
 
 
-def _at(value: Any, path: Path) -> Any:
+def _value_at(value: Any, path: Path) -> Any:
     for key in path:
-        # An earlier replacement may have taken it away.
+        # An earlier replacement may have removed it.
         value = cast("Any", value)[key] if isinstance(value, dict | list) else None
     return value
 
 
-def _replaced(value: Any, path: Path, new: Any) -> Any:
+def _replace(value: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     if isinstance(value, dict):
-        return {k: _replaced(v, path[1:], new) if k == path[0] else v for k, v in value.items()}
+        return {k: _replace(v, path[1:], new) if k == path[0] else v for k, v in value.items()}
     if isinstance(value, list):
-        return [_replaced(v, path[1:], new) if at == path[0] else v for at, v in enumerate(value)]
-    # An earlier replacement took it away.
+        return [_replace(v, path[1:], new) if i == path[0] else v for i, v in enumerate(value)]
+    # An earlier replacement removed it.
     return value

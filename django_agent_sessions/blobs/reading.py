@@ -1,4 +1,4 @@
-"""Binaries back in their places."""
+"""Restoring the binaries in payloads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from .rows import of_session
 
 
 class MessageGoneError(BlobNotFoundError):
-    """A message was taken away or changed after it was read, and its binaries with it."""
+    """Another process changed or deleted a message and its binaries after it was read."""
 
 
 def restored(
     using: str, session: UUID, payloads: Sequence[Any], dialect: str, *, taken: bool = False
 ) -> list[Any]:
-    """Puts the binaries back into payloads of one session, for an agent to go on with."""
+    """Return payloads of one session with their binaries, for an agent.
+
+    ``taken`` says that the messages were removed from the session, as by ``pop``.
+    """
     found, lost, tried = _contents(using, session, payloads)
     if lost:
         if not taken:
@@ -37,19 +40,19 @@ def restored(
 
 
 def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
-    """Puts those binaries back into payloads of one session that are there, to look into them."""
+    """Return payloads of one session with the binaries that exist, to search them."""
     found, lost, _ = _contents(using, session, payloads)
     for sha256, error in lost.items():
         if isinstance(error, files.DamagedBlobError):
             raise files.DamagedBlobError(
-                f"{error}; restore it, or redact the whole messages that it is in: "
+                f"{error}; restore the file, or redact the whole messages that use it: "
                 f"{_messages_with(using, session, sha256)}"
             ) from error
     return [resolved(payload, found) for payload in payloads]
 
 
 def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
-    """Finds the row of a binary."""
+    """Return the row of a binary; raise :exc:`BlobNotFoundError` if there is none."""
     found = of_session(using, session, [reference.sha256]).get(reference.sha256)
     if found is None:
         raise _no_row(session)
@@ -59,7 +62,7 @@ def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
 def _contents(
     using: str, session: UUID, payloads: Sequence[Any]
 ) -> tuple[dict[str, bytes], dict[str, BlobNotFoundError], dict[str, str]]:
-    """Reads the binaries of payloads."""
+    """Return the binaries of payloads, the errors of lost ones, and the file names, by hash."""
     wanted = {ref.sha256 for payload in payloads for _, ref in references(payload)}
     found: dict[str, bytes] = {}
     lost: dict[str, BlobNotFoundError] = {}
@@ -69,7 +72,7 @@ def _contents(
     while rows := {
         sha256: row
         for sha256, row in of_session(using, session, wanted - found.keys()).items()
-        # One that was not needed any more, and then again, is in another file.
+        # A binary that was dropped and stored again has another file: read that one.
         if tried.get(sha256) != row.file
     }:
         for sha256, content in files.read(rows.values()).items():
@@ -79,7 +82,7 @@ def _contents(
             elif isinstance(content, BlobNotFoundError):
                 lost[sha256] = content
             else:
-                # It may be there in a minute: nothing must be put in its place now.
+                # A temporary error must not result in a placeholder.
                 raise content
         if wanted <= found.keys():
             break
@@ -90,16 +93,17 @@ def _contents(
 
 
 def _refuse_outdated(using: str, session: UUID, lost: Mapping[str, str]) -> None:
-    """Refuses to go on with messages that are not there any more, as what is lost tells."""
+    """Raise :exc:`MessageGoneError` if lost binaries show that a message was changed or deleted."""
     messages = SessionMessage.objects.using(using).filter(session=session)
     for sha256, file in lost.items():
         used = Q(message__contains=sha256) | Q(redact_message__contains=sha256)
-        # One that was taken away, and then written by somebody again, is in another file.
+        # A binary that was dropped and stored again has another file.
         elsewhere = Blob.objects.filter(session=session, sha256=sha256).exclude(file=file)
-        # In one statement: between two a message could come, or go.
+        # One statement, because messages may change between two.
         if not messages.filter(used).exclude(Exists(elsewhere)).exists():
             raise MessageGoneError(
-                f"a message of session {session} was taken away or changed while it was read"
+                f"another process changed or deleted a message of session {session} while it was "
+                "read: read it again"
             )
 
 
@@ -110,6 +114,6 @@ def _messages_with(using: str, session: UUID, sha256: str) -> str:
 
 def _no_row(session: UUID) -> BlobNotFoundError:
     return BlobNotFoundError(
-        f"session {session} does not have a binary to which a message of it refers; "
-        "BLOB_PLACEHOLDERS lets its agents go on without"
+        f"session {session} has no binary to which one of its messages refers; set "
+        "BLOB_PLACEHOLDERS to replace it with a text"
     )

@@ -1,4 +1,4 @@
-"""Rows of binaries, and which messages use them. The session's row must be locked."""
+"""Rows of binaries and of their uses by messages. Writing requires the session's lock."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ from django_agent_sessions.references import references
 
 from . import files
 
-_PART = 500
+_BATCH = 500
 
 
 def of_session(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Blob]:
-    """Finds binaries of a session."""
+    """Return the binaries of a session by hash."""
     wanted = list(hashes)
-    found: dict[str, Blob] = {}
-    for start in range(0, len(wanted), _PART):
+    blobs: dict[str, Blob] = {}
+    for start in range(0, len(wanted), _BATCH):
         rows = Blob.objects.using(using).filter(
-            session=session, sha256__in=wanted[start : start + _PART]
+            session=session, sha256__in=wanted[start : start + _BATCH]
         )
-        found |= {row.sha256: row for row in rows}
-    return found
+        blobs |= {row.sha256: row for row in rows}
+    return blobs
 
 
 def note_uses(using: str, session: UUID, messages: Collection[UUID]) -> None:
-    """Reads anew which binaries messages use, and drops those that none uses any more."""
+    """Update the references of messages to binaries, and drop unused binaries."""
     keys = list(messages)
-    for start in range(0, len(keys), _PART):
-        _note_uses(using, session, keys[start : start + _PART])
+    for start in range(0, len(keys), _BATCH):
+        _note_uses(using, session, keys[start : start + _BATCH])
 
 
 def are_noted(using: str, session: UUID, messages: Collection[UUID]) -> bool:
-    """Tells whether it is noted right which binaries messages use. It needs no lock."""
-    there, wanted = _uses(using, session, messages)
-    return there.keys() == wanted
+    """Return whether the references of messages to binaries are correct. Requires no lock."""
+    stored, wanted = _uses(using, session, messages)
+    return stored.keys() == wanted
 
 
 def _note_uses(using: str, session: UUID, messages: list[UUID]) -> None:
-    there, wanted = _uses(using, session, messages)
-    refer(using, session, wanted - there.keys())
-    gone = [pair for place, pair in there.items() if place not in wanted]
-    if gone:
-        BlobReference.objects.using(using).filter(pk__in=[key for key, _ in gone]).delete()
-        _drop_unused(using, session, {blob for _, blob in gone})
+    stored, wanted = _uses(using, session, messages)
+    refer(using, session, wanted - stored.keys())
+    obsolete = [row_keys for use, row_keys in stored.items() if use not in wanted]
+    if obsolete:
+        BlobReference.objects.using(using).filter(pk__in=[key for key, _ in obsolete]).delete()
+        _drop_unused(using, session, {blob for _, blob in obsolete})
 
 
 _Use: TypeAlias = tuple[UUID, str]
@@ -60,59 +60,59 @@ _Use: TypeAlias = tuple[UUID, str]
 def _uses(
     using: str, session: UUID, messages: Collection[UUID]
 ) -> tuple[dict[_Use, tuple[UUID, UUID]], set[_Use]]:
-    """Which binaries messages use: as it is noted, with the keys of the rows, and in fact."""
-    found = BlobReference.objects.using(using).filter(session=session, message__in=messages)
-    there = {
+    """Return the stored references with their keys, and the actual uses."""
+    stored_rows = BlobReference.objects.using(using).filter(session=session, message__in=messages)
+    stored = {
         (message, sha256): (key, blob)
-        for message, sha256, key, blob in found.values_list(
+        for message, sha256, key, blob in stored_rows.values_list(
             "message", "blob__sha256", "pk", "blob_id"
         )
     }
-    holding = SessionMessage.objects.using(using).filter(
+    with_binaries = SessionMessage.objects.using(using).filter(
         _holds("message") | _holds("redact_message"), pk__in=messages
     )
     wanted = {
         (key, reference.sha256)
-        for key, *columns in holding.values_list("pk", "message", "redact_message")
+        for key, *columns in with_binaries.values_list("pk", "message", "redact_message")
         for _, reference in references(columns)
     }
-    suspects = {message for message, sha256 in there.keys() - wanted}
+    suspects = {message for message, sha256 in stored.keys() - wanted}
     unreadable = {
         row.pk
         for row in SessionMessage.objects.using(using).filter(pk__in=suspects)
         if isinstance(row.message, CorruptPayload) or isinstance(row.redact_message, CorruptPayload)
     }
-    # Somebody may mend it, and needs them then.
-    wanted |= {use for use in there if use[0] in unreadable}
-    return there, wanted
+    # A corrupt message may be repaired, and then needs its binaries.
+    wanted |= {use for use in stored if use[0] in unreadable}
+    return stored, wanted
 
 
 def refer(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None:
-    """Says that messages use binaries."""
+    """Create references from messages to binaries."""
     if uses:
         blobs = of_session(using, session, {sha256 for _, sha256 in uses})
         BlobReference.objects.using(using).bulk_create(
             BlobReference(session_id=session, message=message, blob=blobs[sha256])
             for message, sha256 in sorted(uses)
-            # What a damaged row refers to may not be there.
+            # A damaged row may refer to a binary that does not exist.
             if sha256 in blobs
         )
 
 
 def drop_messages(using: str, session: UUID) -> None:
-    """Drops what only messages used that are not there any more."""
-    here = SessionMessage.objects.filter(pk=OuterRef("message"))
-    lost = BlobReference.objects.using(using).filter(~Exists(here), session=session)
-    found = list(lost.values_list("pk", "blob_id"))
-    for start in range(0, len(found), _PART):
-        part = found[start : start + _PART]
-        BlobReference.objects.using(using).filter(pk__in=[key for key, _ in part]).delete()
-    if found:
-        _drop_unused(using, session, {blob for _, blob in found})
+    """Drop the binaries that only deleted messages used."""
+    existing = SessionMessage.objects.filter(pk=OuterRef("message"))
+    orphans = BlobReference.objects.using(using).filter(~Exists(existing), session=session)
+    orphan_keys = list(orphans.values_list("pk", "blob_id"))
+    for start in range(0, len(orphan_keys), _BATCH):
+        batch = orphan_keys[start : start + _BATCH]
+        BlobReference.objects.using(using).filter(pk__in=[key for key, _ in batch]).delete()
+    if orphan_keys:
+        _drop_unused(using, session, {blob for _, blob in orphan_keys})
 
 
 def before_session_deletion(instance: Session, using: str, **kwargs: object) -> None:
-    """Deletes a session's files when its deletion is committed; for ``pre_delete``."""
+    """Delete a session's files when its deletion is committed; receiver of ``pre_delete``."""
     _delete_files(using, Blob.objects.using(using).filter(session=instance.pk))
 
 
@@ -124,17 +124,17 @@ def _drop_unused(using: str, session: UUID, candidates: Collection[UUID]) -> Non
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     unused = Blob.objects.using(using).filter(~Exists(used), session=session)
     keys = list(candidates)
-    for start in range(0, len(keys), _PART):
-        drop(using, list(unused.filter(pk__in=keys[start : start + _PART])))
+    for start in range(0, len(keys), _BATCH):
+        drop(using, list(unused.filter(pk__in=keys[start : start + _BATCH])))
 
 
 def drop(using: str, rows: Collection[Blob]) -> None:
-    """Deletes rows, and when that is committed their files."""
+    """Delete rows, and their files on commit."""
     if rows:
         _delete_files(using, rows)
         keys = [row.pk for row in rows]
-        for start in range(0, len(keys), _PART):
-            Blob.objects.using(using).filter(pk__in=keys[start : start + _PART]).delete()
+        for start in range(0, len(keys), _BATCH):
+            Blob.objects.using(using).filter(pk__in=keys[start : start + _BATCH]).delete()
 
 
 def _delete_files(using: str, rows: Iterable[Blob]) -> None:
@@ -142,5 +142,5 @@ def _delete_files(using: str, rows: Iterable[Blob]) -> None:
     for row in rows:
         by_storage.setdefault(row.storage, []).append(row.file)
     for alias, names in by_storage.items():
-        # A file that could not be deleted must not hide from the caller that the rest is done.
+        # robust: an error must not hide from the caller that the transaction was committed.
         transaction.on_commit(functools.partial(files.delete, alias, names), using, robust=True)

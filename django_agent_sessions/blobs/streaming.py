@@ -1,4 +1,4 @@
-"""A binary on its way out, piece by piece, for whoever may see it."""
+"""Reading of a binary in pieces."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from . import files
 
 
 class Stream:
-    """A binary, or a part of it, in pieces; of the whole, the last comes after a check."""
+    """The pieces of a binary or of a part of it; the last piece of a whole one is verified."""
 
-    def __init__(self, blob: Blob, pieces: storing.Pieces, *, whole: bool) -> None:
+    def __init__(self, blob: Blob, pieces: storing.Pieces, *, is_whole: bool) -> None:
         self._blob = blob
         self._pieces = pieces
-        self._following = self._whole() if whole else self._part()
-        self.beginning = next(self._following, b"")
-        """The first piece, which is given once more."""
-        self._begun = False
+        self._iterator = self._verified_pieces() if is_whole else self._read_pieces()
+        self.beginning = next(self._iterator, b"")
+        """The first piece, which iteration returns again."""
+        self._started = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        if self._begun:
-            return next(self._following)
-        self._begun = True
+        if self._started:
+            return next(self._iterator)
+        self._started = True
         return self.beginning
 
     def close(self) -> None:
-        """Closes the file; more than once is fine."""
+        """Close the file; may be called repeatedly."""
         self._pieces.close()
 
-    def _part(self) -> Iterator[bytes]:
+    def _read_pieces(self) -> Iterator[bytes]:
         try:
             yield from self._pieces
         except Exception as error:
             raise files.unreadable(self._blob, error) from error
 
-    def _whole(self) -> Iterator[bytes]:
-        """Keeps one piece back, so that nobody takes a damaged file for a whole one."""
+    def _verified_pieces(self) -> Iterator[bytes]:
+        """Yield the last piece only after verifying the hash; damaged files end incomplete."""
         digest, last = hashlib.sha256(), b""
-        for piece in self._part():
+        for piece in self._read_pieces():
             digest.update(piece)
             if last:
                 yield last
@@ -56,15 +56,15 @@ class Stream:
 
 
 def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Stream:
-    """Opens the file of a binary.
+    """Open the file of a binary and compare its size.
 
-    Its size is compared with what was stored. If all of it is read, its hash is too, before the
-    last piece; so what has only one piece is checked before this returns.
+    If the whole file is read, its hash is verified before the last piece is returned. A file of
+    one piece is verified before this function returns.
     """
-    whole = start == 0 and stop in (None, blob.size)
+    is_whole = start == 0 and stop in (None, blob.size)
     try:
         pieces = storing.stream_file(
-            files.storage_of(blob.storage), blob.file, start=start, stop=None if whole else stop
+            files.storage_of(blob.storage), blob.file, start=start, stop=None if is_whole else stop
         )
     except FileNotFoundError as error:
         raise BlobNotFoundError(
@@ -77,7 +77,7 @@ def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Strea
         pieces.close()
         raise files.damaged(blob)
     try:
-        return Stream(blob, pieces, whole=whole)
+        return Stream(blob, pieces, is_whole=is_whole)
     except BlobError:
         pieces.close()
         raise

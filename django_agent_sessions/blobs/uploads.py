@@ -1,4 +1,4 @@
-"""Binaries on their way into a session."""
+"""Uploads of the binaries of new messages."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from .rows import of_session, refer
 
 
 def in_use() -> bool:
-    """Tells whether large binaries go to a storage."""
+    """Return whether large binaries are kept in a storage."""
     return conf.get_settings().BLOB_STORAGE is not None
 
 
 class Holder(Protocol):
-    """A message on its way into the database."""
+    """A message to write."""
 
     @property
     def id(self) -> UUID:
-        """Its primary key."""
+        """Primary key of the message."""
         ...
 
     @property
     def binaries(self) -> Mapping[BlobRef, bytes]:
-        """The binaries that were taken out of it."""
+        """The binaries extracted from the message."""
         ...
 
     @property
     def hashes(self) -> set[str]:
-        """The hashes of all binaries that it refers to."""
+        """The hashes of all binaries to which the message refers."""
         ...
 
 
 class Uploads:
-    """The binaries of one write, which may be tried several times."""
+    """The binaries of one write, which may be retried."""
 
     def __init__(
         self, using: str, session: UUID, messages: Sequence[Holder], *, known: bool = False
@@ -61,9 +61,9 @@ class Uploads:
         }
         self._hashes = {sha256 for message in messages for sha256 in message.hashes}
         self._known = known
-        # Written, and not named by a row that is committed.
+        # Uploaded files without a committed row, by hash.
         self._files: dict[str, tuple[str, str]] = {}
-        # Of rows whose file is lost: the name of that file.
+        # Names of the lost files of existing rows, by hash.
         self._lost: dict[str, str] = {}
 
     def __bool__(self) -> bool:
@@ -71,17 +71,17 @@ class Uploads:
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
-        """Uploads what the session does not have, and is around the transaction of one try.
+        """Upload missing binaries; context manager around the transaction of one attempt.
 
-        If the transaction certainly failed, what was uploaded is deleted, or kept for the next try
-        where that may succeed. If nobody can say whether it was committed, the files are left as
-        they are: the rows may name them, and where not, ``manage.py agent_sessions_gc`` finds them.
+        If the transaction failed, the files are deleted, or kept for a retry. If its outcome is
+        unknown, the files are kept, because rows may name them; ``manage.py agent_sessions_gc``
+        deletes orphaned ones.
         """
         self.prepare()
         try:
             yield
         except TryAgainError:
-            # What was uploaded is for the next try.
+            # Keep the files for the retry.
             raise
         except Error as error:
             if is_uncertain(error):
@@ -94,14 +94,14 @@ class Uploads:
             raise
 
     def prepare(self) -> None:
-        """Uploads what the session does not have; before the transaction."""
+        """Upload the binaries that the session does not have; call before the transaction."""
         wanted = self._data.keys() - self._files.keys()
         if not wanted or (alias := conf.get_settings().BLOB_STORAGE) is None:
             return
-        there = of_session(self._using, self._session, wanted)
-        # What was lost is at hand again.
-        self._lost = {blob.sha256: blob.file for blob in files.lost(there.values())}
-        missing = (wanted - there.keys()) | self._lost.keys()
+        existing = of_session(self._using, self._session, wanted)
+        # The data of lost files is available again.
+        self._lost = {blob.sha256: blob.file for blob in files.lost(existing.values())}
+        missing = (wanted - existing.keys()) | self._lost.keys()
         if not missing:
             return
         names = {sha256: files.new_name(self._session) for sha256 in sorted(missing)}
@@ -109,7 +109,7 @@ class Uploads:
         def upload(sha256: str) -> None:
             files.save(alias, names[sha256], self._data[sha256][1])
 
-        # A file may be there although its writing failed.
+        # A file may exist although writing it raised an error.
         self._files |= {sha256: (alias, name) for sha256, name in names.items()}
         failures = [error for error in in_parallel(upload, list(names)) if error is not None]
         if failures:
@@ -117,17 +117,17 @@ class Uploads:
             raise failures[0]
 
     def store(self) -> None:
-        """Adds the rows; in the transaction, after the session's row was locked."""
+        """Create the rows; call in the transaction, after locking the session's row."""
         stored = False
 
-        def keep() -> None:
+        def keep_files() -> None:
             if stored:
                 self._files = {}
 
-        # Before any other hook: what fails after the commit must not take the files away.
-        transaction.on_commit(keep, self._using)
-        there = of_session(self._using, self._session, self._hashes)
-        missing = self._hashes - there.keys()
+        # First hook: an error of another one after the commit must not delete the files.
+        transaction.on_commit(keep_files, self._using)
+        existing = of_session(self._using, self._session, self._hashes)
+        missing = self._hashes - existing.keys()
         if unknown := missing - self._data.keys():
             if not self._known:
                 raise PayloadError(
@@ -137,37 +137,37 @@ class Uploads:
             missing -= unknown
         if not missing <= self._files.keys():
             raise TryAgainError
-        self._mend(there)
+        self._replace_lost_files(existing)
         Blob.objects.using(self._using).bulk_create(self._row(sha256) for sha256 in sorted(missing))
-        # Somebody else was faster with the same binary; or an earlier try of our own was.
+        # Another process, or an earlier attempt of this one, stored the same binary.
         superfluous = [
             self._files[sha256]
-            for sha256 in self._files.keys() & there.keys()
-            if self._files[sha256][1] != there[sha256].file
+            for sha256 in self._files.keys() & existing.keys()
+            if self._files[sha256][1] != existing[sha256].file
         ]
         if superfluous:
             transaction.on_commit(lambda: _delete(superfluous), self._using, robust=True)
         stored = True
 
-    def _mend(self, there: Mapping[str, Blob]) -> None:
-        """Lets rows whose file was lost name the one that was written instead."""
-        for sha256 in self._lost.keys() & self._files.keys() & there.keys():
-            row = there[sha256]
+    def _replace_lost_files(self, existing: Mapping[str, Blob]) -> None:
+        """Update rows whose file was lost to the newly uploaded file."""
+        for sha256 in self._lost.keys() & self._files.keys() & existing.keys():
+            row = existing[sha256]
             if row.file != self._lost[sha256]:
-                # Somebody else was faster.
+                # Another process has replaced the file.
                 continue
-            gone = (row.storage, row.file)
+            old_file = (row.storage, row.file)
             row.storage, row.file = self._files[sha256]
             row.save(using=self._using, update_fields=["storage", "file"])
-            transaction.on_commit(functools.partial(_delete, [gone]), self._using, robust=True)
+            transaction.on_commit(functools.partial(_delete, [old_file]), self._using, robust=True)
 
     def refer(self) -> None:
-        """Says that these messages, which are new, use them; in the transaction."""
+        """Create references from the new messages to their binaries; call in the transaction."""
         uses = {(message.id, sha256) for message in self._messages for sha256 in message.hashes}
         refer(self._using, self._session, uses)
 
     def discard(self) -> None:
-        """Deletes what was uploaded, because nothing of it was committed."""
+        """Delete the uploaded files after a rollback."""
         _delete(self._files.values())
         self._files = {}
 

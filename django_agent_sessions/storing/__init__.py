@@ -1,8 +1,8 @@
-"""Whole files of a Django storage: many read at once, each written at once or not at all.
+"""Files of a Django storage: parallel reads and atomic writes under exact names.
 
-Django's ``Storage`` opens one file at a time, chooses another name where one is taken, and may send
-several requests for one file. Here a name is exactly that name. A storage that keeps files its own
-way, by overriding how they are opened or saved, is always used through its own methods.
+Django's ``Storage`` opens one file at a time, chooses another name if one is taken, and may send
+several requests per file. A storage that overrides how files are opened or saved is used only
+through its own methods.
 """
 
 from __future__ import annotations
@@ -34,28 +34,24 @@ __all__ = [
 
 
 def read_file(storage: Storage, name: str) -> bytes:
-    """Reads a file.
-
-    On S3 this is one request.
-    """
+    """Read a file; one request on S3."""
     return _backend(storage).read(name)
 
 
 def read_files(storage: Storage, names: Sequence[str]) -> Iterator[tuple[str, bytes | Exception]]:
-    """Reads files in parallel.
+    """Yield the contents or errors of files, read in parallel.
 
-    Only a few are read ahead of what was taken, so that many large files are not in memory
-    together.
+    Only a few files are read ahead, so that many large files are not in memory together.
     """
     backend = _backend(storage)
     yield from zip(names, in_parallel(backend.read, names, width=backend.width), strict=True)
 
 
 def stream_file(storage: Storage, name: str, *, start: int = 0, stop: int | None = None) -> Pieces:
-    """Reads a part of a file, piece by piece.
+    """Open a part of a file for reading in pieces.
 
-    Nothing larger than a piece is in memory, as far as that is up to us: some storages download a
-    file whole when they open it. From S3 only the part is read.
+    Only one piece is in memory, unless the storage downloads the whole file on opening. From S3
+    only the part is read.
     """
     return _backend(storage).stream(name, start, stop)
 
@@ -81,9 +77,9 @@ def create_file(storage: Storage, name: str, data: bytes) -> None:
 
 
 def delete_files(storage: Storage, names: Iterable[str]) -> None:
-    """Deletes files in parallel; those that are not there are fine.
+    """Delete files in parallel; missing files are ignored.
 
-    In an S3 bucket that keeps versions, every version is deleted. If that is not allowed, only the
+    In a versioned S3 bucket every version is deleted. If that is not permitted, only the
     latest is, and a warning is logged.
     """
     backend = _backend(storage)
@@ -97,26 +93,26 @@ def delete_files(storage: Storage, names: Iterable[str]) -> None:
 
 
 def list_folder(storage: Storage, name: str) -> tuple[list[str], list[str]]:
-    """Lists what is directly in a folder."""
+    """Return the folders and files directly in a folder, sorted."""
     folders, files = _backend(storage).list(name)
     return sorted(folders), sorted(files)
 
 
 def make_folder(storage: Storage, name: str) -> None:
-    """Makes an empty folder where the storage has folders: on a file system."""
+    """Create an empty folder on a file system; other storages have no folders."""
     _backend(storage).make_folder(name)
 
 
 def remove_folder(storage: Storage, name: str) -> None:
-    """Removes a folder that is empty, where the storage has folders: on a file system.
+    """Remove an empty folder on a file system; other storages have no folders.
 
-    Whoever writes a file into it at the same moment makes it again.
+    A concurrent write of a file in it creates the folder again.
     """
     _backend(storage).remove_folder(name)
 
 
 def is_link(storage: Storage, name: str) -> bool:
-    """Tells whether a name is a symbolic link, which a file system may have."""
+    """Return whether a name is a symbolic link on a file system."""
     return _backend(storage).is_link(name)
 
 

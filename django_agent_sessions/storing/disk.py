@@ -1,4 +1,4 @@
-"""Files on a file system: there as a whole or not at all, and still there after a crash."""
+"""Files on a file system, written atomically and durably."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from django.core.files.storage import FileSystemStorage, Storage
 from .generic import AnyStorage, keeps_ways
 
 _TRIES = 50
-"""How often a folder is made that others remove."""
+"""Number of attempts to create a folder that other processes remove."""
 
 
 class Disk(AnyStorage):
-    """Reads and writes where Django's ``FileSystemStorage`` does."""
+    """Reads and writes files of Django's ``FileSystemStorage``."""
 
     storage: FileSystemStorage
 
     @staticmethod
     def fits(storage: Storage) -> bool:
-        """Tells whether a storage is of this kind."""
+        """Return whether this class supports a storage."""
         return isinstance(storage, FileSystemStorage) and keeps_ways(
             storage,
             FileSystemStorage,
@@ -30,32 +30,32 @@ class Disk(AnyStorage):
         )
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes a file beside its place and moves it there."""
+        """Write a temporary file and move it to its name."""
         path = self.storage.path(name)
-        self._put(path, data, lambda made: os.replace(made, path))
+        self._put(path, data, lambda temporary: os.replace(temporary, path))
 
     def create(self, name: str, data: bytes) -> None:
-        """Writes a file beside its place and moves it there, unless the place is taken."""
+        """Write a temporary file and move it to its name, unless that exists."""
         path = self.storage.path(name)
 
-        def take(made: str) -> None:
-            # The only way to move a file that does not overwrite.
+        def move_if_absent(temporary: str) -> None:
+            # A hard link, because moving a file would overwrite.
             try:
-                os.link(made, path)
+                os.link(temporary, path)
             except FileExistsError:
                 raise
             except OSError:
-                # A file system without hard links.
+                # The file system does not support hard links.
                 if os.path.lexists(path):
                     raise FileExistsError(f"file {name!r} exists already") from None
-                os.replace(made, path)
+                os.replace(temporary, path)
 
         if os.path.lexists(path):
             raise FileExistsError(f"file {name!r} exists already")
-        self._put(path, data, take)
+        self._put(path, data, move_if_absent)
 
     def deleter(self) -> Callable[[str], None]:
-        """Returns what deletes one file, or a link instead of what it leads to."""
+        """Return a function that deletes one file, or a link itself and not its target."""
         delete_file = super().deleter()
 
         def delete(name: str) -> None:
@@ -67,65 +67,65 @@ class Disk(AnyStorage):
         return delete
 
     def make_folder(self, name: str) -> None:
-        """Makes a folder, and those above it."""
+        """Create a folder and its parents."""
         self._make_folders(self.storage.path(name))
 
     def remove_folder(self, name: str) -> None:
-        """Removes a folder if it is empty."""
+        """Remove a folder if it is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(self.storage.path(name))
 
     def is_link(self, name: str) -> bool:
-        """Tells whether a name is a symbolic link."""
+        """Return whether a name is a symbolic link."""
         return os.path.islink(self.storage.path(name))
 
     def _put(self, path: str, data: bytes, move: Callable[[str], None]) -> None:
         folder, file = os.path.split(path)
-        # Hidden, and with an ending that no reader takes for the file itself.
-        made = os.path.join(folder, f".{file[:100]}.{secrets.token_hex(8)}.tmp")
+        # Hidden, with a suffix that readers ignore.
+        temporary = os.path.join(folder, f".{file[:100]}.{secrets.token_hex(8)}.tmp")
         try:
-            with os.fdopen(self._begin(folder, made), "wb") as stream:
+            with os.fdopen(self._create_temporary(folder, temporary), "wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
             if self.storage.file_permissions_mode is not None:
-                os.chmod(made, self.storage.file_permissions_mode)
-            move(made)
+                os.chmod(temporary, self.storage.file_permissions_mode)
+            move(temporary)
         finally:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(made)
+                os.unlink(temporary)
         _sync(folder)
 
-    def _begin(self, folder: str, made: str) -> int:
-        # What the process's umask leaves, as for every file that Django writes.
+    def _create_temporary(self, folder: str, temporary: str) -> int:
+        # The process's umask applies, as for all files that Django writes.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         for _ in range(_TRIES):
-            # Somebody may remove the folder, as long as it is empty.
+            # Another process may remove the empty folder.
             with contextlib.suppress(FileNotFoundError):
                 self._make_folders(folder)
-                return os.open(made, flags, 0o666)
-        raise FileNotFoundError(f"folder {folder!r} does not stay")
+                return os.open(temporary, flags, 0o666)
+        raise FileNotFoundError(f"folder {folder!r} is removed by another process each time")
 
     def _make_folders(self, folder: str) -> None:
         if os.path.isdir(folder):
             return
-        above = os.path.dirname(folder)
-        self._make_folders(above)
+        parent = os.path.dirname(folder)
+        self._make_folders(parent)
         try:
             os.mkdir(folder)
         except FileExistsError:
-            # Somebody else was faster, or it is a file, which the next step says.
+            # Another process created it; or it is a file, for which the next step raises.
             return
         if self.storage.directory_permissions_mode is not None:
             os.chmod(folder, self.storage.directory_permissions_mode)
-        _sync(above)
+        _sync(parent)
 
 
 def _sync(folder: str) -> None:
-    """Makes the names in a folder last; Windows has no such thing and refuses to open it."""
+    """Sync a folder to disk; Windows does not support this and denies opening it."""
     with contextlib.suppress(PermissionError):
-        opened = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Any storage, through what Django says every storage has."""
+"""Files of any storage, through Django's ``Storage`` API."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from .pieces import Pieces, part_of
 
 
 class AnyStorage:
-    """Reads, writes, deletes and lists in a storage of any kind."""
+    """Reads, writes, deletes and lists files of any storage."""
 
     width: int = 8
-    """How many files are read at the same time."""
+    """Number of files read in parallel."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def read(self, name: str) -> bytes:
-        """Reads a file; a ``FileNotFoundError`` says that it is not there."""
+        """Read a file; raise :exc:`FileNotFoundError` if it does not exist."""
         try:
             with self.storage.open(name, "rb") as file:
                 data: bytes = file.read()
         except FileNotFoundError:
             raise
         except Exception as error:
-            # Some storages notice only while reading, and have an error of their own for it.
+            # Some storages raise their own error for a missing file, and only on reading.
             if self._is_missing(name):
                 raise FileNotFoundError(f"no file {name!r}") from error
             raise
         return data
 
     def stream(self, name: str, start: int, stop: int | None) -> Pieces:
-        """Reads a part of a file in pieces; a ``FileNotFoundError`` says that it is not there."""
-        file = self._opened(name)
+        """Open a part of a file; raise :exc:`FileNotFoundError` if it does not exist."""
+        file = self._open(name)
         try:
             return part_of(file, start, stop)
         except BaseException:
             file.close()
             raise
 
-    def _opened(self, name: str) -> IO[bytes]:
+    def _open(self, name: str) -> IO[bytes]:
         try:
             return self.storage.open(name, "rb")
         except FileNotFoundError:
@@ -55,19 +55,19 @@ class AnyStorage:
             raise
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes a file, replacing one that is there."""
+        """Write a file, replacing an existing one."""
         if self.storage.get_available_name(name) != name:
             self.storage.delete(name)
         self._save(name, data)
 
     def create(self, name: str, data: bytes) -> None:
-        """Writes a file; a ``FileExistsError`` says that there is one."""
+        """Write a new file; raise :exc:`FileExistsError` if it exists."""
         if self.storage.exists(name):
             raise FileExistsError(f"file {name!r} exists already")
         self._save(name, data)
 
     def deleter(self) -> Callable[[str], None]:
-        """Returns what deletes one file, from any thread."""
+        """Return a thread-safe function that deletes one file."""
 
         def delete(name: str) -> None:
             with contextlib.suppress(FileNotFoundError):
@@ -76,7 +76,7 @@ class AnyStorage:
         return delete
 
     def list(self, name: str) -> tuple[list[str], list[str]]:
-        """Lists folders and files in a folder that may not be there."""
+        """Return the folders and files in a folder, which may not exist."""
         try:
             folders, files = self.storage.listdir(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -84,31 +84,31 @@ class AnyStorage:
         return list(folders), list(files)
 
     def make_folder(self, name: str) -> None:
-        """Does nothing: most storages have no folders."""
+        """Do nothing: most storages have no folders."""
 
     def remove_folder(self, name: str) -> None:
-        """Does nothing: most storages have no folders."""
+        """Do nothing: most storages have no folders."""
 
     def is_link(self, name: str) -> bool:
-        """Says no: most storages have no links."""
+        """Return False: most storages have no links."""
         return False
 
     def _save(self, name: str, data: bytes) -> None:
         saved = self.storage.save(name, ContentFile(data))
         if saved.replace("\\", "/") != name:
             self.storage.delete(saved)
-            raise FileExistsError(f"file {name!r} was written by somebody else at this moment")
-        if not self._holds(name, data):
-            raise OSError(f"the storage did not keep all {len(data)} bytes of file {name!r}")
+            raise FileExistsError(f"another process wrote file {name!r} at the same time")
+        if not self._is_stored(name, data):
+            raise OSError(f"the storage did not store all {len(data)} bytes of file {name!r}")
 
-    def _holds(self, name: str, data: bytes) -> bool:
-        """Tells whether what was saved is there whole, whatever the storage said of it."""
+    def _is_stored(self, name: str, data: bytes) -> bool:
+        """Return whether the storage has exactly the saved data."""
         try:
             if self.storage.size(name) == len(data):
                 return True
         except NotImplementedError:
             pass
-        # One that compresses or encrypts may tell how much it takes, and not how much it gives.
+        # Storages that compress or encrypt may return the stored size.
         return self.read(name) == data
 
     def _is_missing(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class AnyStorage:
 
 
 def keeps_ways(storage: Storage, base: type, ways: tuple[str, ...]) -> bool:
-    """Tells whether a storage does some things as its base class does."""
-    # Of Django's lazy default storage, `type` would tell the proxy's.
+    """Return whether a storage's class inherits these methods from its base unchanged."""
+    # Not `type`, which returns the proxy class of Django's lazy default storage.
     kind = storage.__class__
-    return all(getattr(kind, way) is getattr(base, way) for way in ways)
+    return all(getattr(kind, method) is getattr(base, method) for method in ways)

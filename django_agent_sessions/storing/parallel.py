@@ -1,4 +1,4 @@
-"""Doing one thing to many, some at the same time."""
+"""Parallel calls of a function."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 def in_parallel(
     function: Callable[[T], R], items: Sequence[T], *, width: int = 8
 ) -> Iterator[R | Exception]:
-    """Calls a function for each item, in threads, for work that waits for a network or a disk.
+    """Yield the results or errors of a function for each item, called in threads.
 
-    Only a few calls are ahead of what was taken, so that many large results are not in memory
-    together. Who stops taking stops the rest.
+    Only a few calls run ahead of the consumer, so that many large results are not in memory
+    together. Closing the generator cancels the remaining calls.
     """
 
     def attempt(item: T) -> R | Exception:
@@ -31,14 +31,14 @@ def in_parallel(
         return
     width = min(width, len(items))
     with ThreadPoolExecutor(width, "agent-sessions-files") as pool:
-        ahead: deque[Future[R | Exception]] = deque()
+        pending: deque[Future[R | Exception]] = deque()
         try:
             for item in items:
-                ahead.append(pool.submit(attempt, item))
-                if len(ahead) > 2 * width:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+                pending.append(pool.submit(attempt, item))
+                if len(pending) > 2 * width:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for waiting in ahead:
-                waiting.cancel()
+            for future in pending:
+                future.cancel()

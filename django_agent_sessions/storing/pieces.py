@@ -1,4 +1,4 @@
-"""A part of a file, read piece by piece, so that the file is never whole in memory."""
+"""Reading a part of a file in pieces, so that the whole file is never in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 PIECE = 64 * 1024
-"""Bytes of the largest piece."""
+"""The maximal size of a piece in bytes."""
 
 
 def part_of(file: IO[bytes], start: int, stop: int | None) -> Pieces:
-    """Reads a part of a file that is open."""
+    """Return the pieces of a part of an open file."""
     file.seek(0, os.SEEK_END)
     size = file.tell()
     file.seek(start)
@@ -20,16 +20,16 @@ def part_of(file: IO[bytes], start: int, stop: int | None) -> Pieces:
 
 
 class Pieces:
-    """What is read of a file, in order. It is closed at its end, after an error, or by ``close``."""
+    """The pieces of a file in order; it is closed at the end, on errors, and by ``close``."""
 
     def __init__(
         self, size: int, length: int, read: Callable[[int], bytes], close: Callable[[], object]
     ) -> None:
         self.size = size
-        self._left = length
+        self._remaining = length
         self._read = read
         self._close = close
-        # Now: some storages notice only while reading that a file is not there.
+        # Read now, because some storages raise for a missing file only on reading.
         self._first: bytes | None = self._next()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -43,18 +43,18 @@ class Pieces:
         return piece
 
     def close(self) -> None:
-        """Closes the file; more than once is fine."""
-        self._left = 0
+        """Close the file; may be called repeatedly."""
+        self._remaining = 0
         self._close()
 
     def _next(self) -> bytes:
-        if not self._left:
+        if not self._remaining:
             return b""
         try:
-            piece = self._read(min(PIECE, self._left))
+            piece = self._read(min(PIECE, self._remaining))
         except BaseException:
             self.close()
             raise
-        # A file that is shorter than it was ends here.
-        self._left = self._left - len(piece) if piece else 0
+        # The file was truncated.
+        self._remaining = self._remaining - len(piece) if piece else 0
         return piece

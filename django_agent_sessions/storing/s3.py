@@ -1,7 +1,7 @@
 """Objects in an S3 bucket, with the client of django-storages' ``S3Storage``.
 
-Its own ``open`` sends two requests for an object, or three, and it makes a new connection for each
-thread, which takes longer than reading a small file. One client serves all threads here.
+The storage's ``open`` sends two or three requests per object and opens a connection per thread,
+which takes longer than reading a small file. Here one client serves all threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _clients: WeakKeyDictionary[Storage, Any] = WeakKeyDictionary()
 
-_FOR_READING = frozenset(
+_READ_PARAMETERS = frozenset(
     {
         "ExpectedBucketOwner",
         "RequestPayer",
@@ -32,13 +32,13 @@ _FOR_READING = frozenset(
         "SSECustomerKeyMD5",
     }
 )
-"""Those of a storage's ``object_parameters`` that reading an object needs too."""
+"""The ``object_parameters`` of a storage that also apply to reading an object."""
 
-_FOR_DELETING = frozenset({"ExpectedBucketOwner", "RequestPayer"})
+_DELETE_PARAMETERS = frozenset({"ExpectedBucketOwner", "RequestPayer"})
 
 _CONNECTIONS = 50
 
-_WAYS = (
+_BYPASSED_METHODS = (
     "open",
     "_open",
     "save",
@@ -48,78 +48,80 @@ _WAYS = (
     "exists",
     "listdir",
 )
-"""The methods of a storage that are not used here, and must be its own for that."""
+"""Methods that are bypassed here, and therefore must not be overridden in the storage."""
 
 
 class Bucket(AnyStorage):
-    """Reads and writes where an ``S3Storage`` does."""
+    """Reads and writes objects of an ``S3Storage``."""
 
-    # Its attributes are those of django-storages, which has no types.
+    # Any, because django-storages has no type annotations.
     storage: Any
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._client = _client(storage)
         self._bucket: str = self.storage.bucket_name
-        # More would only wait for a connection.
+        # More threads would only wait for a connection.
         self.width: int = self._client.meta.config.max_pool_connections
 
     @staticmethod
     def fits(storage: Storage) -> bool:
-        """Tells whether a storage is of this kind."""
+        """Return whether this class supports a storage."""
         base = _base(storage)
-        return base is not None and keeps_ways(storage, base, _WAYS)
+        return base is not None and keeps_ways(storage, base, _BYPASSED_METHODS)
 
     def read(self, name: str) -> bytes:
-        """Reads an object with one request."""
+        """Read an object with one request."""
         key = self._key(name)
         try:
-            found = self._client.get_object(
-                Bucket=self._bucket, Key=key, **self._parameters(key, _FOR_READING)
+            response = self._client.get_object(
+                Bucket=self._bucket, Key=key, **self._parameters(key, _READ_PARAMETERS)
             )
         except self._client.exceptions.NoSuchKey as error:
             raise FileNotFoundError(f"no file {name!r}") from error
-        with found["Body"] as body:
+        with response["Body"] as body:
             data: bytes = body.read()
-        if self.storage.gzip and found.get("ContentEncoding") == "gzip":
+        if self.storage.gzip and response.get("ContentEncoding") == "gzip":
             return gzip.decompress(data)
         return data
 
     def stream(self, name: str, start: int, stop: int | None) -> Pieces:
-        """Reads a part of an object with one request; the storage's own file downloads it all."""
+        """Open a part of an object with one request; the storage's file downloads all of it."""
         if self.storage.gzip:
-            # A part of what is compressed is no part of what was.
+            # A range of the compressed data is useless.
             return part_of(io.BytesIO(self.read(name)), start, stop)
         key = self._key(name)
         last = "" if stop is None else stop - 1
-        parameters: dict[str, Any] = self._parameters(key, _FOR_READING)
+        parameters: dict[str, Any] = self._parameters(key, _READ_PARAMETERS)
         if start or stop is not None:
             parameters["Range"] = f"bytes={start}-{last}"
         try:
-            found = self._client.get_object(Bucket=self._bucket, Key=key, **parameters)
+            response = self._client.get_object(Bucket=self._bucket, Key=key, **parameters)
         except self._client.exceptions.NoSuchKey as error:
             raise FileNotFoundError(f"no file {name!r}") from error
         except self._client.exceptions.ClientError as error:
             if _code(error) != "InvalidRange":
                 raise
-            # It begins after the object's end.
+            # The range begins after the end of the object.
             return Pieces(self.storage.size(name), 0, lambda size: b"", lambda: None)
-        body, length = found["Body"], found["ContentLength"]
-        whole = found.get("ContentRange", "").rpartition("/")[2] or length
-        return Pieces(int(whole), length, body.read, body.close)
+        body, length = response["Body"], response["ContentLength"]
+        total = response.get("ContentRange", "").rpartition("/")[2] or length
+        return Pieces(int(total), length, body.read, body.close)
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes an object with one request."""
+        """Write an object with one request."""
         self._put(self._key(name), data)
 
     def create(self, name: str, data: bytes) -> None:
-        """Writes an object on the condition that there is none."""
+        """Write a new object; raise :exc:`FileExistsError` if it exists."""
         key = self._key(name)
-        # Some servers do not know the condition below, and take no notice of it.
-        if self._is_there(key):
+        # Some servers ignore the condition below.
+        if self._exists(key):
             raise FileExistsError(f"file {name!r} exists already")
-        put = self._client.meta.service_model.operation_model("PutObject").input_shape.members
-        condition = {"IfNoneMatch": "*"} if "IfNoneMatch" in put else {}
+        put_parameters = self._client.meta.service_model.operation_model(
+            "PutObject"
+        ).input_shape.members
+        condition = {"IfNoneMatch": "*"} if "IfNoneMatch" in put_parameters else {}
         try:
             self._put(key, data, **condition)
         except self._client.exceptions.ClientError as error:
@@ -132,7 +134,7 @@ class Bucket(AnyStorage):
                 raise FileExistsError(f"file {name!r} exists already") from error
 
     def deleter(self) -> Callable[[str], None]:
-        """Returns what deletes an object, with its versions if the bucket keeps some."""
+        """Return a function that deletes an object with its versions, if the bucket has any."""
         versioned = self._keeps_versions()
 
         def delete(name: str) -> None:
@@ -145,7 +147,7 @@ class Bucket(AnyStorage):
         return delete
 
     def list(self, name: str) -> tuple[list[str], list[str]]:
-        """Lists what is directly under a prefix."""
+        """Return the folders and files directly under a prefix."""
         prefix = self._key(name).rstrip("/")
         prefix = f"{prefix}/" if prefix else ""
         folders: list[str] = []
@@ -154,31 +156,31 @@ class Bucket(AnyStorage):
             Bucket=self._bucket,
             Prefix=prefix,
             Delimiter="/",
-            **self._parameters(prefix, _FOR_DELETING),
+            **self._parameters(prefix, _DELETE_PARAMETERS),
         )
         for page in pages:
             folders += (
-                found["Prefix"][len(prefix) : -1] for found in page.get("CommonPrefixes", ())
+                entry["Prefix"][len(prefix) : -1] for entry in page.get("CommonPrefixes", ())
             )
-            # The folder itself is an object if somebody made it with a file manager.
+            # File managers create an object for the folder itself.
             files += (
-                found["Key"][len(prefix) :]
-                for found in page.get("Contents", ())
-                if found["Key"] != prefix
+                entry["Key"][len(prefix) :]
+                for entry in page.get("Contents", ())
+                if entry["Key"] != prefix
             )
         return folders, files
 
     def _key(self, name: str) -> str:
-        """Puts the storage's location before a name; refuses a name that leads out of it."""
+        """Return the key of a name below the storage's location; raise if it is outside of it."""
         key: str = self.storage._normalize_name(name)
         return key
 
     def _put(self, key: str, data: bytes, **condition: str) -> None:
         parameters = self.storage.get_object_parameters(key)
         if "ContentType" not in parameters:
-            guessed, encoding = mimetypes.guess_type(key)
+            content_type, encoding = mimetypes.guess_type(key)
             parameters["ContentType"] = (
-                None if encoding else guessed
+                None if encoding else content_type
             ) or self.storage.default_content_type
         if self.storage.default_acl:
             parameters.setdefault("ACL", self.storage.default_acl)
@@ -186,10 +188,10 @@ class Bucket(AnyStorage):
             Bucket=self._bucket, Key=key, Body=data, **{**parameters, **condition}
         )
 
-    def _is_there(self, key: str) -> bool:
+    def _exists(self, key: str) -> bool:
         try:
             self._client.head_object(
-                Bucket=self._bucket, Key=key, **self._parameters(key, _FOR_READING)
+                Bucket=self._bucket, Key=key, **self._parameters(key, _READ_PARAMETERS)
             )
         except self._client.exceptions.ClientError as error:
             if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
@@ -198,7 +200,7 @@ class Bucket(AnyStorage):
         return True
 
     def _was_sent_twice(self, name: str, data: bytes) -> bool:
-        """Tells whether what is there is ours: an answer was lost, and the client tried again."""
+        """Return whether the object is ours: a response was lost and the client retried."""
         try:
             return self.read(name) == data
         except FileNotFoundError:
@@ -206,20 +208,20 @@ class Bucket(AnyStorage):
 
     def _keeps_versions(self) -> bool:
         try:
-            found = self._client.get_bucket_versioning(Bucket=self._bucket)
+            response = self._client.get_bucket_versioning(Bucket=self._bucket)
         except self._client.exceptions.ClientError as error:
-            # Who is not allowed to ask may be allowed to look for versions. Some servers have none.
+            # Listing versions may be permitted nevertheless. Some servers do not support versions.
             return _code(error) != "NotImplemented"
-        # A bucket that stopped keeping them still has those from before.
-        return "Status" in found
+        # A bucket with suspended versioning still has earlier versions.
+        return "Status" in response
 
     def _delete(self, key: str, **version: str) -> None:
-        parameters = self._parameters(key, _FOR_DELETING)
+        parameters = self._parameters(key, _DELETE_PARAMETERS)
         self._client.delete_object(Bucket=self._bucket, Key=key, **parameters, **version)
 
     def _delete_versions(self, name: str, key: str) -> None:
         try:
-            # All are listed first: a listing goes on from a version that has to be there still.
+            # Listed completely first, because pagination continues from an existing version.
             for version in list(self._versions(key)):
                 self._delete(key, VersionId=version)
         except self._client.exceptions.ClientError as error:
@@ -228,7 +230,7 @@ class Bucket(AnyStorage):
                 raise
             logger.warning(
                 "Only the latest version of %r was deleted from bucket %r, "
-                "older ones may be left there: %s",
+                "older versions may remain: %s",
                 name,
                 self._bucket,
                 code,
@@ -240,10 +242,10 @@ class Bucket(AnyStorage):
             Bucket=self._bucket, Prefix=key
         )
         for page in pages:
-            for found in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-                if found["Key"] == key:
-                    yield found["VersionId"]
-            # Sorted by key, and the key itself comes before what begins with it.
+            for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+                if entry["Key"] == key:
+                    yield entry["VersionId"]
+            # Sorted by key: the key comes before longer keys with this prefix.
             if page.get("IsTruncated") and page.get("NextKeyMarker") != key:
                 return
 
@@ -253,29 +255,28 @@ class Bucket(AnyStorage):
 
 
 def _base(storage: Storage) -> type | None:
-    """Finds ``S3Storage`` among the classes of a storage."""
+    """Return the ``S3Storage`` base class of a storage, or None."""
     for base in storage.__class__.__mro__:
-        # By its name: whoever uses django-storages has it imported, and we never do.
+        # By its name, because django-storages is an optional dependency and not imported here.
         if (base.__module__, base.__name__) == ("storages.backends.s3", "S3Storage"):
             return base
     return None
 
 
 def _client(storage: Any) -> Any:
-    """The client of a storage, which any thread may use."""
-    found = _clients.get(storage)
-    if found is None:
-        # Two threads may make one each at the same time; either will do.
-        found = _clients.setdefault(storage, _make_client(storage))
-    return found
+    """Return the thread-safe client of a storage."""
+    client = _clients.get(storage)
+    if client is None:
+        # Two threads may create one each; either can be used.
+        client = _clients.setdefault(storage, _make_client(storage))
+    return client
 
 
 def _make_client(storage: Any) -> Any:
-    """Makes a client as the storage does, with a connection for each file that is read at once.
+    """Create a client as the storage does, with a connection for each parallel read.
 
-    Most of what it takes to read files from S3 is waiting for answers, and botocore's default lets
-    ten wait at the same time. A project that chose another number, or connects its own way, keeps
-    that.
+    Reading from S3 is mostly waiting, and botocore's default is ten connections. A project's own
+    pool size or ``connection`` is kept.
     """
     config = storage.client_config
     base = _base(storage)
@@ -284,7 +285,7 @@ def _make_client(storage: Any) -> Any:
     kind = type(config)
     if config.max_pool_connections == kind().max_pool_connections:
         config = config.merge(kind(max_pool_connections=_CONNECTIONS))
-    # Not of a resource, whose description takes long to read and is not used.
+    # Not from a resource, whose description is slow to load and not used.
     return storage._create_session().client(
         "s3",
         region_name=storage.region_name,
