@@ -1,1 +1,1 @@
-"""What requests may hold, and what answers look like."""
+"""The serializers of requests and responses."""

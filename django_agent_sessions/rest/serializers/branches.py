@@ -1,4 +1,4 @@
-"""Branches, snapshots and forks in requests and answers."""
+"""Serializers of branches, snapshots and forks."""
 
 from __future__ import annotations
 
@@ -15,116 +15,120 @@ from .fields import IdField, MomentField, NumberField, ShownField, StrictSeriali
 from .sessions import TitleField
 
 MOST = 2**31 - 1
-"""The largest position and number that there can be."""
+"""The largest position and branch number."""
 
-_PLACE = {
+_POSITION_SCHEMA = {
     "oneOf": [
         {"type": "string", "format": "uuid"},
         {"type": "integer", "minimum": -1, "maximum": MOST},
     ]
 }
-_UNNAMED = "By default `branch-<number>`."
+_DEFAULT_NAME = "Default: `branch-<number>`."
 
 
-@extend_schema_field(_PLACE)
+@extend_schema_field(_POSITION_SCHEMA)
 class PlaceField(serializers.Field[UUID | int, Any, Any, Any]):
-    """A message by its id, or by its position; -1 is before the first."""
+    """A message by its id or its position; -1 is before the first message."""
 
     def to_internal_value(self, data: Any) -> UUID | int:
-        """Reads it."""
         if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MOST:
             return data
         try:
             return UUID(data)
         except (ValueError, TypeError, AttributeError):
-            hint = "Give the id of a message, or a position from -1."
+            hint = "Must be the id of a message, or a position from -1."
             raise serializers.ValidationError(hint) from None
 
 
 class _MessageField(serializers.UUIDField):
-    """The id of a message; a number is none."""
+    """The id of a message; rejects numbers, which ``UUIDField`` accepts."""
 
     def to_internal_value(self, data: Any) -> UUID:
         if not isinstance(data, str):
-            raise serializers.ValidationError("Give the id of a message.")
-        found: UUID = super().to_internal_value(data)
-        return found
+            raise serializers.ValidationError("Must be the id of a message.")
+        value: UUID = super().to_internal_value(data)
+        return value
 
 
 class BranchSerializer(serializers.Serializer[Any]):
     """A branch of an agent's conversation."""
 
     number = serializers.IntegerField(help_text="0 is the main branch.")
-    name = ShownField(help_text=f"The main one is `{MAIN_NAME}`.")
+    name = ShownField(help_text=f"The main branch is `{MAIN_NAME}`.")
     kind = serializers.ChoiceField(
-        choices=["", *Branch.Kind.values], help_text="How it came to be; empty for the main one."
+        choices=["", *Branch.Kind.values],
+        help_text="How it was created; empty for the main branch.",
     )
-    parent = serializers.IntegerField(  # type: ignore[assignment] # a field, and no property
-        help_text="The number of the branch that it left."
+    parent = serializers.IntegerField(  # type: ignore[assignment] # a field, not the property
+        help_text="The number of the branch that it was created from."
     )
-    start = serializers.IntegerField(help_text="How many messages both had in common then.")
-    length = serializers.IntegerField(help_text="How many messages it has, those included.")
-    created_at = MomentField(allow_null=True, help_text="Null for the main one.")
+    start = serializers.IntegerField(
+        help_text="How many messages it shared with its parent when it was created."
+    )
+    length = serializers.IntegerField(help_text="How many messages it has, shared ones included.")
+    created_at = MomentField(allow_null=True, help_text="Null for the main branch.")
 
 
 class SetAsideSerializer(serializers.Serializer[Any]):
-    """What was left behind."""
+    """The side branch that keeps the messages of an earlier state."""
 
     branch = BranchSerializer(
-        allow_null=True, help_text="The side branch that has it; null if there was nothing."
+        allow_null=True, help_text="The side branch; null if there was nothing to keep."
     )
 
 
 class ComparisonSerializer(serializers.Serializer[Any]):
-    """Two branches beside each other."""
+    """A comparison of two branches."""
 
-    common = serializers.IntegerField(help_text="With how many same messages both begin.")
-    left = serializers.IntegerField(help_text="How many messages the first one has.")
-    right = serializers.IntegerField(help_text="How many the other one has.")
+    common = serializers.IntegerField(help_text="How many identical messages both start with.")
+    left = serializers.IntegerField(help_text="How many messages the first branch has.")
+    right = serializers.IntegerField(help_text="How many messages the second branch has.")
 
 
 class RewindSerializer(StrictSerializer):
-    """Where to go back to."""
+    """The message to rewind to."""
 
-    to = PlaceField(help_text="The last message that stays. By its id it is the one you saw.")
-    # As it is given, because names are compared to the letter.
-    name = IdField(trim_whitespace=False, help_text=_UNNAMED)
+    to = PlaceField(
+        help_text="The last message to keep. An id is safer than a position, which may change."
+    )
+    # Not trimmed, because names are compared exactly.
+    name = IdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
 
 
 class BranchCreateSerializer(StrictSerializer):
-    """What a branch begins with."""
+    """The name and the messages of a new branch."""
 
-    name = IdField(trim_whitespace=False, help_text=_UNNAMED)
-    source = NumberField(  # type: ignore[assignment] # a field, and no property
+    name = IdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
+    source = NumberField(  # type: ignore[assignment] # a field, not the property
         required=False,
         min_value=0,
         max_value=MOST,
-        help_text="The number of the branch that it begins like; that of `at`, or the main one.",
+        help_text="The number of the branch to copy. Default: the branch of `at`, or the main one.",
     )
-    at = PlaceField(required=False, help_text="The last message to begin with. By default all.")
+    at = PlaceField(required=False, help_text="The last message to copy. Default: all messages.")
 
 
 class ForkSerializer(StrictSerializer):
-    """What a fork begins with, and what it is called."""
+    """The messages and the title of a fork."""
 
     at = _MessageField(
         required=False,
         allow_null=True,
-        help_text="The id of the last message to copy. By default all are.",
+        help_text="The id of the last message to copy. Default: all messages.",
     )
-    title = TitleField(required=False, help_text="By default the session's own.")
+    title = TitleField(required=False, help_text="Default: the title of the session.")
     external_id = IdField(
-        help_text="An id of your own. If this fork was made with it already, that one is answered.",
+        help_text="The client's own id. If the same fork exists with it, that fork is returned.",
     )
 
 
 class SnapshotSerializer(serializers.ModelSerializer[Snapshot]):
-    """An agent at one moment, without what it kept."""
+    """A snapshot of an agent, without the state that it holds."""
 
-    snapshot_id = ShownField(read_only=True, help_text="What the SDK calls it.")
+    snapshot_id = ShownField(read_only=True, help_text="The id that the SDK uses.")
     branch = serializers.IntegerField(read_only=True, help_text="The branch of its messages.")
     length = serializers.IntegerField(
-        read_only=True, help_text="The position behind its last message."
+        read_only=True, help_text="The position after its last message."
     )
     created_at = MomentField(read_only=True)
     updated_at = MomentField(read_only=True)

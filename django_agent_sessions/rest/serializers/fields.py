@@ -1,4 +1,4 @@
-"""Fields and the base of the API's serializers."""
+"""Fields and the base class of the API's serializers."""
 
 from __future__ import annotations
 
@@ -18,74 +18,66 @@ from django_agent_sessions.querysets import is_in_any_calendar
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
-NO_MOMENT = "Give a moment with its time zone, such as 2026-01-02T03:04:05Z."
-"""What to say of a text that is no moment."""
+NO_MOMENT = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
 
 MAX_DEPTH = 200
-"""Lists and objects in each other that an answer shows; what others wrote may nest deeper."""
+"""The nesting depth up to which a response shows JSON; stored JSON may nest deeper."""
 
 
 class MomentField(serializers.DateTimeField):
-    """A moment, as JavaScript writes it: UTC, milliseconds, ``Z``; read in any time zone."""
+    """A date and time: UTC with milliseconds and ``Z`` in responses, any time zone in requests."""
 
     def to_representation(self, value: Any) -> str:
-        """Writes a moment."""
         return moment(value)
 
     def to_internal_value(self, value: Any) -> datetime:
-        """Reads a moment."""
-        found = read_moment(value)
-        if found is None:
+        parsed = read_moment(value)
+        if parsed is None:
             raise serializers.ValidationError(NO_MOMENT)
-        return found
+        return parsed
 
 
 class ShownField(serializers.CharField):
-    """A text that somebody wrote, as it can be shown."""
+    """A text of any origin, in which unencodable characters are replaced."""
 
     def to_representation(self, value: Any) -> str:
-        """Replaces what no page can carry."""
         return displayable(str(value))
 
 
 class FlagField(serializers.BooleanField):
-    """``true`` or ``false`` in a request; a number or a word is neither."""
+    """``true`` or ``false``; rejects numbers and words, which ``BooleanField`` accepts."""
 
     def to_internal_value(self, data: Any) -> bool:
-        """Reads it."""
         if not isinstance(data, bool):
-            raise serializers.ValidationError("Give true or false.")
+            raise serializers.ValidationError("Must be true or false.")
         return data
 
 
 class NumberField(serializers.IntegerField):
-    """A whole number in a request; a text is none."""
+    """An integer in a request; rejects texts, which ``IntegerField`` accepts."""
 
     def to_internal_value(self, data: Any) -> int:
-        """Reads a number."""
         if isinstance(data, bool) or not isinstance(data, int):
-            raise serializers.ValidationError("Give a whole number.")
+            raise serializers.ValidationError("Must be an integer.")
         return data
 
 
 class TextField(serializers.CharField):
-    """A text in a request; a number is none."""
+    """A string in a request; rejects numbers, which ``CharField`` accepts."""
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads a text."""
         if not isinstance(data, str):
-            raise serializers.ValidationError("Give a text.")
+            raise serializers.ValidationError("Must be a string.")
         return str(super().to_internal_value(data))
 
 
 class IdField(TextField):
-    """An id or a name that a client chooses, or leaves out."""
+    """An optional id or name that the client chooses."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(required=False, max_length=MAX_ID_LENGTH, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads an id."""
         try:
             return validate_id(super().to_internal_value(data), str(self.field_name))
         except InvalidIdError as error:
@@ -94,23 +86,21 @@ class IdField(TextField):
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "integer", "minimum": 0}]})
 class PathKeyField(serializers.JSONField):
-    """A key on the way to a part of a message: a name, or a number from 0."""
+    """A key on the path to a part of a message: a name, or an index from 0."""
 
 
 @extend_schema_field({"description": "JSON of any kind.", "nullable": True})
 class ShownJSONField(serializers.JSONField):
-    """JSON that somebody else wrote, as it can be shown."""
+    """JSON of any origin, made safe for a response by ``shown``."""
 
     def to_representation(self, value: Any) -> Any:
-        """Replaces what no page can carry."""
         return shown(value)
 
 
 class StrictSerializer(serializers.Serializer[Any]):
-    """What a request may hold: a field that it does not know is an error, not a silence."""
+    """A request whose unknown fields are errors instead of being ignored."""
 
     def to_internal_value(self, data: Any) -> Any:
-        """Reads a request."""
         if isinstance(data, dict):
             known = [name for name, field in self.fields.items() if not field.read_only]
             unknown = sorted(str(name) for name in data if name not in known)
@@ -122,34 +112,42 @@ class StrictSerializer(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-def read_moment(given: object) -> datetime | None:
-    """Reads a moment of a request: with an offset, and not at the ends of what dates can be."""
-    if not isinstance(given, str):
+def read_moment(value: object) -> datetime | None:
+    """Parse a date and time of a request; return ``None`` if it is invalid.
+
+    It needs a UTC offset, and is rejected where the year overflows in some time zone. The result is
+    naive if ``USE_TZ`` is off.
+    """
+    if not isinstance(value, str):
         return None
     try:
-        found = parse_datetime(given)
+        parsed = parse_datetime(value)
     except ValueError:
         return None
-    if found is None or found.tzinfo is None or not is_in_any_calendar(found):
+    if parsed is None or parsed.tzinfo is None or not is_in_any_calendar(parsed):
         return None
-    return found if settings.USE_TZ else timezone.make_naive(found, _zone())
+    return parsed if settings.USE_TZ else timezone.make_naive(parsed, _storage_zone())
 
 
-def _zone() -> tzinfo:
-    """Gives the zone of what is stored without one, whichever the request is shown in."""
+def _storage_zone() -> tzinfo:
+    """Return the time zone of naive stored values, not the one that is active for the request."""
     return timezone.get_default_timezone()
 
 
 def moment(value: datetime) -> str:
-    """Writes a moment as JavaScript's ``toISOString()`` does."""
+    """Format a datetime as JavaScript's ``toISOString()``: ``2026-01-02T03:04:05.678Z``."""
     if timezone.is_naive(value):
-        value = timezone.make_aware(value, _zone())
+        value = timezone.make_aware(value, _storage_zone())
     text = value.astimezone(UTC).isoformat(timespec="milliseconds")
     return f"{text.removesuffix('+00:00')}Z"
 
 
 def shown(value: Any, depth: int = 0) -> Any:
-    """Makes any value of a payload fit for an answer."""
+    """Convert a value of a payload to JSON that every client can parse.
+
+    Bytes and references to binaries become their size, unencodable characters ``�``, values nested
+    deeper than :data:`MAX_DEPTH` ``…``, and NaN and infinity null.
+    """
     if isinstance(value, str):
         return displayable(value)
     if isinstance(value, dict):
@@ -161,9 +159,9 @@ def shown(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": len(value)}
     if isinstance(value, BlobRef):
-        # Without its hash, with which guesses could be tested.
-        told = {"media_type": value.media_type} if value.media_type else {}
-        return {"bytes": value.size, **told}
+        # Without the hash, which would let a client test guesses of the content.
+        media_type = {"media_type": value.media_type} if value.media_type else {}
+        return {"bytes": value.size, **media_type}
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int):

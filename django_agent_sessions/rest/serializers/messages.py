@@ -1,4 +1,4 @@
-"""Messages in answers: neutral parts, whatever SDK wrote them."""
+"""Messages in responses: parts that are the same for all SDKs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the messages of a session are represented with."""
+    """The context in which a session's messages are represented.
+
+    ``agents`` holds agent ids and dialects by primary key. ``media_url`` has ``{message}`` in place
+    of the message's id, and is empty if media are not served. ``raw`` adds the stored payload.
+    """
 
     session: UUID
     agents: Mapping[UUID, tuple[str, str]]
@@ -38,7 +42,7 @@ class Reading:
 
     @classmethod
     def of(cls, session: Session, using: str, *, media_url: str = "", raw: bool = False) -> Reading:
-        """Reads the agents of a session."""
+        """Read the agents of a session."""
         rows = SessionAgent.objects.using(using).filter(session=session)
         agents = {key: (name, form) for key, name, form in rows.values_list("pk", *_AGENT)}
         return cls(session.pk, agents, media_url, raw)
@@ -47,71 +51,73 @@ class Reading:
 _AGENT = ("agent_id", "dialect")
 
 
-# By name, because a serializer that holds itself has no end for those who walk through it.
+# A reference by name, because recursion through a serializer that contains itself never ends.
 @extend_schema_field({"type": "array", "items": {"$ref": "#/components/schemas/Part"}})
 class _InnerPartsField(serializers.ListField):
-    """Parts in a part."""
+    """Parts of a part."""
 
 
 class PartSerializer(serializers.Serializer[Any]):
-    """A part of a message: a text, an image, a call of a tool ..."""
+    """A part of a message: a text, an image, a tool call ..."""
 
     kind = serializers.ChoiceField(choices=[kind.value for kind in PartKind])
     path = serializers.ListField(
-        child=PathKeyField(), help_text="Where it is in the payload; for redaction and media."
+        child=PathKeyField(), help_text="Its path in the payload, for redaction and media."
     )
     text = serializers.CharField()
-    name = serializers.CharField(help_text="Of the tool or document.")
+    name = serializers.CharField(help_text="The name of the tool or document.")
     call_id = serializers.CharField(help_text="Pairs a tool call with its result.")
     status = serializers.ChoiceField(choices=["", "success", "error"])
-    data = serializers.JSONField(  # type: ignore[assignment] # a field, and no property
-        help_text="Arguments of a call, JSON of a result; or null."
+    data = serializers.JSONField(  # type: ignore[assignment] # a field, not the property
+        help_text="The arguments of a call or the JSON of a result; or null."
     )
     media_type = serializers.CharField()
-    size = serializers.IntegerField(allow_null=True, help_text="Bytes of what the message holds.")
-    url = serializers.CharField(help_text="Where an image or document is; empty if nowhere.")
-    parts = _InnerPartsField(help_text="The contents of a tool's result.")
+    size = serializers.IntegerField(
+        allow_null=True, help_text="The size in bytes of a binary in the message."
+    )
+    url = serializers.CharField(help_text="The URL of an image or document; empty if none.")
+    parts = _InnerPartsField(help_text="The contents of a tool result.")
 
 
 class MessageSerializer(serializers.Serializer[Row]):
-    """A message, redacted where it was redacted."""
+    """A message; redacted content is replaced by its mask."""
 
     id = serializers.UUIDField()
     session = serializers.UUIDField()
     agent = serializers.CharField(help_text="The id of the agent.")
     branch = serializers.IntegerField(
-        help_text="Of the agent's conversation; 0 is the main branch."
+        help_text="The branch of the agent's conversation; 0 is the main branch."
     )
-    position = serializers.IntegerField(help_text="On that branch, from 0.")
+    position = serializers.IntegerField(help_text="The position on that branch, from 0.")
     role = serializers.CharField(help_text="user, assistant, system, tool, or empty.")
-    revision = serializers.IntegerField(help_text="How often it changed.")
+    revision = serializers.IntegerField(help_text="How often it was changed.")
     run_id = serializers.UUIDField(
-        allow_null=True, help_text="Messages of one invocation of an agent have the same."
+        allow_null=True, help_text="The same for all messages of one invocation of an agent."
     )
     created_at = MomentField()
     updated_at = MomentField()
-    redacted_at = MomentField(allow_null=True, help_text="When something was taken out of it.")
+    redacted_at = MomentField(allow_null=True, help_text="When it was redacted.")
     input_tokens = serializers.IntegerField(allow_null=True)
     output_tokens = serializers.IntegerField(allow_null=True)
     latency_ms = serializers.IntegerField(allow_null=True)
-    size = serializers.IntegerField(help_text="Bytes of the payload.")
+    size = serializers.IntegerField(help_text="The size of the payload in bytes.")
     truncated = serializers.BooleanField(
-        help_text="It is too large for this answer: only how its text begins is here."
+        help_text="It is too large for this response: it has the start of its text only."
     )
-    corrupt = serializers.BooleanField(help_text="What is stored is not readable.")
+    corrupt = serializers.BooleanField(help_text="The stored payload cannot be read.")
     parts = PartSerializer(many=True)
     raw = serializers.JSONField(required=False, help_text="The payload, with `raw=true`.")
 
     def to_representation(self, instance: Row) -> dict[str, Any]:
-        """Represents a message whose payload was read; the context has a ``reading``."""
+        """Represent a filled row; the context has the ``reading``."""
         return represent(instance, self.context["reading"])
 
 
 def represent(row: Row, reading: Reading) -> dict[str, Any]:
-    """Represents a message."""
+    """Represent a row that :func:`django_agent_sessions.windows.fill` has filled."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "id": str(row.id),
         "session": str(reading.session),
         "agent": displayable(agent),
@@ -132,19 +138,19 @@ def represent(row: Row, reading: Reading) -> dict[str, Any]:
         "parts": [],
     }
     if not row.read:
-        found["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
+        data["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
     elif not corrupt:
         media = reading.media_url.format(message=row.id) if reading.media_url else ""
-        found["parts"] = _parts(blocks(dialect, row.payload), media)
+        data["parts"] = _parts(blocks(dialect, row.payload), media)
         if reading.raw:
-            found |= _raw(row.payload)
-    return found
+            data |= _raw(row.payload)
+    return data
 
 
 def _raw(payload: Any) -> dict[str, Any]:
-    """Gives a payload as it is stored, without the hashes of binaries that are kept elsewhere.
+    """Return the payload as it is stored, without the hashes of external binaries.
 
-    Not one that somebody wrote past what may be stored.
+    Returns nothing for a payload that another program wrote and that exceeds what may be stored.
     """
     try:
         return {"raw": json.loads(payloads.without_hashes(payloads.dumps(payload)))}
@@ -152,10 +158,10 @@ def _raw(payload: Any) -> dict[str, Any]:
         return {}
 
 
-def _parts(found: Sequence[Block], media: str) -> list[dict[str, Any]]:
+def _parts(payload_blocks: Sequence[Block], media: str) -> list[dict[str, Any]]:
     return [
         _part(part, block.path, media, block.inner if index == 0 else ())
-        for block in found
+        for block in payload_blocks
         for index, part in enumerate(block.parts)
     ]
 
@@ -172,22 +178,22 @@ def _part(part: Part, path: Path, media: str, inner: Sequence[Block] = ()) -> di
         "media_type": displayable(part.media_type),
         "size": part.size,
         "url": _url(part, path, media),
-        "parts": _parts(inner, media) if inner else _alone(part.parts, path, media),
+        "parts": _parts(inner, media) if inner else _inline_parts(part.parts, path, media),
     }
 
 
-def _alone(parts: Sequence[Part], path: Path, media: str) -> list[dict[str, Any]]:
-    """Represents contents that are no list in the payload: a picture has the result's address."""
+def _inline_parts(parts: Sequence[Part], path: Path, media: str) -> list[dict[str, Any]]:
+    """Represent contents that are no list in the payload; a single image has the result's path."""
     if len(parts) == 1 and parts[0].kind in _MEDIA:
         return [_part(parts[0], path, media)]
-    return [_part(one, (), "") for one in parts]
+    return [_part(part, (), "") for part in parts]
 
 
 def _url(part: Part, path: Path, media: str) -> str:
-    """Tells where something is: elsewhere on the web, or inline, at our own address."""
+    """Return a web URL of the part itself, or this API's URL of a binary in the message."""
     if part.url.lower().startswith(_WEB):
         return displayable(part.url)
     if media and part.size is not None and part.kind in _MEDIA:
-        mark = "&" if "?" in media else "?"
-        return f"{media}{mark}path={quote(json.dumps(list(path)))}"
+        separator = "&" if "?" in media else "?"
+        return f"{media}{separator}path={quote(json.dumps(list(path)))}"
     return ""

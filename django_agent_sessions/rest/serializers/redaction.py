@@ -1,4 +1,4 @@
-"""Redaction in requests and answers."""
+"""Serializers of redactions."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from .fields import (
 )
 
 MAX_HITS = 1000
-"""Hits in one answer; there may be more, and all are redacted."""
+"""How many hits a response lists; all hits are redacted."""
 
 
 class _PathField(serializers.ListField):
     def to_internal_value(self, data: Any) -> Any:
-        found = super().to_internal_value(data)
-        if not all(type(key) is str or (type(key) is int and key >= 0) for key in found):
-            raise serializers.ValidationError("Give the `path` of a part, as it is there.")
-        return tuple(found)
+        keys = super().to_internal_value(data)
+        if not all(type(key) is str or (type(key) is int and key >= 0) for key in keys):
+            raise serializers.ValidationError("Must be the `path` of a part, unchanged.")
+        return tuple(keys)
 
 
 class DetectorField(TextField):
@@ -47,110 +47,107 @@ class DetectorField(TextField):
 
 
 class RedactionRequest(StrictSerializer):
-    """What both kinds of redaction take."""
+    """The fields that redactions of sessions and of messages share."""
 
     find = TextField(
         required=False,
         max_length=10_000,
         trim_whitespace=False,
-        help_text="A text; it is found in any case and spelling.",
+        help_text="A text; case, whitespace, escaping and Unicode form do not matter.",
     )
     pattern = FlagField(
         default=False,
-        help_text="Whether `find` is a regular expression; takes the permission `redact`.",
+        help_text="Whether `find` is a regular expression; requires the permission `redact`.",
     )
     detectors = serializers.ListField(
         child=DetectorField(max_length=100),
         required=False,
         max_length=100,
-        help_text="Names of detectors: what they find is redacted. Empty for all.",
+        help_text="The names of the detectors to use. Empty for all.",
     )
     reason = TextField(
         required=False,
         max_length=2000,
-        help_text="Why; it is kept in the audit trail. Required unless `dry_run`.",
+        help_text="The reason, kept in the audit trail. Required unless `dry_run`.",
     )
-    dry_run = FlagField(default=False, help_text="Only tell what would go.")
+    dry_run = FlagField(default=False, help_text="Only preview the redaction.")
 
     def validate_detectors(self, names: list[str]) -> list[str]:
-        """Refuses names that no detector has, or one that is not installed."""
+        """Reject unknown detectors, and those whose dependency is not installed."""
         known = detectors.names()
         if any(name not in known for name in names):
-            raise serializers.ValidationError(f"The detectors are: {', '.join(known)}.")
+            raise serializers.ValidationError(f"Must be detectors of: {', '.join(known)}.")
         try:
             detectors.load(names)
         except MissingDependencyError:
-            detail = "Not all of these detectors are installed on this server."
+            detail = "One of these detectors is not installed on this server."
             raise serializers.ValidationError(detail) from None
         return names
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Requires a reason of what is done."""
         if not attrs["dry_run"] and not attrs.get("reason"):
-            raise serializers.ValidationError({"reason": ["Say why it is redacted."]})
+            raise serializers.ValidationError({"reason": ["Required unless `dry_run` is true."]})
         if attrs["pattern"] and "find" not in attrs:
-            raise serializers.ValidationError({"find": ["Give the pattern."]})
+            raise serializers.ValidationError({"find": ["Required if `pattern` is true."]})
         return attrs
 
 
 class SessionRedactionRequest(RedactionRequest):
-    """What to redact in a whole session: a text, or what detectors find."""
+    """What to redact in a whole session: a text, or the findings of detectors."""
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Requires something to look for."""
         attrs = super().validate(attrs)
         if ("find" in attrs) == ("detectors" in attrs):
-            raise serializers.ValidationError("Give either `find` or `detectors`.")
+            raise serializers.ValidationError("Send either `find` or `detectors`.")
         return attrs
 
     def scope(self) -> Scope:
-        """Makes the scope of a request that is valid."""
-        given = self.validated_data
-        if "find" in given:
-            return Find(given["find"], given["pattern"])
-        return Detect(given["detectors"])
+        """Return the scope of a valid request."""
+        data = self.validated_data
+        if "find" in data:
+            return Find(data["find"], data["pattern"])
+        return Detect(data["detectors"])
 
 
 class MessageRedactionRequest(RedactionRequest):
-    """What to redact in a message: all of it, one part, a piece of a text, or what is found."""
+    """What to redact in a message: all of it, one part, a range of a text, or findings."""
 
     path = _PathField(
-        child=PathKeyField(), required=False, max_length=20, help_text="That of a part."
+        child=PathKeyField(), required=False, max_length=20, help_text="The path of a part."
     )
     start = NumberField(
-        required=False, min_value=0, help_text="First character of the text at `path`."
+        required=False, min_value=0, help_text="The first character of the text at `path`."
     )
-    end = NumberField(required=False, min_value=1, help_text="The character behind the last one.")
+    end = NumberField(required=False, min_value=1, help_text="The end of the range, exclusive.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Requires one kind of scope."""
         attrs = super().validate(attrs)
         kinds = [name for name in ("find", "detectors", "path") if name in attrs]
         if len(kinds) > 1:
-            raise serializers.ValidationError("Give one of `find`, `detectors` and `path`.")
-        spanned = {"start", "end"} & set(attrs)
-        if spanned and (len(spanned) < 2 or "path" not in attrs):
-            raise serializers.ValidationError("`start` and `end` go together, with a `path`.")
-        if spanned and attrs["start"] >= attrs["end"]:
-            raise serializers.ValidationError({"end": ["It must be greater than `start`."]})
+            raise serializers.ValidationError("Send only one of `find`, `detectors` and `path`.")
+        bounds = {"start", "end"} & set(attrs)
+        if bounds and (len(bounds) < 2 or "path" not in attrs):
+            raise serializers.ValidationError("`start` and `end` require each other and `path`.")
+        if bounds and attrs["start"] >= attrs["end"]:
+            raise serializers.ValidationError({"end": ["Must be greater than `start`."]})
         return attrs
 
     def scope(self, message: UUID) -> Scope:
-        """Makes the scope of a request that is valid."""
-        given = self.validated_data
-        if "find" in given:
-            return Find(given["find"], given["pattern"], message)
-        if "detectors" in given:
-            return Detect(given["detectors"], message)
-        if "start" in given:
-            return Span(message, given["path"], given["start"], given["end"])
-        if "path" in given:
-            return Block(message, given["path"])
+        """Return the scope of a valid request."""
+        data = self.validated_data
+        if "find" in data:
+            return Find(data["find"], data["pattern"], message)
+        if "detectors" in data:
+            return Detect(data["detectors"], message)
+        if "start" in data:
+            return Span(message, data["path"], data["start"], data["end"])
+        if "path" in data:
+            return Block(message, data["path"])
         return WholeMessage(message)
 
 
 class PlaceSerializer(serializers.Serializer[Place]):
-    """Where something is."""
+    """The place of a hit."""
 
     kind = serializers.ChoiceField(
         choices=["message", "agent", "orchestrator", "session", "snapshot", "object", "branch"]
@@ -161,35 +158,37 @@ class PlaceSerializer(serializers.Serializer[Place]):
 
 
 class HitSerializer(serializers.Serializer[Hit]):
-    """What is redacted."""
+    """A hit of a redaction."""
 
     place = PlaceSerializer()
-    kind = serializers.CharField(help_text="What its mask says, such as EMAIL; or empty.")
+    kind = serializers.CharField(help_text="The kind in its mask, such as EMAIL; or empty.")
     before = serializers.CharField(
-        help_text="It, in its surroundings, or how it begins; only in a dry run."
+        help_text="The hit with the text around it, or its start; only in a dry run."
     )
-    after = serializers.CharField(help_text="The same with its mask.")
+    after = serializers.CharField(help_text="The same text with the mask.")
 
 
 class RedactionSerializer(serializers.Serializer[Redaction]):
-    """What was redacted, or would be."""
+    """The result of a redaction or of its preview."""
 
     dry_run = serializers.BooleanField()
     hits = HitSerializer(many=True)
     more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
-    kept = PlaceSerializer(many=True, help_text="Ids in which it is, which cannot be changed.")
+    kept = PlaceSerializer(many=True, help_text="Ids that contain it and cannot be changed.")
     unread = PlaceSerializer(
         many=True,
-        help_text="Messages of which a file is missing in its storage and was not looked into.",
+        help_text="Messages with a file that is missing in its storage and was not searched.",
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(
         help_text="How many states, snapshots, titles and metadata change."
     )
-    redactions = serializers.IntegerField(help_text="The session's count after it.")
+    redactions = serializers.IntegerField(
+        help_text="How often the session was redacted, this redaction included."
+    )
 
     def to_representation(self, instance: Redaction) -> dict[str, Any]:
-        """Represents what was found; what is gone is not told any more."""
+        """Represent the result; only a preview contains the text before."""
         return {
             "dry_run": instance.dry_run,
             "hits": [
@@ -220,6 +219,6 @@ def _place(place: Place) -> dict[str, Any]:
 
 
 class ReasonRequest(StrictSerializer):
-    """Why somebody needs to see an original."""
+    """The reason for reading an original."""
 
     reason = TextField(min_length=3, max_length=2000)

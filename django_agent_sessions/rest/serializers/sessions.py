@@ -1,4 +1,4 @@
-"""Sessions, their agents and orchestrators, in requests and answers."""
+"""Serializers of sessions, agents and orchestrators."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .fields import (
     shown,
 )
 
-_STATE = "Only for those with the permission `view_sessionagent`."
+_STATE = "Only for users with the permission `view_sessionagent`."
 
 
 class SessionRowSerializer(serializers.ModelSerializer[Session]):
-    """A session in a list: what is known about it, and nothing that was said in it."""
+    """A session in a list, without any message text."""
 
     title = ShownField(read_only=True)
     owner = serializers.PrimaryKeyRelatedField[Any](
         read_only=True, allow_null=True, help_text="The user's id."
     )
     redactions = serializers.IntegerField(
-        read_only=True, help_text="How often something was taken out."
+        read_only=True, help_text="How often the session was redacted."
     )
     created_at = MomentField(read_only=True)
     updated_at = MomentField(read_only=True)
@@ -63,7 +63,7 @@ class SessionRowSerializer(serializers.ModelSerializer[Session]):
 
 
 class SaidSerializer(serializers.Serializer[Any]):
-    """How a message begins."""
+    """The start of a message's text."""
 
     message = serializers.UUIDField(help_text="The id of the message.")
     role = serializers.CharField()
@@ -71,16 +71,16 @@ class SaidSerializer(serializers.Serializer[Any]):
 
 
 class ForkedFromSerializer(serializers.Serializer[Any]):
-    """What a session was forked from."""
+    """The session and message that a fork was created from."""
 
     session = serializers.UUIDField(help_text="The id of the other session.")
     message = serializers.UUIDField(
-        allow_null=True, help_text="The last message that was copied; null if all were."
+        allow_null=True, help_text="The last message that was copied; null for all messages."
     )
 
 
 class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
-    """An agent of a session; its state is often internal, and not shown unless it is allowed."""
+    """An agent of a session, without its state, which is often internal."""
 
     created_at = MomentField(read_only=True)
     updated_at = MomentField(read_only=True)
@@ -92,7 +92,7 @@ class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
 
 
 class AgentStateSerializer(AgentSerializer):
-    """An agent, with its state for those who may see it."""
+    """An agent, with its state for users who may see it."""
 
     state = ShownJSONField(required=False, help_text=_STATE)
     conversation_manager_state = ShownJSONField(required=False, help_text=_STATE)
@@ -115,7 +115,7 @@ class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
 
 
 class MultiAgentStateSerializer(MultiAgentSerializer):
-    """An orchestrator, with its state for those who may see it."""
+    """An orchestrator, with its state for users who may see it."""
 
     state = ShownJSONField(required=False, help_text=_STATE)
 
@@ -125,7 +125,7 @@ class MultiAgentStateSerializer(MultiAgentSerializer):
 
 
 class SessionSerializer(SessionRowSerializer):
-    """A session by itself."""
+    """A session with its agents, metadata and first and last text."""
 
     metadata = serializers.SerializerMethodField()
     agents = AgentSerializer(many=True, read_only=True)
@@ -135,7 +135,7 @@ class SessionSerializer(SessionRowSerializer):
         source="fork",
         read_only=True,
         allow_null=True,
-        help_text="Null also if you do not reach that session.",
+        help_text="Null also if that session is out of the user's reach.",
     )
 
     class Meta(SessionRowSerializer.Meta):
@@ -150,9 +150,9 @@ class SessionSerializer(SessionRowSerializer):
         read_only_fields = fields
 
     def get_metadata(self, session: Session) -> dict[str, Any]:
-        """JSON for programs; what it means is the client's own affair."""
-        found: dict[str, Any] = shown(session.metadata)
-        return found
+        """JSON of the client, which the server does not interpret."""
+        metadata: dict[str, Any] = shown(session.metadata)
+        return metadata
 
 
 class TitleField(TextField):
@@ -162,30 +162,29 @@ class TitleField(TextField):
         super().__init__(allow_blank=True, max_length=255, **kwargs)
 
     def to_internal_value(self, data: Any) -> str:
-        """Reads a title."""
         if isinstance(data, str) and displayable(data) != data:
-            raise serializers.ValidationError("The text holds characters that cannot be shown.")
+            raise serializers.ValidationError("Contains characters that cannot be displayed.")
         return str(super().to_internal_value(data))
 
 
 class _MetadataField(serializers.DictField):
-    """JSON for programs: an object."""
+    """A JSON object of the client."""
 
 
 class SessionCreateSerializer(StrictSerializer):
-    """What a session is made with."""
+    """The fields of a new session."""
 
     external_id = IdField(
-        help_text="An id of your own. If you have a session of this id, that one is answered.",
+        help_text="The client's own id. If the user has a session with it, that one is returned.",
     )
     title = TitleField(required=False)
     metadata = _MetadataField(required=False)
 
 
 class SessionChangeSerializer(StrictSerializer):
-    """What may be changed of a session."""
+    """The fields of a session that can be changed."""
 
     title = TitleField(required=False)
-    metadata = _MetadataField(required=False, help_text="It replaces all that was there.")
+    metadata = _MetadataField(required=False, help_text="Replaces the whole object.")
     archived = FlagField(required=False)
     expires_at = MomentField(required=False, allow_null=True)

@@ -1,4 +1,4 @@
-"""Usage in answers."""
+"""Serializers of usage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 
 class AgentUsageSerializer(serializers.Serializer[Any]):
-    """How much one agent said."""
+    """The usage of one agent."""
 
     agent = serializers.CharField(help_text="The id of the agent.")
     messages = serializers.IntegerField()
@@ -17,7 +17,7 @@ class AgentUsageSerializer(serializers.Serializer[Any]):
 
 
 class UsageSerializer(serializers.Serializer[Any]):
-    """How much was said in a session."""
+    """The usage of a session."""
 
     messages = serializers.IntegerField()
     input_tokens = serializers.IntegerField()

@@ -1,4 +1,4 @@
-"""The views of the API: sessions, their agents and orchestrators, messages and branches."""
+"""The viewsets of the API."""
 
 from __future__ import annotations
 

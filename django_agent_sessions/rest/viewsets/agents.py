@@ -1,4 +1,4 @@
-"""Agents and orchestrators of a session."""
+"""The agents and orchestrators of a session."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from django_agent_sessions.rest.serializers.sessions import (
 )
 
 
-class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
-    """What both kinds share. A state is shown to whoever has ``view_sessionagent``."""
+class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
+    """The base of both viewsets; users with ``view_sessionagent`` see states."""
 
     pagination_class: Any = AgentPagination
     lookup_value_converter = "agent_sessions_text"
@@ -35,35 +35,43 @@ class _OfSession(SessionAPI, viewsets.GenericViewSet[Any]):
     state_serializer_class: ClassVar[type[Any]]
 
     def _rows(self, session: Session) -> Any:
-        rows = type(self).queryset.using(self.using)  # type: ignore[union-attr] # each kind has one
+        rows = type(self).queryset.using(self.using)  # type: ignore[union-attr] # subclasses set it
         return rows.filter(session=session).order_by("pk")
 
-    def _listed(self, request: Any, session: str) -> Response:
-        """Lists them, the oldest first."""
+    def _list(self, request: Any, session: str) -> Response:
         row = self.session(session, Allowed.READ)
         self.record_reading(row, view=self.basename)
-        shape: Any = self.serializer_class
+        serializer_class: Any = self.serializer_class
         paginator: Any = self.paginator
-        rows = self._rows(row).only(*shape.Meta.fields)
+        rows = self._rows(row).only(*serializer_class.Meta.fields)
         page = paginator.paginate_queryset(rows, request, view=self)
-        response: Response = paginator.get_paginated_response(shape(page, many=True).data)
+        response: Response = paginator.get_paginated_response(
+            serializer_class(page, many=True).data
+        )
         return response
 
-    def _one(self, request: Any, session: str, key: str) -> Response:
+    def _retrieve(self, request: Any, session: str, key: str) -> Response:
         row = self.session(session, Allowed.READ)
-        shows = self.shows_state or self.allows(row, Allowed.VIEW_STATE)
-        shape: Any = self.state_serializer_class if shows else self.serializer_class
+        shows_state = self.shows_state or self.allows(row, Allowed.VIEW_STATE)
+        serializer_class: Any = (
+            self.state_serializer_class if shows_state else self.serializer_class
+        )
         if "\x00" in key:
             raise Http404
-        found = self._rows(row).only(*shape.Meta.fields).filter(Q(**{self.id_field: key})).first()
-        if found is None:
+        agent = (
+            self._rows(row)
+            .only(*serializer_class.Meta.fields)
+            .filter(Q(**{self.id_field: key}))
+            .first()
+        )
+        if agent is None:
             raise Http404
-        self.record_reading(row, found.pk, view="state" if shows else "agent")
-        return Response(shape(found).data)
+        self.record_reading(row, agent.pk, view="state" if shows_state else "agent")
+        return Response(serializer_class(agent).data)
 
 
 @described(parameters=[*SCOPED, ID], tags=["Agents"])
-class AgentViewSet(_OfSession):
+class AgentViewSet(_SessionPartViewSet):
     """The agents of a session."""
 
     queryset = SessionAgent.objects.all()
@@ -77,8 +85,8 @@ class AgentViewSet(_OfSession):
         responses={200: answer(AgentSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, session: str) -> Response:
-        """Lists the agents, the oldest first."""
-        return self._listed(request, session)
+        """List the agents, oldest first."""
+        return self._list(request, session)
 
     @described(
         operation_id="agents_retrieve",
@@ -86,12 +94,12 @@ class AgentViewSet(_OfSession):
         responses={200: answer(AgentStateSerializer, "The agent."), **problems(404)},
     )
     def retrieve(self, request: Any, session: str, agent: str) -> Response:
-        """Gives an agent; with its state to whoever may see that."""
-        return self._one(request, session, agent)
+        """Return an agent, with its state for users who may see it."""
+        return self._retrieve(request, session, agent)
 
 
 @described(parameters=[*SCOPED, ID], tags=["Agents"])
-class MultiAgentViewSet(_OfSession):
+class MultiAgentViewSet(_SessionPartViewSet):
     """The orchestrators of a session: graphs and swarms."""
 
     queryset = SessionMultiAgent.objects.all()
@@ -105,14 +113,16 @@ class MultiAgentViewSet(_OfSession):
         responses={200: answer(MultiAgentSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, session: str) -> Response:
-        """Lists the orchestrators, the oldest first."""
-        return self._listed(request, session)
+        """List the orchestrators, oldest first."""
+        return self._list(request, session)
 
     @described(
         operation_id="multi_agents_retrieve",
-        parameters=[OpenApiParameter("multi_agent", str, "path", description="Its id.")],
+        parameters=[
+            OpenApiParameter("multi_agent", str, "path", description="The orchestrator's id.")
+        ],
         responses={200: answer(MultiAgentStateSerializer, "The orchestrator."), **problems(404)},
     )
     def retrieve(self, request: Any, session: str, multi_agent: str) -> Response:
-        """Gives an orchestrator; with its state to whoever may see that."""
-        return self._one(request, session, multi_agent)
+        """Return an orchestrator, with its state for users who may see it."""
+        return self._retrieve(request, session, multi_agent)

@@ -1,4 +1,4 @@
-"""Branches of an agent's conversation: going back in time, and to what was left behind."""
+"""The branches of an agent's conversation."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _NUMBER = OpenApiParameter(
 
 @described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
 class RewindViewSet(OfAgent):
-    """Going back in a conversation."""
+    """Rewinding a conversation."""
 
     queryset = SessionAgent.objects.none()
     serializer_class = RewindSerializer
@@ -77,34 +77,34 @@ class RewindViewSet(OfAgent):
         operation_id="agents_rewind",
         request=RewindSerializer,
         responses={
-            200: answer(SetAsideSerializer, "What was said later, kept as a side branch."),
+            200: answer(SetAsideSerializer, "The later messages, kept as a side branch."),
             **problems(400, 404, 409, 413),
         },
         examples=REWIND,
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH)
     def rewind(self, request: Any, agent_key: str) -> Response:
-        """Goes back to a message; what was said after it is kept as a side branch.
+        """Rewind to a message; the messages after it are kept as a side branch.
 
-        The agent's state goes back, too, where a snapshot has it as of then. Asked again, for the
-        message's id, it finds nothing to do. ``to: -1`` lets nothing stay.
+        The agent's state is restored as well, if a snapshot has it. A repeated request with the
+        message's id changes nothing. ``to: -1`` keeps no message.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
-        given = RewindSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = given.validated_data
+        serializer = RewindSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        data = serializer.validated_data
 
         def rewind(session: Session) -> BranchRecord | None:
-            # Found while nobody else can move it.
-            _, position = place_of(self.using, agent.id, "to", wanted["to"], MAIN_BRANCH)
-            made = self.store().rewind(agent, position, name=wanted.get("name"))
-            if made is not None:
-                figures = {"branch": made.number, "set_aside": made.length - made.start}
+            # Read under the lock, so that no other process can move the message.
+            _, position = place_of(self.using, agent.id, "to", data["to"], MAIN_BRANCH)
+            branch = self.store().rewind(agent, position, name=data.get("name"))
+            if branch is not None:
+                figures = {"branch": branch.number, "set_aside": branch.length - branch.start}
                 record(self, AuditEvent.Action.REWOUND, row, agent.id, **figures)
-            return made
+            return branch
 
-        made = alone(self.using, row, rewind, "rewinding")
-        return Response(SetAsideSerializer({"branch": made}).data)
+        branch = alone(self.using, row, rewind, "rewinding")
+        return Response(SetAsideSerializer({"branch": branch}).data)
 
 
 @described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
@@ -117,7 +117,7 @@ class BranchViewSet(OfAgent):
     lookup_url_kwarg = "number"
 
     def get_throttles(self) -> list[Any]:
-        """Counts what copies messages apart."""
+        """Limit the creation of branches separately, because it copies messages."""
         if self.action == "create":
             self.throttle_scope = throttles.BRANCH
         return super().get_throttles()
@@ -127,49 +127,48 @@ class BranchViewSet(OfAgent):
         responses={200: answer(BranchSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, agent_key: str) -> Response:
-        """Lists the branches: the main one, and the others in order of their numbers."""
+        """List the branches: the main branch first, then by number."""
         row, agent = self.find_agent(agent_key, Allowed.READ)
         paginator: Any = self.paginator
         page = paginator.read(request, lambda: self.store().branches(agent), view=self)
         self.record_reading(row, agent.id, view="branches", branches=len(page))
-        response: Response = paginator.get_paginated_response(self._shown(page, many=True))
+        response: Response = paginator.get_paginated_response(self._representation(page, many=True))
         return response
 
     @described(
         operation_id="branches_create",
         request=BranchCreateSerializer,
         responses={
-            201: answer(BranchSerializer, "The branch that was made."),
+            201: answer(BranchSerializer, "The new branch."),
             **problems(400, 404, 409, 413),
         },
         examples=CREATE_BRANCH,
     )
     def create(self, request: Any, agent_key: str) -> Response:
-        """Makes a side branch that begins like another, for an agent to go on from.
+        """Create a side branch that starts as a copy of another.
 
-        With a ``name`` of its own it is made once, however often it is asked for: a name that is
-        taken is a 409.
+        With a ``name`` the request is safe to repeat: a name that is taken is a 409.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
-        given = BranchCreateSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = given.validated_data
+        serializer = BranchCreateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        data = serializer.validated_data
 
         def create(session: Session) -> BranchRecord:
-            source, upto = wanted.get("source"), None
-            if source is not None and not self._is_branch(agent, source):
+            source, upto = data.get("source"), None
+            if source is not None and not self._has_branch(agent, source):
                 raise NotThere("source", _NO_BRANCH)
-            if "at" in wanted:
-                source, position = place_of(self.using, agent.id, "at", wanted["at"], source)
+            if "at" in data:
+                source, position = place_of(self.using, agent.id, "at", data["at"], source)
                 upto = position + 1
-            made = self.store().create_branch(
-                agent, name=wanted.get("name"), source=source or MAIN_BRANCH, upto=upto
+            branch = self.store().create_branch(
+                agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
             )
-            self.record_reading(row, agent.id, view="branch", branch=made.number)
-            return made
+            self.record_reading(row, agent.id, view="branch", branch=branch.number)
+            return branch
 
-        made = alone(self.using, row, create, "branching")
-        return Response(self._shown(made), status=status.HTTP_201_CREATED)
+        branch = alone(self.using, row, create, "creating a branch")
+        return Response(self._representation(branch), status=status.HTTP_201_CREATED)
 
     @described(
         operation_id="branches_retrieve",
@@ -177,32 +176,34 @@ class BranchViewSet(OfAgent):
         responses={200: answer(BranchSerializer, "The branch."), **UNCHANGED, **problems(404)},
     )
     def retrieve(self, request: Any, agent_key: str, number: str) -> Any:
-        """Gives a branch.
+        """Return a branch.
 
-        The ``ETag`` of the answer is for ``If-Match`` when it is switched to or deleted: numbers
-        are given anew.
+        Send its ``ETag`` as ``If-Match`` to switch to the branch or to delete it: branch numbers are
+        reused.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ)
-        found = self.find_branch(agent, number)
-        self.record_reading(row, agent.id, view="branch", branch=found.number)
-        return tagged(request, self._shown(found))
+        branch = self.find_branch(agent, number)
+        self.record_reading(row, agent.id, view="branch", branch=branch.number)
+        return tagged(request, self._representation(branch))
 
     @described(
         operation_id="branches_delete",
         parameters=[_NUMBER, IF_MATCH],
         responses={
-            204: OpenApiResponse(description="It is gone."),
+            204: OpenApiResponse(description="The branch was deleted."),
             **problems(400, 404, 409, 412),
         },
     )
     def destroy(self, request: Any, agent_key: str, number: str) -> Response:
-        """Deletes a side branch with its messages, unless the session is under legal hold."""
+        """Delete a side branch with its messages, unless the session is under legal hold."""
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE, Allowed.DELETE)
 
         def delete(session: Session) -> None:
-            found = self._side(agent, number, "It cannot be deleted. Switch to another first.")
-            deleted = self.store().delete_branch(agent, found.number)
-            figures = {"branch": found.number, "messages": deleted}
+            branch = self._side_branch(
+                agent, number, "Switch to another branch before deleting it."
+            )
+            deleted = self.store().delete_branch(agent, branch.number)
+            figures = {"branch": branch.number, "messages": deleted}
             record(self, AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
 
         alone(self.using, row, delete, "deleting a branch")
@@ -213,27 +214,27 @@ class BranchViewSet(OfAgent):
         parameters=[_NUMBER, IF_MATCH],
         request=None,
         responses={
-            200: answer(SetAsideSerializer, "What was the main branch, as a side branch."),
+            200: answer(SetAsideSerializer, "The former main branch, as a side branch."),
             **problems(400, 404, 409, 412),
         },
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
     def switch(self, request: Any, agent_key: str, number: str) -> Response:
-        """Makes a side branch the main one, and the main one a side branch of a new number.
+        """Make a side branch the main branch; the former main branch gets a new number.
 
-        The agent's state follows, where a snapshot has it as of then.
+        The agent's state is restored as well, if a snapshot has it.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
 
         def switch(session: Session) -> BranchRecord:
-            found = self._side(agent, number, "It is where the agent goes on already.")
-            made = self.store().switch_branch(agent, found.number)
-            figures = {"branch": found.number, "left": made.number}
+            branch = self._side_branch(agent, number, "The agent is on it already.")
+            former = self.store().switch_branch(agent, branch.number)
+            figures = {"branch": branch.number, "left": former.number}
             record(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)
-            return made
+            return former
 
-        made = alone(self.using, row, switch, "switching branches")
-        return Response(SetAsideSerializer({"branch": made}).data)
+        former_main = alone(self.using, row, switch, "switching branches")
+        return Response(SetAsideSerializer({"branch": former_main}).data)
 
     @described(
         operation_id="branches_compare",
@@ -241,52 +242,52 @@ class BranchViewSet(OfAgent):
             OpenApiParameter(
                 name,
                 {"type": "integer", "minimum": 0, "maximum": MOST, "default": MAIN_BRANCH},
-                description="The number of a branch; the main one by default.",
+                description="The number of a branch; the main branch by default.",
             )
             for name in (_LEFT, _RIGHT)
         ],
-        responses={200: answer(ComparisonSerializer, "What they share."), **problems(400, 404)},
+        responses={200: answer(ComparisonSerializer, "The comparison."), **problems(400, 404)},
     )
     @action(detail=False, methods=["get"], pagination_class=None)
     def compare(self, request: Any, agent_key: str) -> Response:
-        """Tells how far two branches are the same."""
+        """Compare the messages of two branches."""
         refuse_unknown(request, [_LEFT, _RIGHT])
         row, agent = self.find_agent(agent_key, Allowed.READ)
-        left, right = (self._asked(request, name) for name in (_LEFT, _RIGHT))
-        lengths = {one.number: one.length for one in self.store().branches(agent)}
+        left, right = (self._branch_parameter(request, name) for name in (_LEFT, _RIGHT))
+        lengths = {branch.number: branch.length for branch in self.store().branches(agent)}
         for name, number in ((_LEFT, left), (_RIGHT, right)):
             if number not in lengths:
                 raise NotThere(name, _NO_BRANCH)
         common = self.store().common_length(agent, left, right)
         self.record_reading(row, agent.id, view="compare", left=left, right=right)
-        found = {"common": common, "left": lengths[left], "right": lengths[right]}
-        return Response(ComparisonSerializer(found).data)
+        comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
+        return Response(ComparisonSerializer(comparison).data)
 
-    def _side(self, agent: AgentRecord, number: str, main: str) -> BranchRecord:
-        """Finds a side branch that is to be changed."""
-        found = self.find_branch(agent, number)
-        require_match(self.request, self._shown(found))
-        if found.number == MAIN_BRANCH:
-            raise Conflict(f"This is the main branch. {main}")
-        return found
+    def _side_branch(self, agent: AgentRecord, number: str, advice: str) -> BranchRecord:
+        """Return a side branch; a failed ``If-Match`` is a 412, the main branch a 409."""
+        branch = self.find_branch(agent, number)
+        require_match(self.request, self._representation(branch))
+        if branch.number == MAIN_BRANCH:
+            raise Conflict(f"This is the main branch. {advice}")
+        return branch
 
-    def _is_branch(self, agent: AgentRecord, number: int) -> bool:
-        return any(one.number == number for one in self.store().branches(agent))
+    def _has_branch(self, agent: AgentRecord, number: int) -> bool:
+        return any(branch.number == number for branch in self.store().branches(agent))
 
-    def _asked(self, request: Any, name: str) -> int:
-        given = request.query_params.get(name, str(MAIN_BRANCH))
+    def _branch_parameter(self, request: Any, name: str) -> int:
+        value = request.query_params.get(name, str(MAIN_BRANCH))
         try:
-            return number_of(given)
+            return number_of(value)
         except Http404:
-            raise ValidationError({name: ["Give the number of a branch."]}) from None
+            raise ValidationError({name: ["Must be the number of a branch."]}) from None
 
-    def _shown(self, found: Any, *, many: bool = False) -> Any:
-        return self.get_serializer(found, many=many).data
+    def _representation(self, branches: Any, *, many: bool = False) -> Any:
+        return self.get_serializer(branches, many=many).data
 
 
 @described(parameters=[*SCOPED, AGENT_KEY, _NUMBER], tags=["Branches"])
 class BranchMessageViewSet(OfAgent, MessageList):
-    """What was said on one branch of an agent's conversation."""
+    """The messages of one branch of an agent's conversation."""
 
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
@@ -294,27 +295,27 @@ class BranchMessageViewSet(OfAgent, MessageList):
 
     @described(
         operation_id="branches_messages",
-        parameters=[
-            OpenApiParameter("raw", bool, description="Also give the payloads as they are.")
-        ],
+        parameters=[OpenApiParameter("raw", bool, description="Include the payloads as stored.")],
         responses={
             200: answer(MessageSerializer(many=True), "A page of messages."),
             **problems(400, 404),
         },
     )
     def list(self, request: Any, agent_key: str, number: str) -> Response:
-        """Lists the messages of a branch, from its beginning; redacted where they were redacted."""
+        """List the messages of a branch, oldest first by default."""
         row, agent = self.find_agent(agent_key, Allowed.READ)
-        wanted = number_of(number)
-        if wanted != MAIN_BRANCH and not self._is_there(agent.id, wanted):
+        branch_number = number_of(number)
+        if branch_number != MAIN_BRANCH and not self._branch_exists(agent.id, branch_number):
             raise Http404
-        one = SessionAgent(pk=agent.id)
+        agent_row = SessionAgent(pk=agent.id)
         return self.page_of(
-            row, lambda _, using: Scope(row, one, branch=wanted, alias=using), branch=wanted
+            row,
+            lambda _, using: Scope(row, agent_row, branch=branch_number, alias=using),
+            branch=branch_number,
         )
 
-    def _is_there(self, agent: UUID, number: int) -> bool:
+    def _branch_exists(self, agent: UUID, number: int) -> bool:
         branches = Branch.objects.using(self.using).filter(agent=agent, number=number)
-        # One that an import made need not have a row.
+        # A branch of an import may have messages and no row.
         messages = SessionMessage.objects.using(self.using).filter(agent=agent, branch=number)
         return branches.exists() or messages.exists()

@@ -1,4 +1,4 @@
-"""What was said in a session."""
+"""The messages of a session."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from django_agent_sessions.windows import Scope
 
 
 class MessageList(SessionAPI):
-    """What lists messages; mixed into viewsets."""
+    """Lists messages; mixed into viewsets."""
 
     def page_of(
         self, row: Session, scope_of: Callable[[Reading, str], Scope], **details: Any
     ) -> Response:
-        """Answers with a page of messages."""
+        """Return a page of messages and record the read.
+
+        ``scope_of`` maps the representation context and the alias of the database to the messages.
+        """
         view: Any = self
         using = replicas.database_of(row, self.request)
         reading = Reading.of(row, using, media_url=media_url(self), raw=flag_of(self.request, RAW))
@@ -49,14 +52,14 @@ class MessageList(SessionAPI):
 
 @described(parameters=[*SCOPED, ID], tags=["Messages"])
 class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
-    """The messages of a session, of all its agents in the order of time, or of one."""
+    """The messages of a session: of all agents in order of time, or of one agent."""
 
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
     pagination_class = MessagePagination
 
     def get_throttles(self) -> list[Any]:
-        """Counts searches apart, because they cost more."""
+        """Limit searches separately, because they cost more."""
         if is_search(self.request):
             self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
@@ -68,9 +71,9 @@ class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
             OpenApiParameter(
                 "q",
                 {"type": "string", "maxLength": MAX_QUERY},
-                description="Only messages with this in their text.",
+                description="Only messages whose text contains this.",
             ),
-            OpenApiParameter("raw", bool, description="Also give the payloads as they are."),
+            OpenApiParameter("raw", bool, description="Include the payloads as stored."),
         ],
         responses={
             200: answer(MessageSerializer(many=True), "A page of messages."),
@@ -78,22 +81,22 @@ class ConversationViewSet(MessageList, viewsets.GenericViewSet[Any]):
         },
     )
     def list(self, request: Any, session: str) -> Response:
-        """Lists messages, in neutral parts, in either direction or around one of them."""
+        """List messages as parts, in either direction or around one of them."""
         row = self.session(session, Allowed.READ)
         return self.page_of(row, lambda reading, using: self._scope(row, reading, using))
 
     def _scope(self, row: Session, reading: Reading, using: str) -> Scope:
-        name, query = self._agent(), query_of(self.request)
+        name, query = self._agent_parameter(), query_of(self.request)
         only = None
         if query:
             only = frozenset(find_messages(row.pk, query, using=using))
         if name is None:
             return Scope(row, only=only, main=True, alias=using)
-        named = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
-        # One that is not there has said nothing.
-        agent = SessionAgent(pk=named[0] if named else UUID(int=0))
+        keys = [key for key, (agent_id, _) in reading.agents.items() if agent_id == name]
+        # An unknown agent has no messages.
+        agent = SessionAgent(pk=keys[0] if keys else UUID(int=0))
         return Scope(row, agent, only, alias=using)
 
-    def _agent(self) -> str | None:
+    def _agent_parameter(self) -> str | None:
         name: str | None = self.request.query_params.get(AGENT)
         return name

@@ -1,4 +1,4 @@
-"""Forks: a new session that goes on from somewhere in another."""
+"""Forks: new sessions that continue another one from one of its messages."""
 
 from __future__ import annotations
 
@@ -23,88 +23,91 @@ from django_agent_sessions.store.session_reading import session_record
 
 
 class Forking(SessionAPI):
-    """What makes forks, and tells of what a session was forked; the base of a session's views."""
+    """Creates forks and names the source of a fork; the base of the sessions' viewset."""
 
     @described(
         operation_id="sessions_fork",
         tags=["Branches"],
-        parameters=[ID, ETAG, headed("Location", "Where the fork is.", 200, 201)],
+        parameters=[ID, ETAG, headed("Location", "The URL of the fork.", 200, 201)],
         request=ForkSerializer,
         responses={
-            200: answer(SessionSerializer, "The fork that has the `external_id`."),
-            201: answer(SessionSerializer, "The fork that was made."),
+            200: answer(SessionSerializer, "The existing fork with this `external_id`."),
+            201: answer(SessionSerializer, "The new fork."),
             **problems(400, 404, 409, 413, 503),
         },
         examples=FORK,
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH)
     def fork(self, request: Any, session: str) -> Response:
-        """Makes a session with a copy of what was said, which both then go on from.
+        """Create a session with a copy of the messages; both continue independently.
 
-        It belongs to the session's owner. What was redacted is redacted in it, too. With an
-        ``external_id`` it is made once, however often it is asked for.
+        The fork has the same owner, and redacted content is redacted in it, too. With an
+        ``external_id`` the request is safe to repeat.
         """
         row = self.session(session, Allowed.READ, Allowed.CHANGE, Allowed.ADD)
-        given = ForkSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = given.validated_data
-        key, made = changing.alone(
-            self.using, row, lambda found: self._forked(found, wanted), "forking"
+        serializer = ForkSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        data = serializer.validated_data
+        key, created = changing.alone(
+            self.using, row, lambda source: self._fork(source, data), "forking"
         )
-        place, _, _ = request.path.rstrip("/").rpartition(f"/{session}/")
-        return self.placed(self.row_of(self.reachable_sessions(), key), made, place)
+        path, _, _ = request.path.rstrip("/").rpartition(f"/{session}/")
+        return self.placed(self.row_of(self.reachable_sessions(), key), created, path)
 
     def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
-        """Reads a session to be represented."""
+        """Return a session with its agents; raise ``Http404`` if the user may not read it."""
         raise NotImplementedError
 
     def placed(self, row: Session, made: bool, place: str) -> Response:
-        """Answers with a session that was made or found, and where it is."""
+        """Return the response for a session that was created or existed, with its ``Location``.
+
+        ``place`` is the path of the list of sessions, without a slash at its end.
+        """
         raise NotImplementedError
 
     def origin_of(self, row: Session) -> dict[str, Any] | None:
-        """Tells what a session was forked from, if the user reaches that, too."""
-        found = _fork_of(row)
-        if found is None:
+        """Return the source of a fork, or ``None`` if the user does not reach it."""
+        origin = _fork_source(row)
+        if origin is None:
             return None
-        other = self.reachable_sessions().defer("metadata", "origin").filter(pk=found["session"])
-        source = other.first()
-        return found if source is not None and self.allows(source, Allowed.READ) else None
+        rows = self.reachable_sessions().defer("metadata", "origin").filter(pk=origin["session"])
+        source = rows.first()
+        return origin if source is not None and self.allows(source, Allowed.READ) else None
 
-    def _forked(self, row: Session, given: dict[str, Any]) -> tuple[UUID, bool]:
-        """Forks a session whose row is locked; tells the fork, and whether it is new."""
-        at, external_id = given.get("at"), given.get("external_id")
+    def _fork(self, row: Session, data: dict[str, Any]) -> tuple[UUID, bool]:
+        """Fork a session whose row is locked; return the fork's key, and whether it is new."""
+        at, external_id = data.get("at"), data.get("external_id")
         if external_id is not None and row.owner_id is not None:
-            named = Session.objects.using(self.using).filter(owner=row.owner_id)
-            there = named.filter(external_id=external_id).first()
-            if there is not None:
-                fork = _fork_of(there)
-                if fork != {"session": row.pk, "message": at}:
+            own_sessions = Session.objects.using(self.using).filter(owner=row.owner_id)
+            existing = own_sessions.filter(external_id=external_id).first()
+            if existing is not None:
+                origin = _fork_source(existing)
+                if origin != {"session": row.pk, "message": at}:
                     detail = "Another session has this external_id already. Choose another."
                     raise Conflict(detail)
                 self.record_reading(row, view="fork")
-                return there.pk, False
+                return existing.pk, False
         messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
         if at is not None and not messages.filter(pk=at).exists():
             raise NotThere("at", "The session has no such message.")
-        made = SessionStore(using=self.using).fork(
-            session_record(row), at=at, title=given.get("title"), external_id=external_id
+        fork = SessionStore(using=self.using).fork(
+            session_record(row), at=at, title=data.get("title"), external_id=external_id
         )
-        figures = {"fork": str(made.id), "messages": made.usage.messages}
+        figures = {"fork": str(fork.id), "messages": fork.usage.messages}
         changing.record(self, AuditEvent.Action.FORKED, row, at, **figures)
-        return made.id, True
+        return fork.id, True
 
 
-def _fork_of(row: Session) -> dict[str, Any] | None:
-    """Tells what a session was forked from, and at which message."""
+def _fork_source(row: Session) -> dict[str, Any] | None:
+    """Return the session and message that this one was forked from, or ``None``."""
     if row.forked_from is None:
         return None
     origin: Any = row.origin
     try:
-        told = origin["fork"]
-        message = told["message"]
+        fork = origin["fork"]
+        message = fork["message"]
         return {
-            "session": UUID(told["session"]),
+            "session": UUID(fork["session"]),
             "message": None if message is None else UUID(message),
         }
     except (KeyError, TypeError, ValueError):

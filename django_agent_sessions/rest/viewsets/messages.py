@@ -1,4 +1,4 @@
-"""One message: read it, its media and its original; redact in it."""
+"""A single message: reading it, its media and its original, and redacting it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 
     @described(
         operation_id="messages_retrieve",
-        parameters=[OpenApiParameter("raw", bool, description="Also give the payload as it is.")],
+        parameters=[OpenApiParameter("raw", bool, description="Include the payload as stored.")],
         responses={200: answer(MessageSerializer, "The message."), **problems(400, 404)},
     )
     def retrieve(self, request: Any, message: str) -> Response:
-        """Gives a message; a large one whole, too."""
+        """Return a message; a large one is not truncated."""
         session, key = self._find(message, Allowed.READ)
         raw = flag_of(request, RAW)
         row = self._read(session, key)
         self.record_reading(session, key, view="message")
-        return self._shown(session, row, raw=raw)
+        return self._response(session, row, raw=raw)
 
     @described(
         operation_id="messages_media",
@@ -82,38 +82,40 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
                 description="The `path` of the part, as JSON.",
                 examples=[OpenApiExample("An image", value='["content", 1]')],
             ),
-            OpenApiParameter("download", bool, description="Even if it could be shown."),
+            OpenApiParameter(
+                "download", bool, description="Send it as a download, even if it can be displayed."
+            ),
             IF_NONE_MATCH,
             RANGE,
             headed("Content-Disposition", "The name of the file.", 200),
         ],
         responses={
-            (200, "image/*"): answer(OpenApiTypes.BINARY, "An image, to be shown."),
-            (200, "application/octet-stream"): answer(OpenApiTypes.BINARY, "Something to save."),
-            (206, "image/*"): answer(OpenApiTypes.BINARY, "A part of an image."),
-            (206, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A part of a file."),
-            302: OpenApiResponse(description="It is at `Location`, for a while."),
+            (200, "image/*"): answer(OpenApiTypes.BINARY, "An image."),
+            (200, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A file to save."),
+            (206, "image/*"): answer(OpenApiTypes.BINARY, "A range of an image."),
+            (206, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A range of a file."),
+            302: OpenApiResponse(description="A temporary redirect to the file's storage."),
             **UNCHANGED,
             **problems(400, 404, 416, 503),
         },
     )
     @action(detail=True, methods=["get"], content_negotiation_class=FileNegotiation)
     def media(self, request: Any, message: str) -> Any:
-        """Gives an image, document, recording or video of a message."""
+        """Return an image, document, recording or video of a message."""
         path = _path(request)
         session, key = self._find(message, Allowed.READ)
         row = self._read(session, key)
         reading = Reading.of(session, self.using)
         dialect = reading.agents.get(row.agent_id, ("", ""))[1]
-        found = binary(dialect, row.payload, path)
-        if found is None:
+        part = binary(dialect, row.payload, path)
+        if part is None:
             raise Http404
         self.record_reading(session, key, view="media")
         download = request.query_params.get("download") == "true"
-        content, claimed = found
+        content, media_type = part
         source = self._source(session, content)
         try:
-            return serving.media(request._request, source, claimed, str(key), download=download)
+            return serving.media(request._request, source, media_type, str(key), download=download)
         except serving.UnsatisfiableRangeError as error:
             raise RangeNotSatisfiable(error.content_range) from None
 
@@ -122,17 +124,16 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         tags=["Redaction"],
         request=MessageRedactionRequest,
         responses={
-            200: answer(RedactionSerializer, "What was redacted, or would be."),
+            200: answer(RedactionSerializer, "The result, or the preview."),
             **problems(400, 404, 409, 413, 503),
         },
         examples=REDACT_MESSAGE,
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
     def redact(self, request: Any, message: str) -> Response:
-        """Redacts a message, a part of it, a piece of a text, or what is found in it.
+        """Redact a message, one part, a range of a text, or the findings in it.
 
-        It is replaced by a mask, for good, in such a way that the conversation stays valid for
-        the SDK that it belongs to.
+        The content is replaced by a mask permanently. The conversation stays valid for its SDK.
         """
         session, key = self._find(message, Allowed.READ, Allowed.REDACT)
         return redacted(self, session, MessageRedactionRequest, lambda given: given.scope(key))
@@ -142,21 +143,21 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         tags=["Redaction"],
         request=ReasonRequest,
         responses={
-            200: answer(MessageSerializer, "The message, as it was said."),
+            200: answer(MessageSerializer, "The original message."),
             **problems(400, 404, 413),
         },
         examples=ORIGINAL,
     )
     @action(detail=True, methods=["post"])
     def original(self, request: Any, message: str) -> Response:
-        """Gives what a redacted message said, if that was kept, to whoever may see it.
+        """Return the original of a redacted message, if it was kept.
 
-        It takes the permission ``view_original`` and a reason, of the owner too; that it was seen
-        is recorded before it is.
+        Requires the permission ``view_original`` and a reason, also from the owner. The access is
+        recorded before the original is returned.
         """
         session, key = self._find(message, Allowed.READ, Allowed.VIEW_ORIGINAL)
-        given = ReasonRequest(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = ReasonRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
         if original_kept_until(session.pk, key, using=self.using) is None:
             raise Http404
         audit.record(
@@ -164,23 +165,23 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
             session=session.pk,
             target=key,
             actor=request.user,
-            reason=given.validated_data["reason"],
+            reason=serializer.validated_data["reason"],
             details={"via": "api"},
             using=self.using,
         )
         row = self._read(session, key)
         rows = SessionMessage.objects.using(self.using).filter(pk=key)
         row.payload = rows.values_list("message", flat=True).first()
-        # Media are served in their redacted version only.
-        return self._shown(session, row, media=False)
+        # Without URLs: the view of media serves the redacted version only.
+        return self._response(session, row, media=False)
 
     def _find(self, message: str, *needed: Allowed) -> tuple[Session, UUID]:
-        """Finds the session of a message that the user reaches."""
+        """Return the session and key of a message; raise ``Http404`` if it is out of reach."""
         key = uuid_of(message)
         row = (
             self.reachable_sessions()
             .defer("metadata", "origin")
-            # Not a join by name only: the message decides which session it is.
+            # Filtered by the message, not only by a name in the URL: it decides the session.
             .filter(pk__in=SessionMessage.objects.filter(pk=key).values("session"))
             .first()
         )
@@ -202,7 +203,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
             return content
         return blobs.find_blob(self.using, session.pk, content)
 
-    def _shown(
+    def _response(
         self, session: Session, row: Row, *, raw: bool = False, media: bool = True
     ) -> Response:
         url = media_url(self) if media else ""
@@ -212,7 +213,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 
 
 def _path(request: Any) -> Path:
-    hint = "Give the `path` of the part, as JSON."
+    hint = "Must be the `path` of the part, as JSON."
     try:
         return path_of(request.query_params.get("path", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sessions: list, make, read, change, delete, redact, export, count."""
+"""Sessions: list, create, read, change, delete, redact, export, usage."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ from django_agent_sessions.transcripts import displayable
 from .forking import Forking
 
 _MARKDOWN, _JSONL = "markdown", "jsonl"
-_LOOKED_AT = 20
-_BEGINNING = 500
+_SEARCHED_MESSAGES = 20
+_TEXT_LENGTH = 500
 
 
 @described(parameters=SCOPED, tags=["Sessions"])
 class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
-    """Sessions of the user; with ``scope=all`` and a permission, those of everybody."""
+    """The user's sessions; with ``scope=all`` and the permissions, the sessions of all users."""
 
     queryset = Session.objects.none()
     lookup_url_kwarg = "session"
@@ -90,13 +90,12 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     filterset_class = SessionFilter
 
     def get_queryset(self) -> Any:
-        """Gives what the user reaches."""
         if getattr(self, "swagger_fake_view", False):
             return Session.objects.none()
         return self.reachable_sessions()
 
     def get_throttles(self) -> list[Any]:
-        """Counts searches apart, because they cost more."""
+        """Limit searches separately, because they cost more."""
         if self.action == "list" and is_search(self.request):
             self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
@@ -107,7 +106,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
             OpenApiParameter(
                 "q",
                 {"type": "string", "maxLength": MAX_QUERY},
-                description="Words of titles and messages, or an exact id.",
+                description="Words in titles and messages, or an exact id.",
             )
         ],
         responses={
@@ -116,9 +115,9 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         },
     )
     def list(self, request: Any) -> Response:
-        """Lists sessions, the most recently active first.
+        """List sessions, most recently active first.
 
-        The rows hold nothing that was said.
+        The rows contain no message text.
         """
         more: dict[str, Any] = {}
         paginator: Any = self.paginator
@@ -126,13 +125,13 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         query = query_of(request)
 
         def read(using: str) -> Sequence[Session]:
-            # Joined rows would be read, where rows are all that an order by an index needs.
-            reached = self.get_queryset().using(using).defer("metadata", "origin")
-            sessions: Any = self.filter_queryset(reached)
+            # Without joins, so that the database reads the page in the order of the index.
+            queryset = self.get_queryset().using(using).defer("metadata", "origin")
+            sessions: Any = self.filter_queryset(queryset)
             if query:
-                found = find_sessions(query, sessions=sessions, content=True, using=using)
-                sessions = sessions.filter(pk__in=found.sessions)
-                more["search"] = {"truncated": found.truncated, "limited": found.limited}
+                result = find_sessions(query, sessions=sessions, content=True, using=using)
+                sessions = sessions.filter(pk__in=result.sessions)
+                more["search"] = {"truncated": result.truncated, "limited": result.limited}
             rows: Sequence[Session] = paginator.paginate_queryset(sessions, request, view=self)
             return rows
 
@@ -145,27 +144,27 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
 
     @described(
         operation_id="sessions_create",
-        parameters=[ETAG, headed("Location", "Where the session is.", 200, 201)],
+        parameters=[ETAG, headed("Location", "The URL of the session.", 200, 201)],
         request=SessionCreateSerializer,
         responses={
-            200: answer(SessionSerializer, "The session that has the `external_id`."),
-            201: answer(SessionSerializer, "The session that was made."),
+            200: answer(SessionSerializer, "The existing session with this `external_id`."),
+            201: answer(SessionSerializer, "The new session."),
             **problems(400, 404, 409, 413),
         },
         examples=CREATE,
     )
     def create(self, request: Any) -> Response:
-        """Makes a session, or finds the one that has the ``external_id``.
+        """Create a session, or return the one that has the ``external_id``.
 
-        The server chooses its id. A session that is found gets the title and metadata that are
-        given, so that a client may ask again whenever it does not know whether it was heard.
+        The server chooses the id. An existing session gets the request's title and metadata, so that
+        a client can repeat the request if it does not know its outcome.
         """
-        _ = self.reaches_everybody  # So that a wrong `scope` is an error here, too.
-        given = SessionCreateSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        found, made = self._made(dict(given.validated_data))
-        row = self.row_of(self.own_sessions(), found.id)
-        return self.placed(row, made, request.path.rstrip("/"))
+        _ = self.reaches_everybody  # Raises for a wrong `scope`.
+        serializer = SessionCreateSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        record, created = self._create(dict(serializer.validated_data))
+        row = self.row_of(self.own_sessions(), record.id)
+        return self.placed(row, created, request.path.rstrip("/"))
 
     @described(
         operation_id="sessions_retrieve",
@@ -173,9 +172,9 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         responses={200: answer(SessionSerializer, "The session."), **UNCHANGED, **problems(404)},
     )
     def retrieve(self, request: Any, session: str) -> Any:
-        """Gives a session with its agents, its figures, and how it begins and ends.
+        """Return a session with its agents, usage, and first and last text.
 
-        The ``ETag`` of the answer is for ``If-Match`` when the session is changed.
+        Send the ``ETag`` of the response as ``If-Match`` to change the session.
         """
         refuse_unknown(request, ())
         row = self.row_of(self.reachable_sessions(), session)
@@ -187,37 +186,40 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         parameters=[ID, IF_MATCH, ETAG],
         request=SessionChangeSerializer,
         responses={
-            200: answer(SessionSerializer, "The session, as it is now."),
+            200: answer(SessionSerializer, "The changed session."),
             **problems(400, 404, 409, 412, 413),
         },
         examples=CHANGE,
     )
     def partial_update(self, request: Any, session: str) -> Any:
-        """Changes the title, the metadata, whether it is archived, or when it expires."""
+        """Change the title, the metadata, whether the session is archived, or when it expires."""
         row = self.session(session, Allowed.READ, Allowed.CHANGE)
-        given = SessionChangeSerializer(data=request.data)
-        given.is_valid(raise_exception=True)
-        if "expires_at" in given.validated_data and not self.allows(row, Allowed.DELETE):
-            # What expires is deleted.
+        serializer = SessionChangeSerializer(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        if "expires_at" in serializer.validated_data and not self.allows(row, Allowed.DELETE):
+            # Expired sessions are deleted.
             raise Http404
         with transaction.atomic(self.using):
             if "If-Match" in request.headers:
-                # Locked, so that what was compared is what is changed.
+                # Locked, so that no other process changes the row after the comparison.
                 Session.objects.using(self.using).select_for_update().filter(pk=row.pk).first()
                 require_match(
                     request, self.representation(self.row_of(self.reachable_sessions(), session))
                 )
-            self._store(row).update(row.pk, **given.validated_data)
+            self._store(row).update(row.pk, **serializer.validated_data)
             self.record_reading(row, view="change")
         return tagged(request, self.representation(self.row_of(self.reachable_sessions(), session)))
 
     @described(
         operation_id="sessions_delete",
         parameters=[ID],
-        responses={204: OpenApiResponse(description="It is gone."), **problems(404, 409)},
+        responses={
+            204: OpenApiResponse(description="The session was deleted."),
+            **problems(404, 409),
+        },
     )
     def destroy(self, request: Any, session: str) -> Response:
-        """Deletes a session with all that was said in it, unless it is under legal hold."""
+        """Delete a session with all its messages, unless it is under legal hold."""
         row = self.session(session, Allowed.DELETE)
         with audit.acting(request.user):
             if not self._store(row).delete(row.session_id):
@@ -230,17 +232,17 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         parameters=[ID],
         request=SessionRedactionRequest,
         responses={
-            200: answer(RedactionSerializer, "What was redacted, or would be."),
+            200: answer(RedactionSerializer, "The result, or the preview."),
             **problems(400, 404, 409, 413, 503),
         },
         examples=REDACT_SESSION,
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.REDACT)
     def redact(self, request: Any, session: str) -> Response:
-        """Redacts a text, or what detectors find, wherever it is in the session.
+        """Redact a text, or the findings of detectors, everywhere in the session.
 
-        Messages, states of agents, the title and the metadata: what is found is replaced by a
-        mask, for good. ``dry_run`` only tells what it would be, and takes no reason.
+        Messages, states of agents, the title and the metadata are searched; each hit is replaced by
+        a mask permanently. ``dry_run`` returns a preview only, and needs no reason.
         """
         row = self.session(session, Allowed.READ, Allowed.REDACT)
         return redacted(self, row, SessionRedactionRequest, SessionRedactionRequest.scope)
@@ -267,11 +269,11 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         content_negotiation_class=FileNegotiation,
     )
     def export(self, request: Any, session: str) -> Any:
-        """Gives the whole conversation as a file: Markdown for people, JSON Lines for programs."""
+        """Return the whole conversation as a file: Markdown for people, JSON Lines for programs."""
         refuse_unknown(request, ["as"])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
-            raise ValidationError({"as": [f"Give {_MARKDOWN} or {_JSONL}."]})
+            raise ValidationError({"as": [f"Must be {_MARKDOWN} or {_JSONL}."]})
         row = self.session(session, Allowed.READ, Allowed.EXPORT)
         audit.record(
             AuditEvent.Action.EXPORTED,
@@ -291,14 +293,13 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     @described(
         operation_id="sessions_usage",
         parameters=[ID],
-        responses={200: answer(UsageSerializer, "The figures."), **problems(404)},
+        responses={200: answer(UsageSerializer, "The usage."), **problems(404)},
     )
     @action(detail=True, methods=["get"])
     def usage(self, request: Any, session: str) -> Response:
-        """Counts messages and tokens, by agent and in all.
+        """Return the numbers of messages and tokens, by agent and in total.
 
-        A copy that a branch keeps was neither said nor paid for again, and is not counted beside
-        its original.
+        A message that several branches share is counted once.
         """
         refuse_unknown(request, ())
         row = self.session(session, Allowed.READ)
@@ -312,27 +313,26 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         )
         names = ("messages", "input_tokens", "output_tokens")
         by_agent: Any = agents.order_by("agent__agent_id").values_list("agent__agent_id", *names)
-        found = [
+        usage = [
             {"agent": displayable(name), **dict(zip(names, counts, strict=True))}
             for name, *counts in by_agent
         ]
-        total = {name: sum(agent[name] for agent in found) for name in names}
-        return Response(UsageSerializer({**total, "agents": found}).data)
+        total = {name: sum(agent[name] for agent in usage) for name in names}
+        return Response(UsageSerializer({**total, "agents": usage}).data)
 
     def representation(self, row: Session) -> dict[str, Any]:
-        """Represents a session by itself."""
+        """Return a session as JSON, with its first and last text and the source of a fork."""
         messages = SessionMessage.objects.using(self.using).filter(session=row, branch=MAIN_BRANCH)
         shown: Any = row
-        shown.first_text = _said(messages.order_by("id"))
-        shown.last_text = _said(messages.order_by("-id"))
+        shown.first_text = _first_text(messages.order_by("id"))
+        shown.last_text = _first_text(messages.order_by("-id"))
         shown.fork = self.origin_of(row)
-        # Not the manager: rows that were prefetched would not be read anew.
-        found: dict[str, Any] = self.get_serializer(row).data
-        return {**found, "agents": list(found["agents"])}
+        data: dict[str, Any] = self.get_serializer(row).data
+        return {**data, "agents": list(data["agents"])}
 
     def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
-        """Reads a session to be represented."""
-        # From the same database, and without the states, which may be large.
+        """Return a session with its agents; raise ``Http404`` if the user may not read it."""
+        # Agents of the same database, without their states, which may be large.
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
         rows = sessions.defer("origin").prefetch_related(Prefetch("agents", agents))
@@ -345,27 +345,27 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         owner = self.request.user if self.owns(row) else EVERYBODY
         return SessionStore(owner=owner, namespace=row.namespace, using=self.using)
 
-    def _made(self, given: dict[str, Any]) -> tuple[SessionRecord, bool]:
+    def _create(self, fields: dict[str, Any]) -> tuple[SessionRecord, bool]:
         store = SessionStore(
             owner=self.request.user, namespace=self.namespace or "", using=self.using
         )
-        external_id = given.pop("external_id", None)
+        external_id = fields.pop("external_id", None)
         if external_id is None:
             key = new_id()
-            return store.create(str(key), id=key, **given), True
-        record, made = store.open_external(external_id, **given)
-        if made:
+            return store.create(str(key), id=key, **fields), True
+        record, created = store.open_external(external_id, **fields)
+        if created:
             return record, True
         row = self.own_sessions().defer("metadata", "origin").filter(pk=record.id).first()
         if row is None:
-            detail = "Another session of yours has this external_id already. Choose another."
+            detail = "Another of the user's sessions has this external_id already. Choose another."
             raise Conflict(detail)
-        if not self.allows(row, Allowed.READ, *([Allowed.CHANGE] if given else [])):
+        if not self.allows(row, Allowed.READ, *([Allowed.CHANGE] if fields else [])):
             raise Http404
-        return (store.update(record.id, **given) if given else record), False
+        return (store.update(record.id, **fields) if fields else record), False
 
     def placed(self, row: Session, made: bool, place: str) -> Response:
-        """Answers with a session that was made or found, and where it is."""
+        """Return the response for a session that was created or existed, with its ``Location``."""
         code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
         response: Response = tagged(self.request, self.representation(row), status=code)
         slash = "/" if self.request.path.endswith("/") else ""
@@ -373,19 +373,21 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         return response
 
     def _record_listing(self, rows: Sequence[Session], *, searched: bool) -> None:
-        """Records that titles of others are about to be shown."""
-        ends: dict[str, Any] = {"sessions": len(rows), "via": "api"}
+        """Record that titles of other users' sessions are about to be shown."""
+        details: dict[str, Any] = {"sessions": len(rows), "via": "api"}
         if rows:
-            ends |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
-        act = AuditEvent.Action.SEARCHED if searched else AuditEvent.Action.READ
-        audit.record(act, actor=self.request.user, details=ends, using=self.using)
+            details |= {"first": str(rows[0].pk), "last": str(rows[-1].pk)}
+        action = AuditEvent.Action.SEARCHED if searched else AuditEvent.Action.READ
+        audit.record(action, actor=self.request.user, details=details, using=self.using)
 
 
-def _said(messages: Any) -> dict[str, Any] | None:
-    """Finds a message that says something, among the first few."""
-    found = messages.values_list("pk", "role", Substr("text", 1, _BEGINNING))[:_LOOKED_AT]
+def _first_text(messages: Any) -> dict[str, Any] | None:
+    """Return the first of these messages that has a text; looks at the first few only."""
+    candidates = messages.values_list("pk", "role", Substr("text", 1, _TEXT_LENGTH))[
+        :_SEARCHED_MESSAGES
+    ]
     key: UUID
-    for key, role, text in found:
+    for key, role, text in candidates:
         if text:
             return {"message": str(key), "role": role, "text": displayable(text)}
     return None

@@ -1,4 +1,4 @@
-"""Snapshots of an agent: its state at one moment, and which messages it had."""
+"""The snapshots of an agent: its state at one point, and the position of its last message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SNAPSHOT = OpenApiParameter(
 
 @described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
 class SnapshotViewSet(OfAgent):
-    """The snapshots of an agent. What the agent kept is not shown: it is to go back to."""
+    """The snapshots of an agent. The state that a snapshot holds can be restored, but not read."""
 
     queryset = Snapshot.objects.none()
     serializer_class = SnapshotSerializer
@@ -42,7 +42,7 @@ class SnapshotViewSet(OfAgent):
         responses={200: answer(SnapshotSerializer(many=True), "A page."), **problems(400, 404)},
     )
     def list(self, request: Any, agent_key: str) -> Response:
-        """Lists the snapshots, the newest first."""
+        """List the snapshots, newest first."""
         row, agent = self.find_agent(agent_key, Allowed.READ)
         paginator: Any = self.paginator
         page = paginator.paginate_queryset(self._rows(agent), request, view=self)
@@ -57,31 +57,31 @@ class SnapshotViewSet(OfAgent):
         responses={201: answer(SnapshotSerializer, "The snapshot."), **problems(404, 409)},
     )
     def create(self, request: Any, agent_key: str) -> Response:
-        """Keeps the agent as it is now, to go back to; no message is copied."""
+        """Take a snapshot of the agent as it is now; no message is copied."""
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
 
         def take(session: Session) -> SnapshotRecord:
-            made = self.store().take_snapshot(agent)
-            self.record_reading(row, agent.id, view="snapshot", snapshot=str(made.id))
-            return made
+            snapshot = self.store().take_snapshot(agent)
+            self.record_reading(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
+            return snapshot
 
-        made = alone(self.using, row, take, "taking a snapshot")
-        return self._shown(made, status.HTTP_201_CREATED)
+        snapshot = alone(self.using, row, take, "taking a snapshot")
+        return self._response(snapshot, status.HTTP_201_CREATED)
 
     @described(
         operation_id="snapshots_restore",
         parameters=[_SNAPSHOT],
         request=None,
         responses={
-            200: answer(SnapshotSerializer, "The snapshot, as it is now."),
+            200: answer(SnapshotSerializer, "The snapshot."),
             **problems(404, 409),
         },
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
     def restore(self, request: Any, agent_key: str, snapshot: str) -> Response:
-        """Brings the agent back to a snapshot: its conversation, and its state as of then.
+        """Restore the agent's conversation and state from a snapshot.
 
-        What was said since is kept as a side branch, and the agent as it was as another snapshot.
+        Later messages are kept as a side branch, and the current state as another snapshot.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
         key = uuid_of(snapshot)
@@ -89,16 +89,16 @@ class SnapshotViewSet(OfAgent):
         def restore(session: Session) -> SnapshotRecord:
             if not self._rows(agent).filter(pk=key).exists():
                 raise Http404
-            found = self.store().restore_snapshot(agent, key)
-            record(self, AuditEvent.Action.RESTORED, row, key, messages=found.length)
-            return found
+            restored = self.store().restore_snapshot(agent, key)
+            record(self, AuditEvent.Action.RESTORED, row, key, messages=restored.length)
+            return restored
 
-        return self._shown(alone(self.using, row, restore, "restoring a snapshot"))
+        return self._response(alone(self.using, row, restore, "restoring a snapshot"))
 
     def _rows(self, agent: AgentRecord) -> QuerySet[Snapshot]:
         rows = Snapshot.objects.using(self.using).filter(agent=agent.id)
-        # What the agent kept may be large. The latest one is the agent itself.
+        # Documents may be large. The latest "snapshot" is the state of the agent itself.
         return rows.exclude(snapshot_id=LATEST).defer("document", "messages")
 
-    def _shown(self, found: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
-        return Response(self.get_serializer(found).data, status=code)
+    def _response(self, snapshot: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
+        return Response(self.get_serializer(snapshot).data, status=code)
