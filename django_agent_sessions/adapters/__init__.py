@@ -1,4 +1,4 @@
-"""One module or package per agent framework: the only places that import its SDK.
+"""One package per agent framework: the only modules that import its SDK.
 
-Each needs the extra of this package that installs its SDK, and imports no other adapter.
+Each requires the extra that installs its SDK, and imports no other adapter.
 """

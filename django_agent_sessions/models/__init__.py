@@ -1,7 +1,7 @@
 """The tables. Schema and constraints only.
 
-The names are those of the Strands session data model, which the tables mirror field for field. A
-``Session`` here is an AI agent's, not the one of ``django.contrib.sessions``.
+The names are those of the Strands session data model, whose fields the tables mirror. A
+``Session`` here is a session of an AI agent, not one of ``django.contrib.sessions``.
 """
 
 from __future__ import annotations

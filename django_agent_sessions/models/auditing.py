@@ -14,14 +14,12 @@ from django_agent_sessions.querysets import AuditQuerySet
 
 
 class AuditEvent(models.Model):
-    """Who saw, redacted, exported, held or deleted what, and why. It is only ever added to.
+    """Who viewed, redacted, exported, held or deleted what, and why. Append-only.
 
-    It holds no content, and refers to what it speaks of by value, so that it outlives that.
+    It contains no message content and refers to rows by value, so that it outlives them.
     """
 
     class Action(models.TextChoices):
-        """What was done."""
-
         READ = "read", _("transcript read")
         SEARCHED = "searched", _("conversations searched")
         ORIGINAL_VIEWED = "original_viewed", _("original viewed")
@@ -32,7 +30,7 @@ class AuditEvent(models.Model):
         HELD = "held", _("put under legal hold")
         RELEASED = "released", _("released from legal hold")
         FORKED = "forked", _("forked")
-        REWOUND = "rewound", _("brought back to an earlier message")
+        REWOUND = "rewound", _("rewound to an earlier message")
         RESTORED = "restored", _("branch or snapshot restored")
         BRANCH_DELETED = "branch_deleted", _("branch deleted")
         REPAIRED = "repaired", _("repaired by an integrity check")
@@ -50,7 +48,7 @@ class AuditEvent(models.Model):
     objects = AuditQuerySet.as_manager()
 
     class Meta:
-        # Also what Django itself goes through refuses to change or delete.
+        # Django's own related-object access also uses the manager that rejects changes.
         base_manager_name = "objects"
         verbose_name = _("audit event")
         verbose_name_plural = _("audit events")
@@ -67,11 +65,9 @@ class AuditEvent(models.Model):
         return f"{self.get_action_display()} {self.created_at:%Y-%m-%d %H:%M}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Adds the event."""
         if not self._state.adding:
             raise AuditError("an audit event cannot be changed")
         super().save(*args, **{**kwargs, "force_insert": True})
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Refuses."""
         raise AuditError("an audit event cannot be deleted; see manage.py purge_audit_events")

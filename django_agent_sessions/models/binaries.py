@@ -12,7 +12,7 @@ from .sessions import Session
 
 
 class Blob(models.Model):
-    """A large binary of a session's messages: its file in a storage, once per session."""
+    """A large binary of a session's messages; its file is stored once per session."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     # The unique constraint below is an index on the session too.
@@ -22,7 +22,7 @@ class Blob(models.Model):
     sha256 = models.CharField(_("SHA-256"), max_length=64, editable=False)
     size = models.BigIntegerField(_("size in bytes"), editable=False)
     media_type = models.CharField(_("media type"), max_length=127, blank=True, editable=False)
-    # By value: a project that moves to another storage still reads what is in the old one.
+    # By value: a project that changes its storage can still read files in the old one.
     storage = models.CharField(_("storage"), max_length=100, editable=False)
     file = models.CharField(_("file"), max_length=255, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -42,9 +42,9 @@ class Blob(models.Model):
 
 
 class BlobReference(models.Model):
-    """That a message holds a binary. Of both ends only the session is a constraint.
+    """A message's reference to a large binary. Only the session is a database constraint.
 
-    What a database constrained would have to be deleted with the messages, one by one.
+    Rows with a constraint on the message would have to be deleted one by one with the messages.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -57,8 +57,8 @@ class BlobReference(models.Model):
     )
 
     class Meta:
-        verbose_name = _("use of a large binary")
-        verbose_name_plural = _("uses of large binaries")
+        verbose_name = _("reference to a large binary")
+        verbose_name_plural = _("references to large binaries")
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(

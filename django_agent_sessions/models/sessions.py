@@ -23,20 +23,20 @@ from django_agent_sessions.querysets import (
 )
 
 MAIN_BRANCH = 0
-"""The branch that an agent's conversation is on unless somebody went back in time."""
+"""The number of the branch that every conversation begins on."""
 
 
 def cascade_unless_held(
     collector: Collector, field: models.Field[Any, Any], sub_objs: Any, using: str
 ) -> None:
-    """Deletes a user's sessions with the user, unless one is under legal hold; an ``on_delete``."""
+    """Delete a user's sessions with the user, unless one is under legal hold; an ``on_delete``."""
     if held := list(sub_objs.filter(legal_hold=True)):
         raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):
-        # The admin's page, which lists what would be deleted. It would read every message whole.
+        # The admin's confirmation page: CASCADE would read every message completely.
         for session in sub_objs:
             collector.add_edge(getattr(session, field.name), session)
-            # What the page counts.
+            # The page shows their number.
             collector.model_objs[Session].add(session)
         collector.add(sub_objs)
     else:
@@ -60,22 +60,22 @@ class Session(models.Model):
         # Two indexes below start with the owner.
         db_index=False,
     )
-    external_id = IdField(  # type: ignore[misc] # the one id that may be missing
+    external_id = IdField(  # type: ignore[misc] # the only id that is nullable
         _("external id"), null=True, blank=True
     )
     title = models.CharField(_("title"), max_length=255, blank=True, default="")
     metadata = models.JSONField(_("metadata"), default=dict, blank=True)
     origin = models.JSONField(_("origin"), null=True, blank=True, editable=False)
-    # The first of the line of sessions that it was forked from; its origin tells all of them. A
-    # value, because a fork outlives them.
+    # The first session of its line of forks; `origin` lists all of them. By value, because a fork
+    # outlives its source.
     forked_from = models.UUIDField(_("forked from"), null=True, editable=False, db_index=True)
-    # Moves with whatever a writer has to read again for: redactions, and ways back in time.
+    # Increases with every change after which a writer must reload: redactions, rewinds, restores.
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
-    # The mark of whoever had the session alone last, by which it finds out whether that was
-    # committed when the connection broke.
+    # Written by every operation that locks the session, so that it can find out whether it was
+    # committed if the connection breaks.
     last_write = models.UUIDField(null=True, editable=False)
-    # Signed, because a check for "not below zero" could refuse a message for a figure's sake.
+    # Signed, because a "not negative" constraint could reject a message because of a counter.
     message_count = models.IntegerField(_("messages"), default=0, editable=False)
     input_tokens = models.BigIntegerField(_("input tokens"), default=0, editable=False)
     output_tokens = models.BigIntegerField(_("output tokens"), default=0, editable=False)
@@ -94,11 +94,11 @@ class Session(models.Model):
         verbose_name = _("agent session")
         verbose_name_plural = _("agent sessions")
         ordering = ["-last_activity_at", "-id"]
-        # Beside Django's own: deleting needs `delete_session`, a legal hold `change_session`.
+        # Besides Django's own: deleting requires `delete_session`, a legal hold `change_session`.
         permissions = [
-            ("read_transcript", _("Can read what was said")),
-            ("redact", _("Can redact what was said")),
-            ("view_original", _("Can see the originals of redacted messages")),
+            ("read_transcript", _("Can read transcripts")),
+            ("redact", _("Can redact messages")),
+            ("view_original", _("Can view the originals of redacted messages")),
             ("export", _("Can export conversations")),
         ]
         constraints = [
@@ -115,17 +115,17 @@ class Session(models.Model):
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
             ),
             models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
-            # For people who search by an id, in whatever namespace and whoever owns it.
+            # For searches by an id in all namespaces and of all owners.
             models.Index(fields=["session_id"], name="agent_sessions_session_name"),
             models.Index(fields=["external_id"], name="agent_sessions_session_client"),
         ]
 
     def __str__(self) -> str:
-        # Not the title: that is content, and this ends up in logs, messages and other tables.
+        # Not the title, which is content: str() is written to logs, messages and other tables.
         return self.session_id
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Deletes the session with all that belongs to it, unless it is under legal hold."""
+        """Delete the session and its rows, unless it is under legal hold."""
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
         refuse_held(row)
         count: Counter[str] = Counter()
@@ -136,21 +136,21 @@ class Session(models.Model):
 
 
 class OfSession(models.Model):
-    """What belongs to a session, and is held with it."""
+    """Base class of rows that belong to a session and its legal hold."""
 
     class Meta:
         abstract = True
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Deletes the row, unless its session is under legal hold."""
+        """Delete the row, unless its session is under legal hold."""
         sessions = Session.objects.using(kwargs.get("using") or self._state.db)
-        session: Any = self.session_id  # type: ignore[attr-defined] # each of them has it
+        session: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
         refuse_held(sessions.filter(pk=session))
         return super().delete(*args, **kwargs)
 
 
 class SessionAgent(OfSession):
-    """One agent of a session: its state, and the head of its conversation."""
+    """An agent of a session: its state, and the main branch of its conversation."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     # The unique constraint below is an index on the session too.
@@ -183,11 +183,11 @@ class SessionAgent(OfSession):
 
 
 class SessionMessage(OfSession):
-    """One message of an agent's conversation: the SDK's payload, and neutral columns beside it."""
+    """A message of an agent's conversation: the SDK's payload and columns that all SDKs share."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    # An index below starts with the session. The session is its agent's for ever, so that agent's
-    # constraint stands for both; another one would cost each message a look at a row, and a lock.
+    # An index below starts with the session. A message's session is always its agent's, so the
+    # agent's constraint covers both; another one would read and lock a row for each message.
     session = models.ForeignKey(
         Session,
         on_delete=models.CASCADE,
@@ -201,7 +201,7 @@ class SessionMessage(OfSession):
     )
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     message_id = models.PositiveIntegerField(_("position"))
-    # The first of all that this one is a copy of, on another branch or in a fork.
+    # The original message, if this is a copy on another branch or in a fork.
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
@@ -213,7 +213,7 @@ class SessionMessage(OfSession):
     output_tokens = models.BigIntegerField(_("output tokens"), null=True)
     latency_ms = models.BigIntegerField(_("latency in ms"), null=True)
     redacted_at = models.DateTimeField(_("redacted"), null=True, editable=False)
-    # The audit event that tells by whom and why; a value, because the event outlives all else.
+    # The audit event of the redaction; by value, because the event outlives the message.
     redaction = models.UUIDField(_("redaction"), null=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(_("updated"), default=timezone.now, editable=False)
@@ -231,7 +231,7 @@ class SessionMessage(OfSession):
             ),
         ]
         indexes = [
-            # All agents' messages in the order in which they were said: keys are made in time.
+            # The messages of all agents in order of time, which is the order of their keys.
             models.Index(fields=["session", "id"], name="agent_sessions_message_time"),
         ]
 

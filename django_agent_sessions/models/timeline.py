@@ -1,4 +1,4 @@
-"""Time: branches of a conversation, snapshots of it, what a turn cost, and whose turn it is."""
+"""Branches and snapshots of a conversation, the usage of its turns, and leases of sessions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .sessions import MAIN_BRANCH, OfSession, Session, SessionAgent, SessionMult
 
 
 class Branch(OfSession):
-    """A side branch of an agent's conversation, whole in itself: no branch shares its messages.
+    """A branch of an agent's conversation, with rows of its own for all its messages.
 
     The main branch, number 0, has no row.
     """
 
     class Kind(models.TextChoices):
-        """How it came to be."""
+        """How the branch was created."""
 
-        REWOUND = "rewound", _("left behind by a rewind")
-        CONFLICT = "conflict", _("kept, because another writer went on without it")
+        REWOUND = "rewound", _("kept by a rewind")
+        CONFLICT = "conflict", _("kept after a conflict with another writer")
         CREATED = "created", _("created")
         IMPORTED = "imported", _("imported")
 
@@ -37,9 +37,9 @@ class Branch(OfSession):
     number = models.PositiveIntegerField(_("number"), editable=False)
     name = IdField(_("name"))
     kind = models.CharField(_("kind"), max_length=16, choices=Kind, default=Kind.CREATED)
-    parent = models.PositiveIntegerField(_("left branch"), default=MAIN_BRANCH, editable=False)
-    # How many messages it had in common with that branch when it left it.
-    start = models.PositiveIntegerField(_("first message of its own"), default=0, editable=False)
+    parent = models.PositiveIntegerField(_("parent branch"), default=MAIN_BRANCH, editable=False)
+    # Number of messages that it shared with its parent when it was created.
+    start = models.PositiveIntegerField(_("first own message"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
 
     objects = RowQuerySet.as_manager()
@@ -62,17 +62,17 @@ class Branch(OfSession):
 
 
 class Snapshot(OfSession):
-    """An agent or orchestrator at one moment. It refers to messages and holds none.
+    """An agent's or orchestrator's state at one time. It refers to messages and contains none.
 
-    ``messages`` lists what the agent had in memory: ``[first, stop]`` are the positions of
-    ``branch`` from ``first`` up to before ``stop``; ``{"message": …}`` is one that the agent had
-    in another form than the conversation (a summary, a shortened tool result), and with
-    ``"position"`` the place of that form's original.
+    ``messages`` lists the messages that the agent had in memory: ``[first, stop]`` are the
+    positions of ``branch`` from ``first`` up to but not including ``stop``; ``{"message": …}`` is a
+    message with another form than in the conversation (a summary, a shortened tool result), with
+    the ``"position"`` of its original, if there is one.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="snapshots")
-    # One of both. The unique constraints below are indexes on them too.
+    # Exactly one of the two is set. The unique constraints below are indexes on them too.
     agent = models.ForeignKey(
         SessionAgent, on_delete=models.CASCADE, related_name="snapshots", null=True, db_index=False
     )
@@ -83,14 +83,14 @@ class Snapshot(OfSession):
         null=True,
         db_index=False,
     )
-    # Empty for the latest one, which each save replaces.
+    # Empty for the latest snapshot, which each save replaces.
     snapshot_id = IdField(_("snapshot id"), max_length=36, blank=True, default="")
     branch = models.PositiveIntegerField(_("branch"), default=MAIN_BRANCH, editable=False)
     messages = ExactJSONField(_("messages"), default=list, editable=False)
-    length = models.PositiveIntegerField(_("position behind its last message"), default=0)
-    # Primary key of that message: where another one stands, it was taken away.
+    length = models.PositiveIntegerField(_("position after its last message"), default=0)
+    # Primary key of the last message: if another message is at its position, it was deleted.
     tail = models.UUIDField(_("last message"), null=True, editable=False)
-    # All of the SDK's snapshot but the messages, in whose place there is null.
+    # The SDK's snapshot with null in place of the messages.
     document = ExactJSONField(_("document"), default=dict)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
@@ -116,9 +116,9 @@ class Snapshot(OfSession):
 
 
 class StoredObject(models.Model):
-    """Bytes under a key, as an SDK's storage keeps them: what is not understood as a snapshot.
+    """Bytes under a key of an SDK's storage, if they are not parsed as a snapshot.
 
-    With a session they belong to it, and are deleted and redacted with it.
+    Objects with a session are deleted and redacted with it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -135,7 +135,7 @@ class StoredObject(models.Model):
         Session, on_delete=models.CASCADE, related_name="objects_stored", null=True
     )
     key = IdField(_("key"), max_length=700)
-    # Of namespace, owner and key: together they are longer than an index may be.
+    # Of namespace, owner and key, which together exceed the maximum size of an index.
     digest = models.CharField(_("digest"), max_length=64, unique=True, editable=False)
     size = models.BigIntegerField(_("size in bytes"), default=0, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
@@ -153,7 +153,7 @@ class StoredObject(models.Model):
 
 
 class StoredPart(models.Model):
-    """A part of a stored object's bytes: the whole may be larger than a statement."""
+    """A part of a stored object's bytes, which may exceed the maximum size of a statement."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     stored = models.ForeignKey(
@@ -177,7 +177,7 @@ class StoredPart(models.Model):
 
 
 class TurnUsage(OfSession):
-    """What one turn of a conversation cost, as an SDK counted it."""
+    """The usage of a turn of a conversation, as counted by an SDK."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="turns")
@@ -212,7 +212,7 @@ class TurnUsage(OfSession):
 
 
 class RunLease(models.Model):
-    """Whose turn it is: at most one active run of a session, while it is not expired."""
+    """The lease of a session's active run; another run may take it when it has expired."""
 
     session = models.OneToOneField(
         Session, on_delete=models.CASCADE, related_name="run_lease", primary_key=True

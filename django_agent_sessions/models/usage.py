@@ -1,4 +1,4 @@
-"""Figures, rolled up."""
+"""Aggregated usage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from django_agent_sessions.fields import IdField
 
 
 class UsageRollup(models.Model):
-    """Figures of one day of everybody, of one day of an agent, or of one month of an owner."""
+    """Usage of a day in total, of a day by agent, or of a month by owner."""
 
     class Dimension(models.TextChoices):
-        """Whose figures they are."""
-
         DAY = "day", _("day")
         AGENT = "agent", _("agent")
         OWNER = "owner", _("owner")
@@ -47,7 +45,7 @@ class UsageRollup(models.Model):
 
 
 class UsageCursor(models.Model):
-    """How far the roll-up of usage has come: one row."""
+    """The progress of the usage roll-up: a single row."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     message = models.UUIDField(_("last message counted"), null=True)

@@ -1,7 +1,7 @@
-"""Answers with what users or models made, which no browser runs or takes for another thing.
+"""Responses with content of users or models, which no browser executes or misinterprets.
 
-Nothing but pixels is shown as it is; text is plain text, and all else is a download. Whether
-somebody may have it is asked by who calls this.
+Only images are displayed; text is sent as plain text, and all else as a download. The caller
+checks the permissions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binaries of messages: images are shown, all else is a download; whole, in part, or elsewhere."""
+"""Serve binaries of messages: inline for images, else as a download; with ranges and redirects."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _EXTENSIONS = {
     "video/mp4": "mp4",
 }
 _ANY_TYPE = "application/octet-stream"
-_HEAD = 16
+_HEAD_SIZE = 16
 
 
 def media(
     request: HttpRequest, content: bytes | Blob, claimed: str, name: str, *, download: bool = False
 ) -> HttpResponseBase:
-    """Serves a binary of a message."""
+    """Serve a binary of a message; large ones may be redirected to a signed URL."""
     if isinstance(content, Blob):
         try:
-            return _of_blob(request, content, claimed, name, download=download)
+            return _serve_blob(request, content, claimed, name, download=download)
         except BlobError as error:
             logger.warning("%s", error)
             raise
@@ -60,13 +60,13 @@ def media(
     part = asked_range(request, len(content))
     start, stop = part or (0, len(content))
     response = HttpResponse(content[start:stop])
-    return _finished(response, headers, len(content), part)
+    return _finish(response, headers, len(content), part)
 
 
-def _of_blob(
+def _serve_blob(
     request: HttpRequest, blob: Blob, claimed: str, name: str, *, download: bool
 ) -> HttpResponseBase:
-    # That is told by its first bytes too, which were read when it was stored.
+    # The type of an image was detected from its first bytes when it was stored.
     shown = blob.media_type if blob.media_type in CLAIMED else ""
     headers = _headers(shown, claimed, name, download=download)
     if request.method != "HEAD" and (
@@ -76,34 +76,34 @@ def _of_blob(
         redirect["Referrer-Policy"] = "no-referrer"
         patch_cache_control(redirect, private=True, no_store=True)
         return redirect
-    # Never the hash: whoever knows it could test a guess of what the file is.
+    # Not the hash, which would let a client test guesses of the content.
     headers["ETag"] = f'"{blob.pk.hex}"'
     if is_known(request, headers["ETag"]):
-        return _finished(HttpResponseNotModified(), headers, blob.size, None)
+        return _finish(HttpResponseNotModified(), headers, blob.size, None)
     part = asked_range(request, blob.size, headers["ETag"])
     if request.method == "HEAD":
-        return _finished(HttpResponse(), headers, blob.size, None)
+        return _finish(HttpResponse(), headers, blob.size, None)
     start, stop = part or (0, blob.size)
     stream = stream_blob(blob, start=start, stop=stop)
-    head = stream.beginning[:_HEAD]
-    if start == 0 and len(head) == _HEAD and image_type(head) != shown:
-        # Something else is in the file: its end is not sent, and what comes before is not shown.
+    head = stream.beginning[:_HEAD_SIZE]
+    if start == 0 and len(head) == _HEAD_SIZE and image_type(head) != shown:
+        # The file has other content: reading it to its end fails, and it must not be displayed.
         headers |= _headers("", claimed, name, download=download)
-    body = _InTurn(stream) if isinstance(request, ASGIRequest) else stream
-    return _finished(StreamingHttpResponse(body), headers, blob.size, part)
+    body = _AsyncStream(stream) if isinstance(request, ASGIRequest) else stream
+    return _finish(StreamingHttpResponse(body), headers, blob.size, part)
 
 
 def _headers(shown: str, claimed: str, name: str, *, download: bool) -> dict[str, str]:
-    way = "inline" if shown and not download else "attachment"
-    ending = _EXTENSIONS.get(shown or claimed, "bin")
+    disposition = "inline" if shown and not download else "attachment"
+    extension = _EXTENSIONS.get(shown or claimed, "bin")
     return {
         "Content-Type": shown or _ANY_TYPE,
-        "Content-Disposition": f'{way}; filename="{name}.{ending}"',
+        "Content-Disposition": f'{disposition}; filename="{name}.{extension}"',
         "Accept-Ranges": "bytes",
     }
 
 
-def _finished(
+def _finish(
     response: HttpResponseBase, headers: dict[str, str], size: int, part: tuple[int, int] | None
 ) -> HttpResponseBase:
     for header, value in headers.items():
@@ -116,15 +116,15 @@ def _finished(
     if part is not None:
         response.status_code = 206
         response["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-        # Else GZipMiddleware would compress the part, which fits nothing then.
+        # Otherwise GZipMiddleware would compress the part, which could not be joined to others.
         response["Content-Encoding"] = "identity"
-    # Kept by nobody without asking: after a redaction there is no such binary any more.
+    # Caches must revalidate: a redaction deletes the binary.
     patch_cache_control(response, private=True, no_cache=True)
     return sealed(response)
 
 
-class _InTurn:
-    """A stream for ASGI, read in threads; it is closed although nobody may begin to read it."""
+class _AsyncStream:
+    """A stream for ASGI, read in threads. Django closes it even if nothing has been read."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Files that are downloads, and what every answer with foreign content says."""
+"""File downloads, and the security headers of every response with foreign content."""
 
 from __future__ import annotations
 
@@ -24,60 +24,60 @@ _TYPES = {
     "zip": "application/zip",
 }
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-_PIECE = 64 * 1024
+_CHUNK_SIZE = 64 * 1024
 
 
 def attachment(data: bytes, content_type: str, name: str) -> HttpResponse:
-    """Serves a file."""
+    """Serve a file as a download."""
     response = HttpResponse(data, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return sealed(response)
 
 
 def sealed(response: R) -> R:
-    """Forbids a browser to take an answer for anything else, or to run anything in it."""
+    """Prevent a browser from sniffing another type or running scripts in a response."""
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response
 
 
 def download(
-    request: Any, pieces: Iterator[bytes], name: str, ending: str
+    request: Any, pieces: Iterator[bytes], name: str, extension: str
 ) -> StreamingHttpResponse:
-    """Serves a file that is written while it is sent."""
-    # The first one now: if it fails, the answer says so, and the first record is the request's.
+    """Serve a file that is written while it is sent."""
+    # Read the first piece now, so that its error fails the request and not the open response.
     pieces = itertools.chain([next(pieces, b"")], pieces)
     body = in_turn(pieces) if isinstance(request, ASGIRequest) else pieces
-    response = StreamingHttpResponse(body, content_type=_TYPES[ending])
-    response["Content-Disposition"] = content_disposition_header(True, f"{name}.{ending}") or ""
+    response = StreamingHttpResponse(body, content_type=_TYPES[extension])
+    response["Content-Disposition"] = content_disposition_header(True, f"{name}.{extension}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     patch_cache_control(response, private=True, no_store=True)
     return response
 
 
 def encoded(texts: Iterable[str]) -> Iterator[bytes]:
-    """Encodes, in pieces that are worth sending."""
-    waiting, size = [], 0
+    """Encode texts and join them into chunks of at least 64 KiB."""
+    buffer, size = [], 0
     for text in texts:
-        waiting.append(text.encode())
-        size += len(waiting[-1])
-        if size >= _PIECE:
-            yield b"".join(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield b"".join(waiting)
+        buffer.append(text.encode())
+        size += len(buffer[-1])
+        if size >= _CHUNK_SIZE:
+            yield b"".join(buffer)
+            buffer, size = [], 0
+    if buffer:
+        yield b"".join(buffer)
 
 
 def file_name(session: Session) -> str:
-    """Names a file after a session, with nothing in it that a file system or header minds."""
+    """Return a file name for a session that is safe for file systems and headers."""
     return _UNSAFE.sub("-", session.session_id)[:80].strip("-") or str(session.pk)
 
 
 async def in_turn(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Reads piece by piece under ASGI, where Django would read all before it sends any."""
+    """Iterate over pieces in threads: under ASGI, Django would read all before it sends any."""
 
-    def following() -> bytes | None:
+    def read_next() -> bytes | None:
         return next(pieces, None)
 
-    while (piece := await sync_to_async(following)()) is not None:
+    while (piece := await sync_to_async(read_next)()) is not None:
         yield piece

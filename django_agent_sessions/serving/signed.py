@@ -1,4 +1,4 @@
-"""Signed URLs, with which a browser fetches a binary from its storage for a while."""
+"""Signed URLs, from which a browser reads a binary in its storage for a limited time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from django_agent_sessions.models import Blob
 logger = logging.getLogger("django_agent_sessions")
 
 
-class _Wanted(NamedTuple):
+class _UrlOptions(NamedTuple):
     content_type: str
     disposition: str
     seconds: int
 
 
 def signed_url(blob: Blob, content_type: str, disposition: str) -> str | None:
-    """Signs a URL, if ``BLOB_URL_SECONDS`` asks for that.
+    """Return a signed URL, if ``BLOB_URL_SECONDS`` is set and the storage can create one.
 
-    The URL fixes what the storage says of the content, so that nothing in it runs there either. A
-    storage that does not do that, or signs nothing, is not asked.
+    The URL fixes the response headers, so that a browser runs nothing in the content. Storages that
+    cannot do that are not used.
     """
     seconds = conf.get_settings().BLOB_URL_SECONDS
     if seconds is None:
@@ -36,15 +36,15 @@ def signed_url(blob: Blob, content_type: str, disposition: str) -> str | None:
         return (
             None
             if sign is None
-            else sign(storage, blob.file, _Wanted(content_type, disposition, seconds))
+            else sign(storage, blob.file, _UrlOptions(content_type, disposition, seconds))
         )
     except InvalidStorageError:
-        # Whoever reads the file says so.
+        # Reading the file raises the error.
         return None
     except Exception as error:
-        # A storage without the keys to sign with can be read all the same.
+        # A storage without keys for signing can still be read.
         logger.warning(
-            "no URL of binary %s of session %s could be signed by storage %r: %s",
+            "the URL of binary %s of session %s could not be signed by storage %r: %s",
             blob.pk,
             blob.session_id,
             blob.storage,
@@ -53,49 +53,49 @@ def signed_url(blob: Blob, content_type: str, disposition: str) -> str | None:
         return None
 
 
-def _s3(storage: Any, name: str, wanted: _Wanted) -> str | None:
-    # A domain of one's own is that of a cache, which takes no notice of what is to be said.
+def _s3(storage: Any, name: str, options: _UrlOptions) -> str | None:
+    # A custom domain is that of a CDN, which ignores the parameters for response headers.
     if not storage.querystring_auth or storage.custom_domain:
         return None
-    said = {
-        "ResponseContentType": wanted.content_type,
-        "ResponseContentDisposition": wanted.disposition,
+    parameters = {
+        "ResponseContentType": options.content_type,
+        "ResponseContentDisposition": options.disposition,
         "ResponseCacheControl": "private, no-store",
     }
-    url: str = storage.url(name, parameters=said, expire=wanted.seconds)
+    url: str = storage.url(name, parameters=parameters, expire=options.seconds)
     return url
 
 
-def _google(storage: Any, name: str, wanted: _Wanted) -> str | None:
+def _google(storage: Any, name: str, options: _UrlOptions) -> str | None:
     public = storage.get_object_parameters(name).get("acl", storage.default_acl) == "publicRead"
     if not storage.querystring_auth or public:
         return None
-    said = {
-        "response_type": wanted.content_type,
-        "response_disposition": wanted.disposition,
-        "expiration": timedelta(seconds=wanted.seconds),
+    parameters = {
+        "response_type": options.content_type,
+        "response_disposition": options.disposition,
+        "expiration": timedelta(seconds=options.seconds),
     }
-    url: str = storage.url(name, parameters=said)
+    url: str = storage.url(name, parameters=parameters)
     return url
 
 
-def _azure(storage: Any, name: str, wanted: _Wanted) -> str | None:
-    said = {"content_type": wanted.content_type, "content_disposition": wanted.disposition}
-    url: str = storage.url(name, expire=wanted.seconds, parameters=said)
+def _azure(storage: Any, name: str, options: _UrlOptions) -> str | None:
+    parameters = {"content_type": options.content_type, "content_disposition": options.disposition}
+    url: str = storage.url(name, expire=options.seconds, parameters=parameters)
     return url
 
 
-_Signer = Callable[[Any, str, _Wanted], str | None]
+_Signer = Callable[[Any, str, _UrlOptions], str | None]
 _SIGNERS: dict[tuple[str, str], _Signer] = {
     ("storages.backends.s3", "S3Storage"): _s3,
     ("storages.backends.gcloud", "GoogleCloudStorage"): _google,
     ("storages.backends.azure_storage", "AzureStorage"): _azure,
 }
-"""Who signs what, by the names of django-storages' classes: we never import them."""
+"""Signing functions by the names of django-storages' classes, which are never imported."""
 
 
 def _signer(storage: Any) -> _Signer | None:
     for base in storage.__class__.__mro__:
-        if (found := _SIGNERS.get((base.__module__, base.__name__))) is not None:
-            return found
+        if (signer := _SIGNERS.get((base.__module__, base.__name__))) is not None:
+            return signer
     return None

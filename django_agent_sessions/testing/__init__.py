@@ -1,6 +1,6 @@
-"""The contract kit: what every adapter and every database promises, as tests to inherit.
+"""The contract kit: what every adapter and every database must guarantee, as tests to inherit.
 
-A test module of an adapter says how the adapter is driven, and inherits the contracts it keeps::
+A test module of an adapter defines a driver for it and inherits the contracts that it fulfils::
 
     from django_agent_sessions import testing
     from django_agent_sessions.owners import EVERYBODY
@@ -15,16 +15,16 @@ A test module of an adapter says how the adapter is driven, and inherits the con
             return RabbitDriver(owner, namespace)
 
 Every method of :class:`Driver` is sync; an async adapter wraps its calls in ``asyncio.run``.
-The contracts are plain pytest classes. They need pytest-django, and a test database that a second
-thread can reach: a file where it is SQLite. This is the one package that imports pytest.
+The contracts are plain pytest classes. They require pytest-django, and a test database that a
+second thread can connect to: for SQLite, a file. This is the only package that imports pytest.
 
 ================================  =============================================================
 ``ConversationContract``          exact, ordered, isolated, transactional: every adapter
 ``AnyContextContract``            running event loops, and the transactions that wait for them
-``BatchContract``                 several messages whole or not at all
-``PopContract``                   taking the last message away
-``ClearContract``                 emptying a conversation
-``RedactionContract``             an original that is nowhere any more
+``BatchContract``                 several messages are written completely or not at all
+``PopContract``                   removing the last message
+``ClearContract``                 deleting all messages
+``RedactionContract``             a redacted original is stored nowhere any more
 ================================  =============================================================
 """
 

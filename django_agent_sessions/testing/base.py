@@ -1,4 +1,4 @@
-"""What the contracts share."""
+"""Base class and helpers of the contracts."""
 
 from __future__ import annotations
 
@@ -31,52 +31,51 @@ HOSTILE_IDS = (
     "josé 日本語 🐇",
     "x" * 255,
 )
-"""Ids that are only text, whatever they look like."""
+"""Valid ids with characters that are special in SQL, HTML, paths and format strings."""
 
 IMPOSSIBLE_IDS = ("", "   ", ".", "..", "line\nbreak", "nul\x00", "\x1b[2J", "\ud800", "x" * 256)
-"""Ids that are refused with a clear error."""
+"""Invalid ids."""
 
 
 class Contract(Generic[D]):
-    """The frame of a contract.
+    """Base class of the contracts.
 
-    The inheriting class implements :meth:`driver`, and names the errors of its SDK where those
-    are not ours.
+    A subclass implements :meth:`driver`, and sets the errors of its SDK if they differ from ours.
     """
 
     pytestmark = pytest.mark.django_db
 
     not_found: type[Exception] = SessionNotFoundError
-    """Raised when a session is somebody else's."""
+    """Raised for a session that has another owner."""
 
     invalid_id: type[Exception] = InvalidIdError
-    """Raised for an id that cannot be one."""
+    """Raised for an invalid id."""
 
     invalid_payload: type[Exception] = PayloadError
-    """Raised for a message that is not JSON or over a limit."""
+    """Raised for a message that is not JSON or exceeds a limit."""
 
     def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> D:
-        """Makes a fresh driver, as another process would.
+        """Return a new driver, as another process would create it.
 
         Args:
-            owner: A user; for an adapter without an owner, what stands for everybody.
-            namespace: The space of session ids.
+            owner: A user; or ``EVERYBODY``, for an adapter without owners.
+            namespace: The namespace of session ids.
         """
         raise NotImplementedError
 
     def user(self, name: str) -> Any:
-        """Makes a user; override it where the project's user model needs more than a name."""
+        """Create a user; override it if the project's user model requires more than a name."""
         users = get_user_model()
         return users._default_manager.create(**{users.USERNAME_FIELD: name})
 
     def say(self, session_id: str, *texts: str, driver: D | None = None) -> None:
-        """Appends a message for each text, one call each."""
+        """Append a message for each text, with one call each."""
         driver = driver or self.driver()
         for text in texts:
             driver.append(session_id, [driver.payload(text)])
 
     def said(self, session_id: str, *, driver: D | None = None) -> list[str]:
-        """Reads in a fresh driver what was said; nothing if there is no such session."""
+        """Return the texts of a conversation, read by a new driver; [] if there is no session."""
         driver = driver or self.driver()
         try:
             return driver.texts(driver.read(session_id))
@@ -84,16 +83,16 @@ class Contract(Generic[D]):
             return []
 
     def positions(self, session_id: str) -> list[int]:
-        """Tells the positions of a conversation's messages in the database, in order."""
-        found = SessionMessage.objects.filter(session__session_id=session_id)
-        return list(found.order_by("message_id").values_list("message_id", flat=True))
+        """Return the positions of a conversation's messages in the database, in order."""
+        messages = SessionMessage.objects.filter(session__session_id=session_id)
+        return list(messages.order_by("message_id").values_list("message_id", flat=True))
 
 
 def in_threads(*functions: Callable[[], Any]) -> list[Any]:
-    """Runs functions at the same time, each in a thread of its own.
+    """Run functions concurrently, each in its own thread.
 
     Returns:
-        What they returned, in order; the first error is raised.
+        Their results, in order; the first error is raised.
     """
     outcomes: dict[int, Any] = {}
     errors: list[BaseException] = []
@@ -120,12 +119,12 @@ def in_threads(*functions: Callable[[], Any]) -> list[Any]:
 
 @contextmanager
 def rolled_back() -> Iterator[None]:
-    """Opens a transaction whose end undoes it."""
+    """Open a transaction and roll it back at the end."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
 def numbered(prefix: str, count: int) -> Sequence[str]:
-    """Names texts: ``prefix-0``, ``prefix-1`` and so on."""
+    """Return the texts ``prefix-0``, ``prefix-1`` and so on."""
     return [f"{prefix}-{number}" for number in range(count)]

@@ -1,4 +1,4 @@
-"""The contract of running event loops."""
+"""The contract for running event loops."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ A = TypeVar("A", bound=AsyncDriver)
 
 
 class AnyContextContract(Contract[A]):
-    """The same calls work in running loops, and join exactly the transactions that wait for them.
+    """Calls work in running loops, and join exactly the transactions that wait for them.
 
-    Django refuses the ORM in a thread that runs a loop: ``SynchronousOnlyOperation`` anywhere in
-    here fails the contract.
+    In a thread with a running loop, Django raises ``SynchronousOnlyOperation``, which fails the
+    contract.
     """
 
     async def converse(self, session_id: str, *texts: str) -> list[str]:
-        """Appends each text and reads all, in a running loop."""
+        """Append each text and read the conversation, in a running loop."""
         driver = self.driver()
         for text in texts:
             await driver.aappend(session_id, [driver.payload(text)])
         return self.driver().texts(await self.driver().aread(session_id))
 
     def test_a_loop_under_an_open_transaction_joins_it(self) -> None:
-        # The transaction is that of the test itself: the plain `db` fixture's.
+        # The transaction is the test's own, of the `db` fixture.
         assert asyncio.run(self.converse("loop", "a", "b")) == ["a", "b"]
 
         assert self.said("loop") == ["a", "b"]
@@ -62,10 +62,10 @@ class AnyContextContract(Contract[A]):
         assert in_threads(*(partial(run, n) for n in range(4))) == [["a", "b"]] * 4
 
     @pytest.mark.django_db(transaction=True)
-    @pytest.mark.parametrize("road", ["asyncio.run", "async_to_sync"])
-    def test_a_waiting_transaction_takes_what_the_loop_wrote_along(self, road: str) -> None:
+    @pytest.mark.parametrize("entry_point", ["asyncio.run", "async_to_sync"])
+    def test_a_waiting_transaction_takes_what_the_loop_wrote_along(self, entry_point: str) -> None:
         def wait_for(*texts: str) -> list[str]:
-            if road == "asyncio.run":
+            if entry_point == "asyncio.run":
                 return asyncio.run(self.converse("waiting", *texts))
             return async_to_sync(self.converse)("waiting", *texts)
 

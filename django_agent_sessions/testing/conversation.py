@@ -1,4 +1,4 @@
-"""The contract of every adapter."""
+"""The contract for every adapter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _nested(depth: int) -> Any:
 
 
 class ConversationContract(Contract[D]):
-    """Exact, in order, isolated, transactional: what a conversation is, whatever the SDK."""
+    """A conversation is exact, ordered, isolated and transactional."""
 
     @pytest.mark.parametrize(
         "data",
@@ -44,7 +44,7 @@ class ConversationContract(Contract[D]):
 
         driver.append("exact", [payload])
 
-        # repr tells 1 from 1.0 and True, bytes from text, and one order of keys from another.
+        # repr() distinguishes 1 from 1.0 and True, bytes from text, and orders of keys.
         assert repr(self.driver().read("exact")) == repr([payload])
 
     def test_messages_stay_in_order_at_dense_positions(self) -> None:

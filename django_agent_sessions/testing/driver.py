@@ -1,4 +1,4 @@
-"""How the contracts drive an adapter: the few words they know."""
+"""The protocol by which the contracts call an adapter."""
 
 from __future__ import annotations
 
@@ -7,64 +7,64 @@ from typing import Any, Protocol
 
 
 class Driver(Protocol):
-    """One adapter, as one process has it. A fresh driver is another process.
+    """An adapter as used by one process. A new driver stands for another process.
 
-    Each driver is made for one owner and one namespace; a session that does not exist is made by
-    the first append. The methods are sync and are called from any thread.
+    Each driver is created for one owner and one namespace; the first append creates the session.
+    The methods are sync and are called from any thread.
     """
 
     def payload(self, text: str, data: Any = None) -> Any:
-        """Makes a valid message of the adapter's dialect, spoken by the user.
+        """Return a valid message of the user in the adapter's dialect.
 
         Args:
-            text: What it says.
-            data: Any JSON value, or bytes, to carry where the dialect has room for one.
+            text: The text of the message.
+            data: A JSON value, or bytes, to include if the dialect can store it.
         """
 
     def texts(self, payloads: Sequence[Any]) -> list[str]:
-        """Tells what messages say: the ``text`` each of them was made with."""
+        """Return the ``text`` that each message was created with."""
 
     def append(self, session_id: str, payloads: Sequence[Any]) -> None:
-        """Writes messages behind the last one of a session's conversation.
+        """Append messages to a session's conversation.
 
         Args:
-            session_id: The session, made if it does not exist.
-            payloads: The messages, written by one call where the adapter has one for several.
+            session_id: The session, which is created if it does not exist.
+            payloads: The messages, written by one call if the adapter supports it.
         """
 
     def read(self, session_id: str) -> list[Any]:
-        """Reads the whole conversation, as an agent that goes on with it would."""
+        """Read the whole conversation, as an agent that continues it would."""
 
 
 class AsyncDriver(Driver, Protocol):
-    """A driver for :class:`~.AnyContextContract`: both are awaited in running event loops.
+    """A driver for :class:`~.AnyContextContract`: both methods are awaited in running event loops.
 
-    An adapter that has only sync methods, which its SDK calls inside a loop, calls them here too.
+    An adapter with sync methods only, which its SDK calls inside a loop, calls them here too.
     """
 
     async def aappend(self, session_id: str, payloads: Sequence[Any]) -> None:
-        """Does what ``append`` does, in a running event loop."""
+        """Append as ``append`` does, in a running event loop."""
 
     async def aread(self, session_id: str) -> list[Any]:
-        """Does what ``read`` does, in a running event loop."""
+        """Read as ``read`` does, in a running event loop."""
 
 
 class PoppingDriver(Driver, Protocol):
     """A driver for :class:`~.PopContract`."""
 
     def pop(self, session_id: str) -> Any | None:
-        """Takes the last message away and returns it; None if there is none."""
+        """Remove the last message and return it; return None if there is none."""
 
 
 class ClearingDriver(Driver, Protocol):
     """A driver for :class:`~.ClearContract`."""
 
     def clear(self, session_id: str) -> None:
-        """Takes all messages away."""
+        """Delete all messages."""
 
 
 class RedactingDriver(Driver, Protocol):
     """A driver for :class:`~.RedactionContract`."""
 
     def redact(self, session_id: str, position: int, payload: Any) -> None:
-        """Overwrites the message at a position, counted from 0, by its redacted version."""
+        """Replace the message at a position, counted from 0, with its redacted version."""

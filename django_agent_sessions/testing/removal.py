@@ -1,4 +1,4 @@
-"""The contracts of batches, pop, clear and redaction, for the adapters that have them."""
+"""The contracts for batches, pop, clear and redaction, for the adapters that support them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=RedactingDriver)
 
 
 class BatchContract(Contract[D]):
-    """Several messages of one call are written whole or not at all."""
+    """The messages of one call are written completely or not at all."""
 
     @pytest.mark.parametrize("count", [2, 450])
     def test_a_batch_stays_together_and_in_order(self, count: int) -> None:
@@ -59,7 +59,7 @@ class BatchContract(Contract[D]):
 
 
 class PopContract(Contract[P]):
-    """The last message can be taken away, by one caller only."""
+    """The last message can be removed, by one caller only."""
 
     def test_messages_are_taken_from_the_end_until_there_is_none(self) -> None:
         self.say("stack", "a", "b")
@@ -97,7 +97,7 @@ class PopContract(Contract[P]):
 
 
 class ClearContract(Contract[C]):
-    """A conversation can be emptied, and goes on from its beginning."""
+    """All messages can be deleted, and the next message is the first."""
 
     def test_nothing_is_left_and_the_next_message_is_the_first(self) -> None:
         self.say("full", "a", "plantedsecret")
@@ -121,7 +121,7 @@ class ClearContract(Contract[C]):
 
 
 class RedactionContract(Contract[R]):
-    """An original that was redacted is nowhere any more."""
+    """A redacted original is stored nowhere any more."""
 
     @pytest.mark.django_db(transaction=True)
     def test_the_original_is_in_no_column_and_no_file(self) -> None:

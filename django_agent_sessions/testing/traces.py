@@ -1,4 +1,4 @@
-"""Looking for what must not be anywhere: in columns, in files, in errors."""
+"""Search columns, files and errors for text that must not be there."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 
 def columns_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
-    """Looks for a text in every column of every table of this app.
+    """Return the columns of this app's tables that contain a text.
 
     Args:
         text: ASCII letters and digits, which no column escapes.
         using: The alias of the database.
 
     Returns:
-        The ``table.column`` of each column that holds it in some row.
+        The ``table.column`` of each column that contains it in any row.
     """
-    found = []
+    columns = []
     with connections[using].cursor() as cursor:
         for model in apps.get_app_config("agent_sessions").get_models():
             quote = connections[using].ops.quote_name
@@ -27,26 +27,26 @@ def columns_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
                 cursor.execute(
                     f"SELECT {quote(column)} FROM {quote(table)}"  # noqa: S608 - our own names
                 )
-                if any(text in _shown(value) for (value,) in cursor.fetchall()):
-                    found.append(f"{table}.{column}")
-    return found
+                if any(text in _as_text(value) for (value,) in cursor.fetchall()):
+                    columns.append(f"{table}.{column}")
+    return columns
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("latin-1")
     return str(value)
 
 
 def files_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
-    """Looks for a text in the bytes of an SQLite database, free pages and logs included.
+    """Return the files of an SQLite database that contain a text, in free pages and logs too.
 
     Args:
         text: ASCII letters and digits.
         using: The alias of the database.
 
     Returns:
-        The names of the files that hold it; always empty where there is no file to look into.
+        The names of the files that contain it; always empty for other databases.
     """
     connection = connections[using]
     if connection.vendor != "sqlite":
@@ -57,22 +57,22 @@ def files_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
 
 
 def everything_said(error: BaseException) -> str:
-    """Collects all that a log or an error page could show of an error.
+    """Return every text of an error that a log or an error page could show.
 
     Args:
-        error: What was raised.
+        error: The error that was raised.
 
     Returns:
         Its message, ``repr`` and notes, and those of its causes and contexts.
     """
-    said: list[str] = []
-    waiting: list[BaseException | None] = [error]
+    texts: list[str] = []
+    pending: list[BaseException | None] = [error]
     seen: set[int] = set()
-    while waiting:
-        current = waiting.pop()
+    while pending:
+        current = pending.pop()
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
-        said += [str(current), repr(current), *getattr(current, "__notes__", ())]
-        waiting += [current.__cause__, current.__context__]
-    return "\n".join(said)
+        texts += [str(current), repr(current), *getattr(current, "__notes__", ())]
+        pending += [current.__cause__, current.__context__]
+    return "\n".join(texts)

@@ -102,4 +102,4 @@ def test_nobody_is_asked_unless_it_is_wanted(ask):
 
 def test_who_cannot_sign_is_read_instead(ask, caplog):
     assert ask(KeylessStorage) is None
-    assert "could be signed" in caplog.text
+    assert "could not be signed" in caplog.text

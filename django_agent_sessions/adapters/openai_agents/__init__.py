@@ -8,11 +8,11 @@
     session = DjangoSession(session_id, owner=request.user)
     result = await Runner.run(agent, "Hello", session=session)
 
-Only the SDK's public contract is implemented, the ``Session`` protocol with the ``wrapper``
-parameter that its Runner looks for. The underscored methods that the SDK's own stores offer to its
-compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) trade in a private
-dataclass and change from release to release, so they are left out: compaction then takes the way
-that the SDK documents for all other stores, and replaces a history only as a whole.
+Only the SDK's public contract is implemented: the ``Session`` protocol, with the ``wrapper``
+parameter that its Runner detects. The underscored methods that the SDK's own stores offer to its
+compaction session (``_get_compaction_snapshot``, ``_atomic_replace_items``) exchange a private
+dataclass and change between releases, so they are not implemented: compaction then works as the SDK
+documents for all other stores, and replaces a history only completely.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ except ImportError as error:
 from .advanced import AdvancedDjangoSession
 from .session import DjangoSession
 
-__all__ = ["AdvancedDjangoSession", "DjangoSession"]
+__all__ = [
+    "AdvancedDjangoSession",
+    "DjangoSession",
+]
 
 del _agents

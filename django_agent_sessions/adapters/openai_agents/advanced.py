@@ -1,4 +1,4 @@
-"""A session with branches, turns and usage: what the SDK has for SQLite, on any database."""
+"""A session with branches, turns and usage: the SDK's ``AdvancedSQLiteSession`` on any database."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class AdvancedDjangoSession(BranchedSession):
     """A :class:`~.session.DjangoSession` with branches, turns and usage.
 
     It has the methods of the SDK's ``AdvancedSQLiteSession``, with the same names and results, on
-    every database, and for several processes at once. Each object is on a branch, at first on
-    ``"main"``; another object, or process, may be on another one.
+    every database and for several processes at once. Each object is on a branch, at first on
+    ``"main"``; another object or process may be on another branch.
 
-    The arguments are those of :class:`~.session.DjangoSession`, and so is what it raises besides.
+    Its arguments and errors are those of :class:`~.session.DjangoSession`.
     """
 
     # --- items --------------------------------------------------------------------------------
@@ -42,18 +42,18 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[TResponseInputItem]:
-        """Reads the conversation on a branch."""
+        """Return the conversation on a branch; ``limit`` returns the latest items only."""
         latest = resolve_session_limit(limit, self.session_settings)
         if latest == 0:
             return []
         latest = None if latest is None or latest < 0 else latest
-        found = await self._on(branch_id, partial(self._read_from, latest), wrapper) or []
-        return self._given(found, latest, wrapper)
+        result = await self._on(branch_id, partial(self._read_from, latest), wrapper) or []
+        return self._given(result, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
     ) -> None:
-        """Writes items behind the last one of the branch: all of them or none."""
+        """Append items to the branch: all of them or none."""
         if not items:
             return
         place, items = self._place, list(items)
@@ -62,9 +62,9 @@ class AdvancedDjangoSession(BranchedSession):
             await self._run(partial(self._add, place, items, run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
-        """Takes the latest item of the branch away; no two callers get the same one.
+        """Remove the latest item of the branch and return it; no two callers get the same item.
 
-        The other branches keep it. With the last item of a turn goes what the turn has used.
+        The other branches keep it. The last item of a turn is removed with the usage of the turn.
         """
         place = self._place
         async with self._queue.turn():
@@ -72,9 +72,9 @@ class AdvancedDjangoSession(BranchedSession):
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
-        """Deletes all items of all branches, and all usage; the session stays.
+        """Delete all items of all branches, and all usage; the session stays.
 
-        All objects are on the main branch then. The names of the branches stay taken.
+        All objects are on the main branch afterwards. The names of the branches stay reserved.
         """
         await super().clear_session(wrapper=wrapper)
         self._place = MAIN
@@ -88,12 +88,12 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> str:
-        """Makes a branch with what was said before a turn, and goes on there."""
+        """Create a branch from the messages before a turn, switch to it and return its name."""
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
-        make = partial(self._make_branch, self._place, turn_number, branch_name)
-        self._place = await self._run(make, wrapper)
-        logger.debug("a branch of session %s was made at turn %s", self.session_id, turn_number)
+        create = partial(self._make_branch, self._place, turn_number, branch_name)
+        self._place = await self._run(create, wrapper)
+        logger.debug("created a branch of session %s at turn %s", self.session_id, turn_number)
         return self._place.name
 
     async def create_branch_from_content(
@@ -103,20 +103,26 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> str:
-        """Makes a branch as :meth:`create_branch_from_turn`, at the first turn that holds a text."""
-        found = await self.find_turns_by_content(search_term, wrapper=wrapper)
-        if not found:
+        """Create a branch before the first turn whose text contains ``search_term``.
+
+        See `create_branch_from_turn`.
+        """
+        turns = await self.find_turns_by_content(search_term, wrapper=wrapper)
+        if not turns:
             raise ValueError(f"No user turns found containing '{search_term}'")
-        return await self.create_branch_from_turn(found[0]["turn"], branch_name, wrapper=wrapper)
+        return await self.create_branch_from_turn(turns[0]["turn"], branch_name, wrapper=wrapper)
 
     async def switch_to_branch(self, branch_id: str, *, wrapper: _Context | None = None) -> None:
-        """Goes on on another branch."""
+        """Switch to another branch."""
         self._place = await self._run(partial(self._find_branch, branch_id), wrapper)
 
     async def delete_branch(
         self, branch_id: str, force: bool = False, *, wrapper: _Context | None = None
     ) -> None:
-        """Deletes a branch with its items and usage; its name stays taken."""
+        """Delete a branch with its items and usage; its name stays reserved.
+
+        The current branch is deleted only with ``force``, which switches to the main branch.
+        """
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
         if branch_id == MAIN.name:
@@ -133,9 +139,9 @@ class AdvancedDjangoSession(BranchedSession):
             await self._run(partial(self._delete_branch, branch_id), wrapper)
 
     async def list_branches(self, *, wrapper: _Context | None = None) -> list[dict[str, Any]]:
-        """Lists the branches that have items, in the order in which they were made."""
-        listed = await self._ask(partial(self._list_branches, self._place), wrapper)
-        current, found = listed or (MAIN.name, [])
+        """List the branches that have items, in the order of their creation."""
+        result = await self._ask(partial(self._list_branches, self._place), wrapper)
+        current, branches = result or (MAIN.name, [])
         return [
             {
                 "branch_id": branch.name,
@@ -144,7 +150,7 @@ class AdvancedDjangoSession(BranchedSession):
                 "is_current": branch.name == current,
                 "created_at": timestamp(branch.created_at),
             }
-            for branch in found
+            for branch in branches
         ]
 
     # --- turns --------------------------------------------------------------------------------
@@ -152,7 +158,7 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_conversation_turns(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
-        """Lists what the user said, with the turns to branch from."""
+        """List the user's messages, with the numbers of their turns to branch from."""
         turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
         return described(turns or [], shortened=True)
 
@@ -163,22 +169,22 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
-        """Finds what the user said by a text in it; the case of ASCII letters does not matter."""
+        """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
         turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
-        found = [turn for turn in turns or [] if finds(search_term, turn.payload)]
-        return described(found, shortened=False)
+        matches = [turn for turn in turns or [] if finds(search_term, turn.payload)]
+        return described(matches, shortened=False)
 
     async def get_conversation_by_turns(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
-        """Tells what kinds of items each turn has."""
+        """Return the types and tool names of the items of each turn."""
         items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
         return by_turns(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
-        """Counts the calls of tools."""
+        """Count the calls of tools: tool name, number of calls and turn."""
         items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
         return tool_usage(items or [])
 
@@ -187,10 +193,9 @@ class AdvancedDjangoSession(BranchedSession):
     async def store_run_usage(
         self, result: RunResult | RunResultStreaming, *, wrapper: _Context | None = None
     ) -> None:
-        """Stores what a run has used as the usage of the branch's latest turn.
+        """Store the usage of a run as the usage of the branch's latest turn.
 
-        It never raises what the database or a legal hold says, because the run is over; that is
-        in the log.
+        It logs database errors and a legal hold and does not raise them, because the run is over.
         """
         usage = result.context_wrapper.usage
         if usage is None:
@@ -209,16 +214,16 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_session_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[str, int] | None:
-        """Adds up what was used."""
-        found = await self._ask(partial(self._total_usage, branch_id), wrapper)
-        if found is None:
+        """Return the total usage of the session, or of a branch."""
+        total = await self._ask(partial(self._total_usage, branch_id), wrapper)
+        if total is None:
             return None
         return {
-            "requests": found.requests,
-            "input_tokens": found.input_tokens,
-            "output_tokens": found.output_tokens,
-            "total_tokens": found.total_tokens,
-            "total_turns": found.turns,
+            "requests": total.requests,
+            "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens,
+            "total_tokens": total.total_tokens,
+            "total_turns": total.turns,
         }
 
     async def get_turn_usage(
@@ -228,9 +233,9 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
-        """Tells what turns have used."""
+        """Return the usage of a turn, or a list of the usage of each turn."""
         read = partial(NamedBranchStore.turn_costs, turn=user_turn_number)
-        found = await self._on(branch_id, read, wrapper) or []
+        costs = await self._on(branch_id, read, wrapper) or []
         if user_turn_number is not None:
-            return used(found[0]) if found else {}
-        return [{"user_turn_number": cost.turn, **used(cost)} for cost in found]
+            return used(costs[0]) if costs else {}
+        return [{"user_turn_number": cost.turn, **used(cost)} for cost in costs]

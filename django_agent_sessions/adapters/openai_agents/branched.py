@@ -1,4 +1,4 @@
-"""Where a session's object is, and what its operations do there in the database's thread."""
+"""Operations of a session object on its current branch; they run in a database thread."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _Context = RunContextWrapper[Any]
 
 
 class Place(NamedTuple):
-    """Where an object is: a branch's name, and the agent in whose conversation it was found.
+    """The current branch of an object: its name, and the agent in whose conversation it was found.
 
-    The main branch, and one that a caller names for once, are the same in any conversation.
+    Without ``agent`` the branch is looked up by name in whichever conversation exists: the main
+    branch, or a branch that a caller names for a single call.
     """
 
     name: str
@@ -38,13 +39,13 @@ class Place(NamedTuple):
 
 
 MAIN = Place("main")
-"""Where every object begins."""
+"""The initial branch of every object."""
 
 
 class BranchedSession(DjangoSession):
     """A session whose object is on a branch.
 
-    What happens in an operation is about the branch that the object was on when it was called.
+    Each operation uses the branch that the object was on when the operation was called.
     """
 
     _store_class = NamedBranchStore
@@ -57,10 +58,10 @@ class BranchedSession(DjangoSession):
     async def _ask(
         self, operate: Callable[[NamedBranchStore, AgentRecord], R | None], wrapper: _Context | None
     ) -> R | None:
-        """Works on the conversation, if there is one."""
+        """Run an operation on the conversation, if it exists."""
 
         def work(store: SessionStore) -> R | None:
-            return self._try(store, partial(operate, _by_name(store)))
+            return self._try(store, partial(operate, _named_branch_store(store)))
 
         return await self._run(work, wrapper)
 
@@ -70,12 +71,12 @@ class BranchedSession(DjangoSession):
         read: Callable[[NamedBranchStore, AgentRecord], R | None],
         wrapper: _Context | None,
     ) -> R | None:
-        """Reads a branch, by default the one that the object is on; None if there is none."""
+        """Read a branch, by default the object's current one; None if it does not exist."""
         place = self._place if branch_id is None else Place(branch_id)
 
         def find_and_read(store: NamedBranchStore, agent: AgentRecord) -> R | None:
-            found = self._find_place(place, store, agent)
-            return None if found is None else read(store, found)
+            branch = self._find_place(place, store, agent)
+            return None if branch is None else read(store, branch)
 
         return await self._ask(find_and_read, wrapper)
 
@@ -86,15 +87,15 @@ class BranchedSession(DjangoSession):
     ) -> AgentRecord | None:
         if place.agent is None:
             return store.named_branch(agent, place.name)
-        # The conversation may have been deleted and begun anew.
-        found = store.follow(agent, place.name) if place.agent == agent.id else agent
-        return self._followed(place, found)
+        # The conversation may have been deleted and created again.
+        branch = store.follow(agent, place.name) if place.agent == agent.id else agent
+        return self._reset_if_main(place, branch)
 
-    def _followed(self, place: Place, found: AgentRecord | None) -> AgentRecord | None:
-        """Notes that the branch went with all others."""
-        if found is not None and found.branch == 0 and self._place is place:
+    def _reset_if_main(self, place: Place, branch: AgentRecord | None) -> AgentRecord | None:
+        """Move the object to the main branch if its branch has been deleted with all others."""
+        if branch is not None and branch.branch == 0 and self._place is place:
             self._place = MAIN
-        return found
+        return branch
 
     def _add(
         self,
@@ -105,9 +106,9 @@ class BranchedSession(DjangoSession):
     ) -> None:
         def append(agent: AgentRecord) -> None:
             if place.agent == agent.id:
-                self._append_at(place, items, run_id, _by_name(store), agent)
+                self._append_at(place, items, run_id, _named_branch_store(store), agent)
             else:
-                self._append_to(items, run_id, store, self._followed(place, agent) or agent)
+                self._append_to(items, run_id, store, self._reset_if_main(place, agent) or agent)
 
         self._write(append, items, store)
 
@@ -121,12 +122,12 @@ class BranchedSession(DjangoSession):
     ) -> None:
         def append() -> None:
             clean = [self._memory.clean(item) for item in items]
-            found, written = store.append_to(
+            branch, written = store.append_to(
                 agent, place.name, clean, run_id=run_id, epoch=self._memory.epoch
             )
-            self._followed(place, found)
+            self._reset_if_main(place, branch)
             self._memory.has_written(
-                ((record.message_id, record.message) for record in written), branch=found.branch
+                ((record.message_id, record.message) for record in written), branch=branch.branch
             )
 
         for _ in range(MOST_REDACTIONS):
@@ -138,20 +139,20 @@ class BranchedSession(DjangoSession):
 
     def _pop_at(self, place: Place, store: NamedBranchStore, agent: AgentRecord) -> Any:
         name = place.name if place.agent in (None, agent.id) else MAIN.name
-        found, taken = store.pop_from(agent, name)
-        if found is None or taken is None:
+        branch, taken = store.pop_from(agent, name)
+        if branch is None or taken is None:
             return None
-        self._followed(place, found)
-        self._memory.has_popped(taken, branch=found.branch)
+        self._reset_if_main(place, branch)
+        self._memory.has_popped(taken, branch=branch.branch)
         return taken.payload
 
     def _clear(self, store: SessionStore) -> None:
         def clear(agent: AgentRecord) -> int | None:
-            # What was redacted has to be known before it is gone: a compaction puts items back.
-            named = _by_name(store)
-            at = self._find_place(self._place, named, agent) or agent
+            # Redactions must be read before the deletion: a compaction writes items back.
+            branch_store = _named_branch_store(store)
+            branch = self._find_place(self._place, branch_store, agent) or agent
             deleted = self._at_epoch(
-                store, at, lambda: named.clear_all(agent, epoch=self._memory.epoch)
+                store, branch, lambda: branch_store.clear_all(agent, epoch=self._memory.epoch)
             )
             return deleted or None
 
@@ -166,48 +167,56 @@ class BranchedSession(DjangoSession):
         store: SessionStore,
     ) -> None:
         agent = self._find(store)
-        at = None if agent is None else self._find_place(self._place, _by_name(store), agent)
-        found = None if at is None else item_at(position, at, store)
-        if at is None or found is None:
+        branch = (
+            None
+            if agent is None
+            else self._find_place(self._place, _named_branch_store(store), agent)
+        )
+        record = None if branch is None else item_at(position, branch, store)
+        if branch is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        item = redacted(found, replacement)
-        # Its copies on other branches go with it.
-        store.redact_message(at, found.message_id, item, key=found.id, actor=actor, reason=reason)
+        item = redacted(record, replacement)
+        # Also redacts its copies on other branches.
+        store.redact_message(
+            branch, record.message_id, item, key=record.id, actor=actor, reason=reason
+        )
 
     def _make_branch(self, place: Place, turn: int, name: str | None, store: SessionStore) -> Place:
         agent = self._find(store)
         source = place.name if agent is not None and place.agent in (None, agent.id) else MAIN.name
-        made = f"branch_from_turn_{turn}_{int(time.time())}"
+        default_name = f"branch_from_turn_{turn}_{int(time.time())}"
         try:
             if agent is None:
                 raise SessionNotFoundError
-            found = _by_name(store).branch_at_turn(
-                agent, source, turn, made if name is None else name, numbered=name is None
+            branch_name = _named_branch_store(store).branch_at_turn(
+                agent, source, turn, default_name if name is None else name, numbered=name is None
             )
         except SessionNotFoundError:
             if agent is not None:
-                # The branch may have gone with all others, when somebody cleared the session.
-                source = self._name_of(place, self._find_place(place, _by_name(store), agent))
+                # The branch may have been deleted by a clear of the session.
+                source = self._name_of(
+                    place, self._find_place(place, _named_branch_store(store), agent)
+                )
             message = f"Turn {turn} does not contain a user message in branch '{source}'"
         except SessionConflictError:
             message = f"Branch ID '{name}' has already been used. Choose a new branch ID."
         else:
-            return Place(found, agent.id)
+            return Place(branch_name, agent.id)
         raise ValueError(message)
 
     def _find_branch(self, name: str, store: SessionStore) -> Place:
         agent = self._find(store)
-        found = None if agent is None else _by_name(store).named_branch(agent, name)
-        if found is None or not _by_name(store).has_messages(found):
+        branch = None if agent is None else _named_branch_store(store).named_branch(agent, name)
+        if branch is None or not _named_branch_store(store).has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
-        return MAIN if name == MAIN.name else Place(name, found.id)
+        return MAIN if name == MAIN.name else Place(name, branch.id)
 
     def _delete_branch(self, name: str, store: SessionStore) -> None:
         agent = self._find(store)
         try:
             if agent is None:
                 raise SessionNotFoundError
-            _by_name(store).drop_branch(agent, name)
+            _named_branch_store(store).drop_branch(agent, name)
         except SessionNotFoundError:
             pass
         else:
@@ -217,11 +226,11 @@ class BranchedSession(DjangoSession):
     def _list_branches(
         self, place: Place, store: NamedBranchStore, agent: AgentRecord
     ) -> tuple[str, list[NamedBranch]]:
-        found = self._find_place(place, store, agent)
-        return self._name_of(place, found), store.named_branches(agent)
+        branch = self._find_place(place, store, agent)
+        return self._name_of(place, branch), store.named_branches(agent)
 
-    def _name_of(self, place: Place, found: AgentRecord | None) -> str:
-        return MAIN.name if found is not None and found.branch == 0 else place.name
+    def _name_of(self, place: Place, branch: AgentRecord | None) -> str:
+        return MAIN.name if branch is not None and branch.branch == 0 else place.name
 
     def _store_usage(
         self, place: Place, cost: TurnCost, store: NamedBranchStore, agent: AgentRecord
@@ -235,10 +244,10 @@ class BranchedSession(DjangoSession):
     ) -> TurnCosts | None:
         if not branch_id:
             return store.total_cost(agent)
-        found = store.named_branch(agent, branch_id)
-        return None if found is None else store.total_cost(agent, branch=found.branch)
+        branch = store.named_branch(agent, branch_id)
+        return None if branch is None else store.total_cost(agent, branch=branch.branch)
 
 
-def _by_name(store: SessionStore) -> NamedBranchStore:
-    # It was made as the class says.
+def _named_branch_store(store: SessionStore) -> NamedBranchStore:
+    # `_store_class` guarantees the type.
     return cast(NamedBranchStore, store)

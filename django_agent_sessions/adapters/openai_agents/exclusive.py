@@ -1,4 +1,4 @@
-"""A session that one run at a time may use."""
+"""Exclusive sessions: one run at a time."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ R = TypeVar("R")
 
 
 class Turns:
-    """The leases under which one session object is used."""
+    """The leases under which a session object is used."""
 
     def __init__(self, session_id: str, wait: float | None) -> None:
         self._session_id = session_id
         self._wait = wait
-        # More than one where one block is within another.
+        # Several if blocks are nested.
         self._leases: list[leases.Lease] = []
 
     def begin(self, session: UUID, using: str) -> None:
-        """Waits for the session."""
+        """Wait for the session's lease."""
         self._leases.append(leases.acquire(session, wait=self._wait, using=using))
 
     async def abegin(self, session: UUID, using: str) -> None:
-        """Does what :meth:`begin` does."""
+        """Async twin of :meth:`begin`."""
         self._leases.append(await leases.aacquire(session, wait=self._wait, using=using))
 
     def end(self) -> None:
-        """Gives the session back."""
+        """Release the lease."""
         self._leases.pop().release()
 
     async def aend(self) -> None:
-        """Does what :meth:`end` does."""
+        """Async twin of :meth:`end`."""
         await self._leases.pop().arelease()
 
     def check(self) -> None:
-        """Refuses to use the session without a lease; it does not ask the database."""
+        """Require a lease that is still valid; does not query the database."""
         if not self._leases:
             raise ConfigurationError(
                 f"session {self._session_id!r} is exclusive: use it within `async with session:`, "
@@ -52,7 +52,7 @@ class Turns:
         self._leases[-1].check()
 
     def guarded(self, work: Callable[[], R]) -> Callable[[], R]:
-        """Makes database work that looks for the lease right before it begins."""
+        """Return a function that checks the lease and then calls ``work``."""
 
         def guarded() -> R:
             self.check()
@@ -62,27 +62,27 @@ class Turns:
 
 
 class TakesTurns(ABC):
-    """The block within which an exclusive session is used."""
+    """The context manager in which an exclusive session is used."""
 
     session_id: str
     _owner: Any
     _turns: Turns | None
 
     async def __aenter__(self) -> Self:
-        """Waits until no other run uses the session."""
-        turns = self._exclusive()
+        """Wait until no other run uses the session."""
+        turns = self._require_turns()
         store = await self._find_store(None)
         session = await bridge.run_async(partial(self._open, store), using=store.using)
         await turns.abegin(session.id, store.using)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Lets the next run use the session."""
-        await self._exclusive().aend()
+        """Release the session for the next run."""
+        await self._require_turns().aend()
 
     def __enter__(self) -> Self:
-        """Does what the async block does, around ``Runner.run_sync``."""
-        turns = self._exclusive()
+        """Sync twin of :meth:`__aenter__`, for use around ``Runner.run_sync``."""
+        turns = self._require_turns()
         owner = self._owner
         if callable(owner):
             owner = owner(None)
@@ -97,25 +97,25 @@ class TakesTurns(ABC):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Lets the next run use the session."""
-        self._exclusive().end()
+        """Release the session for the next run."""
+        self._require_turns().end()
 
-    def _exclusive(self) -> Turns:
+    def _require_turns(self) -> Turns:
         if self._turns is None:
             raise ConfigurationError(
-                f"session {self.session_id!r} is not exclusive: make it with exclusive=True, or "
+                f"session {self.session_id!r} is not exclusive: create it with exclusive=True, or "
                 "use it without a block"
             )
         return self._turns
 
     @abstractmethod
     async def _find_store(self, wrapper: Any) -> SessionStore:
-        """Makes the owner's store."""
+        """Return the store of the session's owner."""
 
     @abstractmethod
     def _store(self, owner: Any, wrapper: Any) -> SessionStore:
-        """Makes the store of an owner who was found."""
+        """Return the store of this owner."""
 
     @abstractmethod
     def _open(self, store: SessionStore) -> SessionRecord:
-        """Finds the session, or makes it."""
+        """Read the session, or create it."""

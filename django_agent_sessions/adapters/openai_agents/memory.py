@@ -1,4 +1,4 @@
-"""What a run may still have in memory of items that somebody redacted meanwhile."""
+"""Items in a run's memory that may have been redacted in the database meanwhile."""
 
 from __future__ import annotations
 
@@ -8,70 +8,70 @@ from typing import Any
 from django_agent_sessions import masking
 from django_agent_sessions.records import PlacedPayload
 
-_MOST_READ = 3
+_MAX_PENDING = 3
 
 
 class Memory:
-    """The items that were given to the SDK or came from it, as they were then."""
+    """The items that the SDK has read or written, with their content at that time."""
 
     def __init__(self, epoch: int | None = None) -> None:
         self.epoch = epoch
-        # By branch and position; and what was read since and is still to be put there.
+        # By branch and position. `_pending` has the pages that are not yet entered there.
         self._items: dict[tuple[int, int], Any] = {}
-        self._read: list[tuple[int, Collection[PlacedPayload]]] = []
+        self._pending: list[tuple[int, Collection[PlacedPayload]]] = []
         self._secrets: set[str] = set()
-        self._redacted: list[tuple[Any, Any]] = []
+        self._replacements: list[tuple[Any, Any]] = []
 
-    def has_read(self, found: Collection[PlacedPayload], *, branch: int = 0) -> None:
-        """Notes what is in the database, and what was taken out of it since it was known."""
-        for placed in found:
+    def has_read(self, read_items: Collection[PlacedPayload], *, branch: int = 0) -> None:
+        """Record items that were read, and redactions since they were known."""
+        for placed in read_items:
             if placed.redacted:
-                self._compare(placed, branch)
-        # Put in its place when it is looked for: most is never.
-        self._read.append((branch, found))
-        if len(self._read) > _MOST_READ:
-            self._known()
+                self._record_redaction(placed, branch)
+        # Entered only when it is needed, which is rare.
+        self._pending.append((branch, read_items))
+        if len(self._pending) > _MAX_PENDING:
+            self._items_by_position()
 
     def has_missed(
         self, aside: Collection[PlacedPayload], found: Collection[PlacedPayload], *, branch: int = 0
     ) -> None:
-        """Notes what was taken out of items that are not on their branch any more.
+        """Record redactions of items that were moved to another branch.
 
-        Going back in time leaves an item its position on another branch. Where several branches
-        have something redacted there, any of it may be what is known.
+        A rewind keeps the positions of the items that it moves. If several branches have a redacted
+        item at a position, each of them may be the known item.
         """
-        there = {placed.position: placed.payload for placed in found}
+        current = {placed.position: placed.payload for placed in found}
         for placed in aside:
-            known = self._known().get((branch, placed.position))
-            if known is not None and known != there.get(placed.position):
-                self._compare(placed, branch)
+            known = self._items_by_position().get((branch, placed.position))
+            if known is not None and known != current.get(placed.position):
+                self._record_redaction(placed, branch)
 
     def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
-        """Notes what was written."""
-        self._known().update(((branch, position), item) for position, item in written)
+        """Record items that were written."""
+        self._items_by_position().update(((branch, position), item) for position, item in written)
 
     def has_popped(self, taken: PlacedPayload | None, *, branch: int = 0) -> None:
-        """Notes what was taken away, perhaps redacted, and may be put back from memory."""
+        """Record an item that was removed, perhaps redacted, and that a caller may write back."""
         if taken is not None:
-            self._compare(taken, branch)
-            self._known().pop((branch, taken.position), None)
+            self._record_redaction(taken, branch)
+            self._items_by_position().pop((branch, taken.position), None)
 
     def clean(self, item: Any) -> Any:
-        """Takes out of an item what is known to be redacted."""
-        for before, after in self._redacted:
+        """Return an item without the texts that are known to be redacted."""
+        for before, after in self._replacements:
             if item == before:
                 return after
         return masking.scrub(item, self._secrets, free=False) if self._secrets else item
 
-    def _known(self) -> dict[tuple[int, int], Any]:
-        for branch, found in self._read:
+    def _items_by_position(self) -> dict[tuple[int, int], Any]:
+        for branch, found in self._pending:
             self._items.update({(branch, placed.position): placed.payload for placed in found})
-        self._read.clear()
+        self._pending.clear()
         return self._items
 
-    def _compare(self, placed: PlacedPayload, branch: int) -> None:
-        known = self._known().get((branch, placed.position), placed.payload)
-        # Another item may have taken the place: only the row proves a redaction.
+    def _record_redaction(self, placed: PlacedPayload, branch: int) -> None:
+        known = self._items_by_position().get((branch, placed.position), placed.payload)
+        # The position may have another item now: only the row's flag proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
-            self._redacted.append((known, placed.payload))
+            self._replacements.append((known, placed.payload))
             self._secrets |= masking.significant(masking.removed(known, placed.payload))

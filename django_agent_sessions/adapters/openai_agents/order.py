@@ -1,4 +1,4 @@
-"""Letting operations of one object happen in the order in which they were begun."""
+"""Run the operations of an object in the order in which they were called."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from concurrent.futures import Future
 
 
 class Queue:
-    """One at a time, first come first served, in whatever event loops and threads they are."""
+    """A fair lock: first in, first out, across event loops and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: Future[None] | None = None
+        self._last_done: Future[None] | None = None
 
     def turn(self) -> Turn:
-        """Takes a place behind those that came before."""
+        """Enter the queue."""
         done: Future[None] = Future()
         with self._lock:
-            before, self._last = self._last, done
+            before, self._last_done = self._last_done, done
         return Turn(before, done)
 
 
-# Not a generator: the SDK leaves loops behind in which no new one may be begun.
+# Not a generator: the SDK leaves loops in a state in which no async generator can be started.
 class Turn:
-    """A place in a queue."""
+    """A position in the queue; entering it waits for the previous one."""
 
-    def __init__(self, before: Future[None] | None, done: Future[None]) -> None:
-        self._before = before
+    def __init__(self, previous: Future[None] | None, done: Future[None]) -> None:
+        self._previous = previous
         self._done = done
 
     async def __aenter__(self) -> None:
-        if self._before is None:
+        if self._previous is None:
             return
         try:
-            # Shielded, because a cancelled wait would cancel what it waits for.
-            await asyncio.shield(asyncio.wrap_future(self._before))
+            # Shielded, because cancelling the wait would cancel the future.
+            await asyncio.shield(asyncio.wrap_future(self._previous))
         except BaseException:
-            # Whoever gives up its place lets nobody pass those before it.
-            self._before.add_done_callback(lambda _: self._done.set_result(None))
+            # A cancelled turn must not let later ones run before earlier ones.
+            self._previous.add_done_callback(lambda _: self._done.set_result(None))
             raise
 
     async def __aexit__(self, *error: object) -> None:

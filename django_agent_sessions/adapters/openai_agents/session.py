@@ -1,4 +1,4 @@
-"""The session that the SDK's Runner is given."""
+"""The session for the SDK's Runner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .strays import without_strays
 R = TypeVar("R")
 
 MOST_REDACTIONS = 10
-"""How often a write finds out what was redacted while it was under way."""
+"""Maximum number of times that a write reloads redactions that were made meanwhile."""
 
 _Context = RunContextWrapper[Any]
 
@@ -44,8 +44,36 @@ _Context = RunContextWrapper[Any]
 class DjangoSession(TakesTurns):
     """A conversation in the project's database, for ``Runner.run(…, session=…)``.
 
-    It is a ``Session`` of the SDK. Making one does no database work, so it may be made anywhere;
-    the rows are made by the first item. One object may serve several tasks at once.
+    It is a ``Session`` of the SDK. The constructor runs no query, so it can be called anywhere; the
+    first item creates the rows. An object may be used by several tasks at once.
+
+    Args:
+        session_id: The id of the session, unique in its namespace for all owners.
+        owner: Whose session it is: a user, that user's primary key, or a callable that returns
+            one of them. It is called in the event loop at each use with the ``RunContextWrapper``
+            of the run, or None where there is no run; it may be async, and must be to ask the
+            database. Left out, the sessions of everybody are reached.
+        namespace: The namespace of session ids.
+        session_settings: The default number of items to read; a dict with the same keys is allowed.
+        title: The title of a new session.
+        metadata: The metadata of a new session, as JSON.
+        using: The alias of the database. The default is the configured database, or the routers'
+            answer now; with a callable owner, at each use.
+        create: Whether the first item creates the session. False for sessions that are created
+            elsewhere, so that a deleted session is not created again.
+        exclusive: Whether only one run uses the session at a time, in any process. It must then be
+            used in a block, ``async with session:``, or ``with session:`` around
+            ``Runner.run_sync``, which waits for the lease and creates the session.
+        wait: Seconds that the block waits for the lease; by default ``LEASE_WAIT_SECONDS``.
+
+    Attributes:
+        session_id: The id of the session.
+        session_settings: The given settings, or ``SessionSettings()``; can be assigned.
+
+    Raises:
+        InvalidIdError: The session id or the namespace is invalid.
+        ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
+            user, is refused at the first use.
     """
 
     session_id: str
@@ -75,33 +103,34 @@ class DjangoSession(TakesTurns):
         self._namespace = validate_namespace(namespace)
         self._title = title
         self._metadata = metadata
-        # What streams goes on after its request: a router that asks whose it is would then answer
-        # for somebody else. Who makes sessions before there are users has no request yet.
+        # Resolved now: a stream outlives its request, and a router that depends on the request
+        # would then return another tenant's database. With a callable owner there may be no
+        # request yet.
         self._using = using if callable(owner) else bridge.database(using)
         self._create = create
         self._turns = Turns(self.session_id, wait) if exclusive else None
-        # Where the items of which session and owner are, as far as this object knows.
-        self._known: tuple[str, Any, AgentRecord] | None = None
+        # Session id, owner and agent of the last operation.
+        self._cached_agent: tuple[str, Any, AgentRecord] | None = None
         self._memory = Memory()
         self._runs: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
     ) -> list[TResponseInputItem]:
-        """Reads the conversation."""
+        """Return the conversation; ``limit`` returns the latest items only."""
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
-        found = await self._run(partial(self._read, latest), wrapper) or []
-        return self._given(found, latest, wrapper)
+        items = await self._run(partial(self._read, latest), wrapper) or []
+        return self._given(items, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
     ) -> None:
-        """Writes items behind the last one: all of them or none.
+        """Append items: all of them or none.
 
-        No items make no session. A cancellation waits until it is known whether they were
-        written.
+        Creates no session for an empty list. Blocks cancellation until the outcome of the write is
+        known.
         """
         if not items:
             return
@@ -109,12 +138,12 @@ class DjangoSession(TakesTurns):
         await self._run(partial(self._append, list(items), run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
-        """Takes the latest item away; no two callers get the same one."""
+        """Remove the latest item and return it; no two callers get the same item."""
         item: TResponseInputItem | None = await self._run(self._pop, wrapper)
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
-        """Deletes all items; the session stays, with its title, metadata and owner."""
+        """Delete all items; the session stays, with its title, metadata and owner."""
         await self._run(self._clear, wrapper)
 
     async def redact_item(
@@ -126,22 +155,33 @@ class DjangoSession(TakesTurns):
         reason: str = "",
         wrapper: _Context | None = None,
     ) -> None:
-        """Overwrites an item by its redacted version; the original is gone for good.
+        """Replace an item with its redacted version; the original is deleted permanently.
 
         ::
 
             await session.redact_item(-1, "[removed]")
+
+        Args:
+            position: The index of the item: 0 is the first, -1 the latest.
+            replacement: The item that replaces it, or a text that replaces its content.
+            actor: The user or program, for the audit trail.
+            reason: The reason, for the audit trail.
+            wrapper: The context of the run, for a callable owner.
+
+        Raises:
+            SessionNotFoundError: The item or the session does not exist.
+            PayloadError: The replacement does not keep the item's links to other items.
         """
         await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
 
     def _given(
-        self, found: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
+        self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
     ) -> list[TResponseInputItem]:
-        # With a limit the Runner does it by itself, or compares what it reads with what it wrote.
-        return without_strays(found) if wrapper is not None and latest is None else found
+        # With a limit, the Runner does it itself, or compares what it reads with what it wrote.
+        return without_strays(items) if wrapper is not None and latest is None else items
 
     async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
-        """Does all of an operation in one trip to the database's thread."""
+        """Run an operation in a database thread, with a single thread switch."""
         if self._turns is not None:
             self._turns.check()
         store = await self._find_store(wrapper)
@@ -160,7 +200,7 @@ class DjangoSession(TakesTurns):
 
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
         if owner is None:
-            # Whoever names owners does not mean everybody.
+            # A callable that returns None must not give access to the sessions of all owners.
             raise ConfigurationError(
                 f"the owner callable of session {self.session_id!r} returned None"
                 + ("; it was called without a run's context" if wrapper is None else "")
@@ -175,9 +215,9 @@ class DjangoSession(TakesTurns):
     def _read_from(
         self, latest: int | None, store: SessionStore, agent: AgentRecord
     ) -> list[TResponseInputItem] | None:
-        found = store.placed_payloads(agent, latest=latest)
-        self._memory.has_read(found, branch=agent.branch)
-        return [placed.payload for placed in found] or None
+        payloads_read = store.placed_payloads(agent, latest=latest)
+        self._memory.has_read(payloads_read, branch=agent.branch)
+        return [placed.payload for placed in payloads_read] or None
 
     def _pop(self, store: SessionStore) -> Any:
         def pop(agent: AgentRecord) -> Any:
@@ -189,7 +229,7 @@ class DjangoSession(TakesTurns):
 
     def _clear(self, store: SessionStore) -> None:
         def clear(agent: AgentRecord) -> int | None:
-            # What was redacted has to be known before it is gone: a compaction puts items back.
+            # Redactions must be read before the deletion: a compaction writes items back.
             deleted = self._at_epoch(
                 store, agent, lambda: store.clear(agent, epoch=self._memory.epoch)
             )
@@ -208,18 +248,18 @@ class DjangoSession(TakesTurns):
         items: Sequence[TResponseInputItem],
         store: SessionStore,
     ) -> None:
-        """Appends items to the conversation, which is made if there is none."""
+        """Append items to the conversation, which is created if it does not exist."""
         known = self._recall(store)
         if known is not None:
             try:
                 append_to(known)
             except SessionNotFoundError:
-                # It was deleted, or made in a transaction that was rolled back: begin anew.
-                self._known = None
+                # It was deleted, or created in a transaction that was rolled back: open it again.
+                self._cached_agent = None
             else:
                 return
         for item in items:
-            payloads.dumps(item)  # Refused before a session is made for it.
+            payloads.dumps(item)  # Raises before a session is created for an invalid item.
         session = self._open(store)
         agent = store.open_agent(session, dialect=transcripts.OPENAI)
         self._remember(store, agent, session.redaction_epoch)
@@ -245,7 +285,7 @@ class DjangoSession(TakesTurns):
         self._at_epoch(store, agent, append)
 
     def _at_epoch(self, store: SessionStore, agent: AgentRecord, write: Callable[[], R]) -> R:
-        """Writes, and whenever somebody redacted meanwhile, first finds out what."""
+        """Write, and reload redactions and retry if there were any since the last read."""
         for _ in range(MOST_REDACTIONS):
             try:
                 return write()
@@ -273,18 +313,18 @@ class DjangoSession(TakesTurns):
         store: SessionStore,
     ) -> None:
         agent = self._find(store)
-        found = None if agent is None else item_at(position, agent, store)
-        if agent is None or found is None:
+        record = None if agent is None else item_at(position, agent, store)
+        if agent is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        item = redacted(found, replacement)
-        store.redact_message(agent, found.message_id, item, actor=actor, reason=reason)
+        item = redacted(record, replacement)
+        store.redact_message(agent, record.message_id, item, actor=actor, reason=reason)
 
     def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
-        """Works on the conversation, if there is one."""
+        """Run an operation on the conversation, if it exists."""
         known = self._recall(store)
         if known is not None and (outcome := operate(known)) is not None:
             return outcome
-        # Empty, or deleted meanwhile and perhaps begun anew by somebody else.
+        # Empty, or deleted meanwhile and perhaps created again by another process.
         found = self._find(store)
         if found is None or (known is not None and found.id == known.id):
             return None
@@ -293,18 +333,18 @@ class DjangoSession(TakesTurns):
     def _find(self, store: SessionStore) -> AgentRecord | None:
         found = store.find_agent(self.session_id, DEFAULT_AGENT)
         if found is None and store.owner_id is not None:
-            everybodys = SessionStore(namespace=store.namespace, using=store.using)
-            if everybodys.find(self.session_id) is not None:
-                # Raises if it is somebody else's.
+            store_of_all_owners = SessionStore(namespace=store.namespace, using=store.using)
+            if store_of_all_owners.find(self.session_id) is not None:
+                # Raises if it has another owner.
                 store.get(self.session_id)
         if found is None:
-            self._known = None
+            self._cached_agent = None
             return None
         session, agent = found
         return self._remember(store, agent, session.redaction_epoch)
 
     def _recall(self, store: SessionStore) -> AgentRecord | None:
-        known = self._known
+        known = self._cached_agent
         if known is None or known[:2] != (self.session_id, store.owner_id):
             return None
         return known[2]
@@ -312,11 +352,11 @@ class DjangoSession(TakesTurns):
     def _remember(self, store: SessionStore, agent: AgentRecord, epoch: int) -> AgentRecord:
         if agent.dialect != transcripts.OPENAI:
             raise ConfigurationError(
-                f"session {self.session_id!r} holds messages of {agent.dialect!r} agents: give "
-                "this one another id or namespace"
+                f"session {self.session_id!r} contains messages of {agent.dialect!r} agents: use "
+                "another id or namespace for this one"
             )
-        if self._known is None or self._known[2].id != agent.id:
-            # Another conversation; of the one it knows, the older epoch is the safe one.
+        if self._cached_agent is None or self._cached_agent[2].id != agent.id:
+            # A new conversation. For the same one keep the older epoch, which is the safe choice.
             self._memory = Memory(epoch)
-        self._known = (self.session_id, store.owner_id, agent)
+        self._cached_agent = (self.session_id, store.owner_id, agent)
         return agent

@@ -1,4 +1,4 @@
-"""Results of tools whose calls are not in the conversation any more."""
+"""Remove tool results whose calls are no longer in the conversation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _RESULT = "_call_output"
 
 
 def without_strays(items: Sequence[Any]) -> list[Any]:
-    """Leaves out results that answer no call: a model's provider would refuse the conversation.
+    """Remove orphaned results, with which a model's provider would reject the conversation.
 
-    A run that waits for a person has stored its calls, and stores their results when it goes on:
-    perhaps after somebody went back in time, or emptied or deleted the session.
+    A run that waits for a user's approval has stored its calls, and stores their results when it is
+    resumed: perhaps after a rewind, or after the session was cleared or deleted.
     """
     calls: set[tuple[str, str]] = set()
     kept: list[Any] = []
     for item in items:
         kind = item.get("type") if isinstance(item, dict) else None
         if kind == "item_reference":
-            # It may stand for any call, which only the provider knows.
+            # It may refer to any call, which only the provider knows.
             return list(items)
         if isinstance(kind, str) and kind.endswith((_CALL, _RESULT)):
             call = kind.removesuffix("_output"), str(item.get("call_id"))

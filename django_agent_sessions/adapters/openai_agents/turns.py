@@ -1,6 +1,6 @@
-"""What items are to somebody who looks at turns: kinds, tools, previews. Pure functions.
+"""Describe items by turn: types, tools, previews. Pure functions.
 
-The kinds and names are those of the SDK's ``AdvancedSQLiteSession`` (openai-agents 0.24).
+The types and names are those of the SDK's ``AdvancedSQLiteSession`` (openai-agents 0.24).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.records import TurnCost, TurnItem
 
-_OF_SERVERS = frozenset({"mcp_call", "mcp_approval_request"})
-_NAMED_BY_TYPE = frozenset(
+_MCP_TYPES = frozenset({"mcp_call", "mcp_approval_request"})
+_HOSTED_TOOL_TYPES = frozenset(
     {
         "computer_call",
         "file_search_call",
@@ -30,22 +30,22 @@ _NAMED_BY_TYPE = frozenset(
         "apply_patch_call",
     }
 )
-_SEARCHES = frozenset({"tool_search_call", "tool_search_output"})
-_CALLS = frozenset(
+_TOOL_SEARCH_TYPES = frozenset({"tool_search_call", "tool_search_output"})
+_CALL_TYPES = frozenset(
     {
         "tool_call",
         "function_call",
         "tool_search_call",
         "custom_tool_call",
-        *_OF_SERVERS,
-        *_NAMED_BY_TYPE,
+        *_MCP_TYPES,
+        *_HOSTED_TOOL_TYPES,
     }
 )
-_PREVIEW = 100
+_PREVIEW_LENGTH = 100
 
 
 def kind(item: Any) -> str:
-    """Tells what an item is."""
+    """Return the role of a message, or the type of another item."""
     if isinstance(item, dict):
         role = item.get("role")
         if role in ("user", "assistant"):
@@ -56,61 +56,63 @@ def kind(item: Any) -> str:
 
 
 def tool_name(item: Any) -> str | None:
-    """Tells which tool a call or an output is of."""
+    """Return the tool that a call or an output belongs to."""
     if not isinstance(item, dict):
         return None
     type_ = item.get("type")
     if not isinstance(type_, str):
         type_ = ""
-    if type_ in _OF_SERVERS and "server_label" in item:
+    if type_ in _MCP_TYPES and "server_label" in item:
         return ".".join(str(each) for each in (item["server_label"], item.get("name")) if each) or (
             None
         )
-    if type_ in _SEARCHES:
+    if type_ in _TOOL_SEARCH_TYPES:
         return "tool_search"
-    if type_ in _NAMED_BY_TYPE:
+    if type_ in _HOSTED_TOOL_TYPES:
         return type_
-    return _qualified(item.get("name"), item.get("namespace"))
+    return _qualified_name(item.get("name"), item.get("namespace"))
 
 
-def _qualified(name: Any, namespace: Any) -> str | None:
+def _qualified_name(name: Any, namespace: Any) -> str | None:
     if name is None:
         return None
     name, namespace = str(name), "" if namespace is None else str(namespace)
-    # A namespace that is the name is how the API says that there is none.
+    # The API repeats the name as the namespace if there is none.
     return name if not name or namespace in ("", name) else f"{namespace}.{name}"
 
 
 def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]]:
-    """Groups a conversation by turns."""
-    found: dict[int, list[dict[str, str | None]]] = {}
+    """Group the items of a conversation by turn."""
+    items_by_turn: dict[int, list[dict[str, str | None]]] = {}
     for item in items:
-        found.setdefault(item.turn, []).append({"type": _kind(item), "tool_name": _tool_name(item)})
-    return found
+        items_by_turn.setdefault(item.turn, []).append(
+            {"type": _kind_of(item), "tool_name": _tool_name_of(item)}
+        )
+    return items_by_turn
 
 
 def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
-    """Counts which tools were called."""
+    """Count the calls of each tool by turn."""
     calls: Counter[tuple[int, str | None]] = Counter()
-    searched: set[int] = set()
+    turns_with_calls: set[int] = set()
     outputs: Counter[int] = Counter()
     for item in items:
-        what = _kind(item)
-        if what in _CALLS:
-            calls[item.turn, _tool_name(item)] += 1
-        if what == "tool_search_call":
-            searched.add(item.turn)
-        elif what == "tool_search_output":
+        kind_of_item = _kind_of(item)
+        if kind_of_item in _CALL_TYPES:
+            calls[item.turn, _tool_name_of(item)] += 1
+        if kind_of_item == "tool_search_call":
+            turns_with_calls.add(item.turn)
+        elif kind_of_item == "tool_search_output":
             outputs[item.turn] += 1
     for turn, times in outputs.items():
-        if turn not in searched:
+        if turn not in turns_with_calls:
             calls[turn, "tool_search"] += times
     ordered = sorted(calls.items(), key=lambda call: (call[0][0], call[0][1] or ""))
     return [(name, times, turn) for (turn, name), times in ordered]  # type: ignore[misc] # the SDK's type; a damaged call has no name
 
 
 def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:
-    """Describes turns for people who choose one."""
+    """Describe turns for the user's choice."""
     return [
         {
             "turn": turn.turn,
@@ -125,7 +127,7 @@ def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, A
 
 
 def finds(term: str, item: Any) -> bool:
-    """Tells whether an item's text holds a term; the case of ASCII letters does not matter."""
+    """Return whether an item's text contains a term; the case of ASCII letters is ignored."""
     content = item.get("content", "") if isinstance(item, dict) else None
     if isinstance(content, str):
         texts = [content]
@@ -138,7 +140,7 @@ def finds(term: str, item: Any) -> bool:
 
 
 def timestamp(moment: datetime) -> str:
-    """Writes a time as SQLite writes it: UTC, to the second."""
+    """Format a time as SQLite does: UTC, to the second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -148,21 +150,21 @@ def _preview(content: Any, shortened: bool) -> str:
         if isinstance(content, str)
         else json.dumps(content, ensure_ascii=False, default=str)
     )
-    return f"{text[:_PREVIEW]}..." if shortened and len(text) > _PREVIEW else text
+    return f"{text[:_PREVIEW_LENGTH]}..." if shortened and len(text) > _PREVIEW_LENGTH else text
 
 
-def _kind(item: TurnItem) -> str:
+def _kind_of(item: TurnItem) -> str:
     if isinstance(item.payload, CorruptPayload):
         return item.role if item.role in ("user", "assistant") else "other"
     return kind(item.payload)
 
 
-def _tool_name(item: TurnItem) -> str | None:
+def _tool_name_of(item: TurnItem) -> str | None:
     return tool_name(item.payload)
 
 
 def cost_of(usage: Usage) -> TurnCost:
-    """Takes what a run has used as what its turn has cost."""
+    """Convert the usage of a run to the cost of a turn."""
     return TurnCost(
         requests=usage.requests or 0,
         input_tokens=usage.input_tokens or 0,
@@ -174,7 +176,7 @@ def cost_of(usage: Usage) -> TurnCost:
 
 
 def used(cost: TurnCost) -> dict[str, Any]:
-    """Says what a turn has cost as the SDK says it."""
+    """Return the cost of a turn in the SDK's form."""
     return {
         "requests": cost.requests,
         "input_tokens": cost.input_tokens,
@@ -186,10 +188,10 @@ def used(cost: TurnCost) -> dict[str, Any]:
 
 
 def _details(details: Any) -> Any:
-    found = dict(vars(details)) if details else None
+    result = dict(vars(details)) if details else None
     try:
-        payloads.dumps(found)
+        payloads.dumps(result)
     except PayloadError:
-        # The sums are worth keeping without them.
+        # Store the totals without the details.
         return None
-    return found
+    return result

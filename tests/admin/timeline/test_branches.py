@@ -21,7 +21,7 @@ def test_branches_are_listed_compared_restored_and_deleted(client, traveller, ta
     store.append(talker, said("user", "word x"))
 
     page = shown(client, url(talker, "branches"))
-    for text in ("main", "branch-1", "left behind by a rewind", "3 of its own", "message 3"):
+    for text in ("main", "branch-1", "kept by a rewind", "3 of its own", "message 3"):
         assert text in page
 
     page = shown(client, url(talker, "compare", left=0, right=1))
