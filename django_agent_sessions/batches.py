@@ -1,11 +1,12 @@
-"""Deleting sessions in parts, so that no transaction is long, however much there is to delete.
+"""Delete sessions in batches, so that no transaction is long.
 
-Many sessions go some at a time, each whole or not at all. One with very many messages is set aside
-first: it loses its name and owner, so that nobody finds it any more, and is recorded as deleted.
-Its messages follow in parts, the newest first, and its row at last. What an interruption leaves of
-it is nobody's; :func:`finish` deletes the rest, as ``manage.py agent_sessions_gc`` does.
+Small sessions are deleted several per transaction, each completely. A session with very many
+messages first becomes a tombstone: it loses its session id and owner, so that it cannot be found,
+and the deletion is recorded. Its messages are then deleted in batches, newest first, and its row
+last. :func:`finish`, which ``manage.py agent_sessions_gc`` calls, deletes the rest after an
+interruption.
 
-Within a caller's transaction all of it belongs to that transaction, and nothing is done in parts.
+In a caller's transaction everything belongs to that transaction, and nothing is done in batches.
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ from django.db.models import Count, F
 from django.dispatch import Signal
 
 SESSIONS = 50
-"""How many sessions one transaction deletes at most."""
+"""Maximum number of sessions that one transaction deletes."""
 
 MESSAGES = 5_000
-"""How many messages one transaction deletes; a session with more is set aside first."""
+"""Maximum messages that one transaction deletes; a session with more becomes a tombstone first."""
 
 DOOMED = "\x7fdeleted"
-"""The namespace of sessions that were set aside. No store can be bound to it."""
+"""Namespace of tombstones. No store can have it."""
 
 set_aside = Signal()
-"""Sent, with what ``pre_delete`` has, in the transaction that sets a session aside."""
+"""Sent in the transaction that makes a session a tombstone; arguments as of ``pre_delete``."""
 
 Deleted: TypeAlias = tuple[int, dict[str, int]]
-"""What a deletion answers in Django: how many rows, and how many of each model."""
+"""Result of a deletion in Django: the number of rows, and the numbers by model."""
 
 
 def are_possible(using: str) -> bool:
-    """Tells whether what is done here may be committed in parts."""
+    """Return whether a deletion may be committed in batches."""
     connection = connections[using]
     return connection.get_autocommit() and not connection.in_atomic_block
 
 
 def delete(sessions: models.QuerySet[Any]) -> Deleted:
-    """Deletes sessions, some at a time."""
+    """Delete sessions in batches."""
     count: Counter[str] = Counter()
     for keys in _keys(sessions):
         rows = sessions.model._base_manager.using(sessions.db)
@@ -55,29 +56,29 @@ def delete(sessions: models.QuerySet[Any]) -> Deleted:
 
 
 def large(session: models.QuerySet[Any]) -> UUID | None:
-    """Finds out whether one transaction would be long for all that a session has."""
+    """Return the session's key if it has too many messages for one transaction, otherwise None."""
     messages = _messages(session.model, session.db).filter(session__in=session.values("pk"))
     keys = messages.order_by().values_list("session", flat=True)
     return next(iter(keys[MESSAGES : MESSAGES + 1]), None)
 
 
 def empty(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
-    """Sets a session aside and deletes its messages; the caller deletes it next."""
+    """Make a session a tombstone and delete its messages; the caller then deletes the row."""
     return _empty(session.model._base_manager.using(session.db), key)
 
 
 def delete_after_commit(session: models.Model, using: str) -> None:
-    """Deletes a session in the open transaction, but a large one for the most part after it."""
+    """Delete a session in the open transaction; a large one mostly after the commit."""
     rows = type(session)._base_manager.using(using)
     if large(rows.filter(pk=session.pk)) is None:
         session.delete(using=using)
-    elif _set_aside(rows, session.pk):
-        finish_it = functools.partial(_finish, rows, session.pk)
-        transaction.on_commit(finish_it, using)
+    elif _make_tombstone(rows, session.pk):
+        finish_deletion = functools.partial(_finish, rows, session.pk)
+        transaction.on_commit(finish_deletion, using)
 
 
 def finish(sessions: models.QuerySet[Any]) -> int:
-    """Deletes what interrupted deletions have left."""
+    """Delete what interrupted deletions left; return the number of sessions."""
     rows = sessions.model._base_manager.using(sessions.db)
     keys = [*rows.filter(namespace=DOOMED, legal_hold=False).values_list("pk", flat=True)]
     for key in keys:
@@ -99,10 +100,10 @@ def _keys(sessions: models.QuerySet[Any]) -> Iterator[list[UUID]]:
 
 
 def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[list[UUID], bool]]:
-    """Parts sessions into what one transaction deletes, and tells whether it is a large one."""
+    """Split sessions into groups for one transaction each, with whether it is one large session."""
     messages = _messages(sessions.model, sessions.db).filter(session__in=keys).order_by()
-    counted = messages.values("session").annotate(count=Count("pk"))
-    counts = dict(counted.values_list("session", "count"))
+    counted_messages = messages.values("session").annotate(count=Count("pk"))
+    counts = dict(counted_messages.values_list("session", "count"))
     group: list[UUID] = []
     total = 0
     for key in keys:
@@ -121,26 +122,26 @@ def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[
 
 def _empty(rows: models.QuerySet[Any], key: UUID) -> Counter[str]:
     count: Counter[str] = Counter()
-    if not _set_aside(rows, key):
+    if not _make_tombstone(rows, key):
         return count
     messages = _messages(rows.model, rows.db).filter(session=key)
     more = True
     while more:
         with transaction.atomic(rows.db):
-            # Locked, and looked at again: somebody may have put it under hold.
+            # Locked and read again, because a user may have put it under legal hold.
             session = rows.select_for_update().filter(pk=key).first()
             if session is None:
                 break
             _announce(session, rows.db)
             newest = messages.order_by("-pk").values_list("pk", flat=True)
-            edge = next(iter(newest[MESSAGES - 1 : MESSAGES]), None)
-            more = edge is not None
-            part = messages.filter(pk__gte=edge) if more else messages
-            count.update(models.QuerySet.delete(part.order_by())[1])
+            oldest_in_batch = next(iter(newest[MESSAGES - 1 : MESSAGES]), None)
+            more = oldest_in_batch is not None
+            batch = messages.filter(pk__gte=oldest_in_batch) if more else messages
+            count.update(models.QuerySet.delete(batch.order_by())[1])
     return count
 
 
-def _set_aside(rows: models.QuerySet[Any], key: UUID) -> bool:
+def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
     with transaction.atomic(rows.db):
         session = rows.select_for_update().filter(pk=key).first()
         if session is None:
@@ -154,7 +155,7 @@ def _set_aside(rows: models.QuerySet[Any], key: UUID) -> bool:
                 external_id=None,
                 title="",
                 metadata={},
-                # Whoever still writes reads again, and finds no session.
+                # Concurrent writers have to reload, and find no session.
                 redaction_epoch=F("redaction_epoch") + 1,
             )
         return True
@@ -166,5 +167,5 @@ def _announce(session: models.Model, using: str) -> None:
 
 def _messages(model: type[models.Model], using: str) -> models.QuerySet[Any]:
     related: Any = model._meta.get_field("messages").related_model
-    found: models.QuerySet[Any] = related._base_manager.using(using)
-    return found
+    rows: models.QuerySet[Any] = related._base_manager.using(using)
+    return rows

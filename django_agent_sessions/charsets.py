@@ -1,8 +1,8 @@
-"""Which letters a database has room for, and how it compares ids.
+"""Find columns on MariaDB and MySQL with an unsuitable character set or collation.
 
-A table of MariaDB or MySQL is in the character set that its database had when the table was made.
-In ``utf8mb3`` and ``latin1`` there is no emoji, and a message with one is refused. Ids have a
-collation of their own, which a conversion of the whole table takes away.
+A table has the character set that its database had when the table was created. ``utf8mb3`` and
+``latin1`` cannot store emoji, so that a message with one is rejected. Ids have a collation of their
+own, which converting the whole table replaces.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .fields import IdField
 from .models import Session
 
 EVERY_LETTER = "utf8mb4"
-"""The character set of MariaDB and MySQL that has them all."""
+"""The character set of MariaDB and MySQL that stores all characters."""
 
 
 @dataclass
 class Charsets:
-    """What is not as it should be."""
+    """Unsuitable character sets and columns, and the statements that convert them."""
 
     connection: str = ""
     database: str = ""
@@ -33,56 +33,56 @@ class Charsets:
 
 
 def look(using: str) -> Charsets:
-    """Asks MariaDB or MySQL; of other databases there is nothing to tell."""
-    found = Charsets()
+    """Inspect the tables on MariaDB or MySQL; return an empty result for other databases."""
+    result = Charsets()
     connection = connections[using]
     if connection.vendor != "mysql":
-        return found
+        return result
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@character_set_connection, @@character_set_database")
-        spoken, default = cursor.fetchone()
+        connection_charset, database_charset = cursor.fetchone()
         cursor.execute(
             "SELECT table_name, column_name, character_set_name, collation_name"
             " FROM information_schema.columns"
             " WHERE table_schema = DATABASE() AND collation_name IS NOT NULL"
         )
-        there = {(table, column): how for table, column, *how in cursor.fetchall()}
-    found.connection = "" if spoken == EVERY_LETTER else spoken
-    if not any(table == Session._meta.db_table for table, _ in there):
-        found.database = "" if default == EVERY_LETTER else default
-        return found
+        existing = {(table, name): how for table, name, *how in cursor.fetchall()}
+    result.connection = "" if connection_charset == EVERY_LETTER else connection_charset
+    if not any(table == Session._meta.db_table for table, _ in existing):
+        result.database = "" if database_charset == EVERY_LETTER else database_charset
+        return result
     for model in apps.get_app_config("agent_sessions").get_models():
         table = model._meta.db_table
         changes = []
-        for each in _texts(model):
-            charset, collation = there.get((table, each.column), (EVERY_LETTER, None))
-            exact = each.db_parameters(connection).get("collation")
+        for text_field in _text_columns(model):
+            charset, collation = existing.get((table, text_field.column), (EVERY_LETTER, None))
+            exact_collation = text_field.db_parameters(connection).get("collation")
             if charset != EVERY_LETTER:
-                found.columns.append(f"{table}.{each.column}")
-            elif isinstance(each, IdField) and collation not in (exact, None):
-                found.ids.append(f"{table}.{each.column}")
+                result.columns.append(f"{table}.{text_field.column}")
+            elif isinstance(text_field, IdField) and collation not in (exact_collation, None):
+                result.ids.append(f"{table}.{text_field.column}")
             else:
                 continue
-            changes.append(_change(connection, each, exact))
+            changes.append(_modify_clause(connection, text_field, exact_collation))
         if changes:
             name = connection.ops.quote_name(table)
-            found.statements.append(f"ALTER TABLE {name} {', '.join(changes)};")
-    return found
+            result.statements.append(f"ALTER TABLE {name} {', '.join(changes)};")
+    return result
 
 
-def _texts(model: type[models.Model]) -> Iterator[models.Field[object, object]]:
-    for each in model._meta.concrete_fields:
-        if isinstance(each, models.CharField | models.TextField):
-            yield each
+def _text_columns(model: type[models.Model]) -> Iterator[models.Field[object, object]]:
+    for text_field in model._meta.concrete_fields:
+        if isinstance(text_field, models.CharField | models.TextField):
+            yield text_field
 
 
-def _change(
-    connection: BaseDatabaseWrapper, each: models.Field[object, object], collation: str | None
+def _modify_clause(
+    connection: BaseDatabaseWrapper, column: models.Field[object, object], collation: str | None
 ) -> str:
     parts = [
-        f"MODIFY {connection.ops.quote_name(str(each.column))} {each.db_type(connection)}",
+        f"MODIFY {connection.ops.quote_name(str(column.column))} {column.db_type(connection)}",
         f"CHARACTER SET {EVERY_LETTER}",
         f"COLLATE {collation}" if collation else "",
-        "NULL" if each.null else "NOT NULL",
+        "NULL" if column.null else "NOT NULL",
     ]
     return " ".join(filter(None, parts))

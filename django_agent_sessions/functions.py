@@ -1,4 +1,4 @@
-"""Functions of databases that Django does not have."""
+"""Database functions that Django lacks."""
 
 from __future__ import annotations
 
@@ -11,37 +11,36 @@ from .querysets import CONTENT_TEXT
 
 
 class OctetLength(Func):
-    """Bytes of a text. PostgreSQL tells them without fetching a long text from where it is kept."""
+    """Bytes of a text. PostgreSQL returns them without fetching a long (TOASTed) text."""
 
     function = "OCTET_LENGTH"
     output_field = BigIntegerField()
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Counts bytes, where ``length`` of a text counts characters."""
+        """Cast to BLOB, because ``LENGTH`` of a text counts characters."""
         return self.as_sql(
             compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context
         )
 
 
 class Bytes(Func):
-    """A text as its bytes: MariaDB's and MySQL's usual collations take ``A`` for ``a``."""
+    """A text as bytes, for exact comparison: MariaDB's and MySQL's default collations fold case."""
 
     template = "%(expressions)s"
 
     def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        """Compares as binary."""
         template = "CAST(%(expressions)s AS BINARY)"
         return self.as_sql(compiler, connection, template=template, **context)
 
 
 def same_as_redacted() -> Exact:
-    """Tells of a message with a redacted version whether that is all there is of it."""
+    """Return a condition: the original of a redacted message was not kept."""
     return Exact(Bytes(F("message")), Bytes(F("redact_message")))
 
 
 def counts(needle: str) -> Func:
-    """Counts a short ASCII text in payloads, in the database; nothing is read from large ones."""
-    # One letter less for each time it is there.
+    """Count occurrences of a short ASCII text in payloads, in the database."""
+    # Each occurrence is replaced with a text that is one character shorter.
     shorter = Func(
         CONTENT_TEXT,
         Value(needle),

@@ -1,4 +1,4 @@
-"""What the statements that are written by hand share: quoted names, and cursors."""
+"""Quoted names and cursors for raw SQL."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from django.db.backends.utils import CursorWrapper
 
 from .models import SessionMessage
 
-_SHAPES = 500
-"""How many statements are kept as SQLite reads them: those of a batch differ by its size."""
+_CACHE_SIZE = 500
+"""Maximum number of cached statements; those of batches differ by the number of rows."""
 
 _messages = SessionMessage._meta
 
 
 def column(field: models.Field[Any, Any]) -> str:
-    """Names the column of a field, not quoted."""
+    """Return the unquoted column name of a field."""
     return str(field.column)
 
 
 def quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
-    """Fills in the names of the messages' table, ``{messages}``, and of its columns."""
+    """Replace ``{messages}`` and ``{<column>}`` with quoted names of the table of messages."""
     quote = connection.ops.quote_name
     columns = {name: quote(name) for name in map(column, _messages.concrete_fields)}
     return sql.format(messages=quote(_messages.db_table), **columns)
 
 
 def cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
-    """Makes a cursor for statements that are used again and again.
+    """Return a cursor for statements that are used repeatedly.
 
-    Django writes a statement anew for SQLite at each use: for a batch, that takes a fifth of the
-    time that SQLite does. Where somebody else made the cursor, it stays so.
+    For SQLite, Django converts the placeholders of a statement at each use, which takes a fifth of
+    the time of running a batch; this caches the result. Cursors that do not convert, such as
+    wrapped ones, stay unchanged.
     """
     wrapped = connection.cursor()
     raw: Any = getattr(wrapped, "cursor", None)
     if hasattr(raw, "convert_query"):
-        raw.convert_query = _for_sqlite
+        raw.convert_query = _with_qmarks
     return wrapped
 
 
-@functools.lru_cache(maxsize=_SHAPES)
-def _for_sqlite(sql: str, *, param_names: None = None) -> str:
+@functools.lru_cache(maxsize=_CACHE_SIZE)
+def _with_qmarks(sql: str, *, param_names: None = None) -> str:
     return sql.replace("%s", "?")

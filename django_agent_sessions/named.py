@@ -1,7 +1,7 @@
-"""Sessions, and what belongs to them, found by their names, in one statement that is written once.
+"""Read sessions, agents and orchestrators by their ids.
 
-Every run of an agent begins with it. The ORM can say it too, but takes several times as long to
-say it as the database to answer.
+Every run of an agent begins with these queries, and the ORM takes several times as long to build
+them as the database to run them. The SQL is built once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .models import Session, SessionAgent, SessionMultiAgent
 M = TypeVar("M", bound=models.Model)
 
 _Field: TypeAlias = "models.Field[Any, Any]"
-# Pairs and tuples, because Django's fields are slow to be keys of a dict.
+# Pairs instead of a dict, because Django's fields are slow to hash.
 _Values: TypeAlias = Sequence[tuple[_Field, Any]]
 
 _KEY = Session._meta.get_field("id")
@@ -33,48 +33,48 @@ _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
 def session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
-    """Reads a session."""
-    found = _read(using, (Session,), _names(namespace, session_id, owner))
-    return _made(using, Session, found[0]) if found else None
+    """Read a session; None if it does not exist or has another owner."""
+    rows = _read(using, (Session,), _session_conditions(namespace, session_id, owner))
+    return _instance(using, Session, rows[0]) if rows else None
 
 
 def agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
-    """Reads an agent of a session."""
-    found = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
-    return _made(using, SessionAgent, found[0]) if found else None
+    """Read an agent of a session; None if it does not exist."""
+    rows = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
+    return _instance(using, SessionAgent, rows[0]) if rows else None
 
 
 def agents(using: str, session: UUID) -> list[SessionAgent]:
-    """Reads all agents of a session, the oldest first."""
+    """Read all agents of a session, oldest first."""
     return _all(using, SessionAgent, [(_AGENT_OF, session)])
 
 
 def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
-    """Reads all orchestrators of a session, the oldest first."""
+    """Read all orchestrators of a session, oldest first."""
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
 def agent_and_session(
     using: str, namespace: str, session_id: str, owner: Any, agent_id: str
 ) -> SessionAgent | None:
-    """Reads an agent, and its session with it."""
-    values = [*_names(namespace, session_id, owner), (_AGENT_ID, agent_id)]
-    found = _read(using, (SessionAgent, Session), values)
-    if not found:
+    """Read an agent and its session in one query; None if either does not exist."""
+    values = [*_session_conditions(namespace, session_id, owner), (_AGENT_ID, agent_id)]
+    rows = _read(using, (SessionAgent, Session), values)
+    if not rows:
         return None
-    of_agent = len(SessionAgent._meta.concrete_fields)
-    row = _made(using, SessionAgent, found[0][:of_agent])
-    row.session = _made(using, Session, found[0][of_agent:])
-    return row
+    agent_columns = len(SessionAgent._meta.concrete_fields)
+    agent = _instance(using, SessionAgent, rows[0][:agent_columns])
+    agent.session = _instance(using, Session, rows[0][agent_columns:])
+    return agent
 
 
 def _all(using: str, model: type[M], values: _Values) -> list[M]:
-    rows = [_made(using, model, found) for found in _read(using, (model,), values)]
-    # Keys are ordered in time.
+    rows = [_instance(using, model, row) for row in _read(using, (model,), values)]
+    # Primary keys are ordered by time.
     return sorted(rows, key=lambda row: row.pk)
 
 
-def _names(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, Any]]:
+def _session_conditions(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, Any]]:
     names: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
     if owner is not None:
         names.append((_OWNER, owner))
@@ -84,57 +84,55 @@ def _names(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, An
 def _read(
     using: str, tables: tuple[type[models.Model], ...], values: _Values
 ) -> list[tuple[Any, ...]]:
-    """Reads the rows of a table, or of an agent's with its session's, as the driver gives them."""
+    """Read the driver's rows of one table, or of an agent joined with its session."""
     connection = connections[using]
     sql = _select(connection, tables, [field for field, _ in values])
     parameters = [
         field.get_db_prep_value(value, connection, prepared=False) for field, value in values
     ]
-    found = prepared.fetch(connection, sql, parameters)
-    if found is None:
+    rows = prepared.fetch(connection, sql, parameters)
+    if rows is None:
         with connection.cursor() as cursor:
             cursor.execute(sql, parameters)
-            found = cursor.fetchall()
-    return found
+            rows = cursor.fetchall()
+    return rows
 
 
-def _made(using: str, model: type[M], found: Sequence[Any]) -> M:
+def _instance(using: str, model: type[M], row: Sequence[Any]) -> M:
     connection = connections[using]
-    names, converted = _columns(connection, model)
-    values = list(found)
-    for place, field in converted:
+    names, to_convert = _columns(connection, model)
+    values = list(row)
+    for index, field in to_convert:
         column = field.get_col(model._meta.db_table)
         for convert in _converters(connection, column):
-            values[place] = convert(values[place], column, connection)
+            values[index] = convert(values[index], column, connection)
     return model.from_db(using, names, values)
 
 
-_known_columns: dict[
-    tuple[str, type[models.Model]], tuple[list[str], list[tuple[int, _Field]]]
-] = {}
+_column_cache: dict[tuple[str, type[models.Model]], tuple[list[str], list[tuple[int, _Field]]]] = {}
 
 
 def _columns(
     connection: BaseDatabaseWrapper, model: type[models.Model]
 ) -> tuple[list[str], list[tuple[int, _Field]]]:
-    """Names the columns of a model, and those that are not what the driver gives.
+    """Return the columns of a model, and those with database converters.
 
-    Most are, and to ask each of them takes longer than to convert the others. A converter itself
-    belongs to its connection, and is not kept.
+    Most columns need no conversion, and asking each of them takes longer than converting the
+    others. Converters belong to a connection and are not cached.
     """
-    known = (connection.vendor, model)
-    if known not in _known_columns:
+    cache_key = (connection.vendor, model)
+    if cache_key not in _column_cache:
         fields = model._meta.concrete_fields
         table = model._meta.db_table
-        _known_columns[known] = (
+        _column_cache[cache_key] = (
             [str(field.attname) for field in fields],
             [
-                (place, field)
-                for place, field in enumerate(fields)
+                (index, field)
+                for index, field in enumerate(fields)
                 if _converters(connection, field.get_col(table))
             ],
         )
-    return _known_columns[known]
+    return _column_cache[cache_key]
 
 
 def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[..., Any]]:
@@ -147,10 +145,10 @@ _statements: dict[tuple[str, tuple[type[models.Model], ...], tuple[str, ...]], s
 def _select(
     connection: BaseDatabaseWrapper,
     tables: tuple[type[models.Model], ...],
-    given: Sequence[_Field],
+    conditions: Sequence[_Field],
 ) -> str:
-    shape = (connection.vendor, tables, tuple(field.name for field in given))
-    if shape not in _statements:
+    variant = (connection.vendor, tables, tuple(field.name for field in conditions))
+    if variant not in _statements:
         quote = connection.ops.quote_name
 
         def column(field: _Field) -> str:
@@ -160,8 +158,8 @@ def _select(
         joined = " INNER JOIN ".join(quote(table._meta.db_table) for table in tables)
         if len(tables) > 1:
             joined += f" ON {column(_KEY)} = {column(_AGENT_OF)}"
-        _statements[shape] = (
+        _statements[variant] = (
             f"SELECT {', '.join(map(column, fields))} FROM {joined} "
-            f"WHERE {' AND '.join(f'{column(field)} = %s' for field in given)}"
+            f"WHERE {' AND '.join(f'{column(field)} = %s' for field in conditions)}"
         )
-    return _statements[shape]
+    return _statements[variant]

@@ -1,6 +1,6 @@
-"""Hash partitions of the messages by session, for PostgreSQL: an operation for a migration.
+"""Hash partitions by session for the table of messages on PostgreSQL: a migration operation.
 
-A project that wants them puts the operation into a migration of its own::
+A project adds the operation to a migration of its own::
 
     from django.db import migrations
 
@@ -11,9 +11,9 @@ A project that wants them puts the operation into a migration of its own::
         dependencies = [("agent_sessions", "0001_initial")]
         operations = [PartitionMessages(partitions=16)]
 
-It copies the table under a lock that nobody else reads or writes under, and so does the way back.
-PostgreSQL demands the session in every key that is unique: see the page on scaling for what that
-means.
+Both directions copy the table under an exclusive lock, which blocks all readers and writers.
+PostgreSQL requires the session's column in every unique key: see the page on scaling for the
+consequences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEY = "session_id"
 
 
 class PartitionMessages(Operation):
-    """Parts the table of messages by the hash of their session; elsewhere it does nothing."""
+    """Partition the table of messages by the hash of their session; a no-op on other databases."""
 
     reversible = True
     reduces_to_sql = True
@@ -39,15 +39,14 @@ class PartitionMessages(Operation):
 
     def __init__(self, partitions: int = 16) -> None:
         if partitions < 1:
-            raise ValueError("there is at least one partition")
+            raise ValueError("partitions must be 1 or more")
         self.partitions = partitions
 
     def deconstruct(self) -> tuple[str, Sequence[Any], dict[str, Any]]:
-        """Tells how to write it into a migration."""
         return type(self).__name__, [], {"partitions": self.partitions}
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
-        """Changes nothing: the models are the same."""
+        """Change nothing: the models stay the same."""
 
     def database_forwards(
         self,
@@ -56,7 +55,6 @@ class PartitionMessages(Operation):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
-        """Copies the messages into partitions."""
         if table := self._table(schema_editor, from_state):
             _rebuild(schema_editor, table, self.partitions)
 
@@ -67,13 +65,11 @@ class PartitionMessages(Operation):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
-        """Copies the messages into one table again."""
         if table := self._table(schema_editor, from_state):
             _rebuild(schema_editor, table, None)
 
     def describe(self) -> str:
-        """Tells what it does."""
-        return f"Part the messages of agents into {self.partitions} partitions"
+        return f"Partition the messages of agents into {self.partitions} partitions"
 
     def _table(self, schema_editor: BaseDatabaseSchemaEditor, state: ProjectState) -> str:
         model = state.apps.get_model(APP, MODEL)
@@ -86,11 +82,11 @@ class PartitionMessages(Operation):
 
 
 def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | None) -> None:
-    """Makes the table anew, with the same columns, indexes, constraints and grants."""
+    """Create the table again, with the same columns, indexes, constraints and grants."""
     quote = editor.connection.ops.quote_name
     name, old = quote(table), quote(f"{table}_old")
     with editor.connection.cursor() as cursor:
-        # What is checked at the commit stands in the way of a change of the table.
+        # Pending deferred constraint checks would prevent altering the table.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")
         cursor.execute(_CONSTRAINTS, [name])
@@ -111,14 +107,14 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
                     f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
                 )
         cursor.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
-        # With it go its indexes, whose names the new ones have.
+        # Also drops its indexes, so that the new ones can have their names.
         cursor.execute(f"DROP TABLE {old}")
         for constraint, kind, columns, definition in constraints:
             if kind in ("p", "u"):
                 definition = _unique(kind, columns, with_session=partitions is not None)
             cursor.execute(f"ALTER TABLE {name} ADD CONSTRAINT {quote(constraint)} {definition}")
         for definition in indexes:
-            # As PostgreSQL writes it, it is about one table only, not about its partitions.
+            # PostgreSQL's definition has ONLY, which would leave out the partitions.
             cursor.execute(definition.replace(" ON ONLY ", " ON ", 1))
         for grantee, privilege in grants:
             cursor.execute(f"GRANT {privilege} ON {name} TO {grantee}")
@@ -126,10 +122,10 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
 
 
 def _unique(kind: str, columns: list[str], *, with_session: bool) -> str:
-    """Writes a key, with the session as its last column where there are partitions."""
-    named = [column for column in columns if column != KEY] + ([KEY] if with_session else [])
+    """Return a key's definition; with partitions, the session is its last column."""
+    names = [column for column in columns if column != KEY] + ([KEY] if with_session else [])
     word = "PRIMARY KEY" if kind == "p" else "UNIQUE"
-    return f"{word} ({', '.join(named)})"
+    return f"{word} ({', '.join(names)})"
 
 
 _CONSTRAINTS = """

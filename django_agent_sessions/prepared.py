@@ -1,9 +1,9 @@
-"""Statements that PostgreSQL plans once per connection instead of at each use.
+"""Prepare statements on PostgreSQL, so that they are planned once per connection.
 
 Planning an append takes longer than running it. Django prepares no statements, because a pooler
-that changes the server's process between two statements would lose them. So this is done only
-where the connection certainly has a server's process of its own: the process that the server
-named at the login is the one that answers. Every pooler that shares processes names another.
+that switches the server process between two statements would lose them. They are therefore prepared
+only where the connection has its own server process: the process id from the login is the one that
+runs a query. A pooler that shares processes returns another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 AFTER = 5
-"""How many statements a connection runs in the ordinary way first: a short one gains nothing."""
+"""Number of statements before the first is prepared; short connections gain nothing."""
 
 _NEVER = -1
 _UNKNOWN_STATEMENT = "26000"
@@ -30,14 +30,14 @@ _runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 def fetch(
     connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]] | None:
-    """Runs a statement that is prepared on the server, if that is possible here."""
-    # What fails in a transaction would take it along, so it is not the place to try things.
+    """Run a prepared statement and return its rows; None if it cannot be prepared here."""
+    # A failed attempt would abort the transaction.
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         return None
     connection.ensure_connection()
     if not connection.autocommit or not _is_worth_it(connection):
         return None
-    # As text all have one type, so that it is one statement whichever of them are NULL.
+    # As text, so that the types and the statement are the same whichever values are NULL.
     texts = [None if value is None else str(value) for value in parameters]
     try:
         with _cursor(connection) as cursor:
@@ -46,7 +46,7 @@ def fetch(
     except Error as error:
         if getattr(error.__cause__, "sqlstate", None) != _UNKNOWN_STATEMENT:
             raise
-        # Somebody ran DISCARD ALL.
+        # Another program ran DISCARD ALL on this connection.
         _runs[connection.connection] = _NEVER
         return None
 
@@ -68,12 +68,12 @@ def _has_own_process(connection: BaseDatabaseWrapper) -> bool:
         return False
     raw = connection.connection
     with connection.wrap_database_errors:
-        answers = raw.execute("SELECT pg_backend_pid()").fetchone()[0]
-    return bool(answers == raw.info.backend_pid)
+        same_process = raw.execute("SELECT pg_backend_pid()").fetchone()[0]
+    return bool(same_process == raw.info.backend_pid)
 
 
 def _cursor(connection: BaseDatabaseWrapper) -> Any:
-    """Makes a cursor that prepares, wrapped as Django wraps its own: logged, counted, guarded."""
+    """Return a preparing cursor, wrapped as Django wraps its own (logging, checks)."""
     connection.validate_thread_sharing()
     preparing, logged = _cursor_classes()
     if connection.queries_logged:
@@ -89,7 +89,7 @@ def _cursor_classes() -> tuple[Any, Any]:
     class PreparingCursor(Cursor[Any]):
         def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Any:
             raw = self.connection
-            # Django has switched it off for the connection, and it stays off for all else.
+            # Django disables preparing for the connection; it stays disabled for other statements.
             threshold, raw.prepare_threshold = raw.prepare_threshold, 0
             try:
                 return super().execute(query, params, prepare=True, **kwargs)
@@ -101,11 +101,10 @@ def _cursor_classes() -> tuple[Any, Any]:
             try:
                 return super().execute(query, params, **kwargs)
             finally:
-                # A connection that is lost cannot say it, and its loss is what has to be raised.
+                # Fails on a lost connection, whose own error has to be raised.
                 with contextlib.suppress(psycopg.Error):
                     text = ClientCursor(self.connection).mogrify(query, params)
-                    # Where Django looks for what it logs: it needs the text only, and psycopg's own
-                    # type says more.
+                    # Django logs this attribute; it needs only the text, psycopg's type has more.
                     self._query = SimpleNamespace(query=text.encode())  # type: ignore[assignment] # see above
 
     return PreparingCursor, LoggedCursor

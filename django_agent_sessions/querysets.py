@@ -1,4 +1,4 @@
-"""How rows are found: by owner, by activity, by position."""
+"""Querysets of the models: filters by owner, activity and position, and guarded deletion."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=models.Model)
 
 CONTENT_TEXT = Coalesce("redact_message", "message", output_field=TextField())
-"""What may be shown of a message, as the stored text: decoding it takes half as long again."""
+"""The visible content of a message as stored text, which is faster than the decoded field."""
 
-_BEHIND_ALL = "\U0010ffff"
+_LAST_CHARACTER = "\U0010ffff"
 
 
 def is_in_any_calendar(moment: datetime) -> bool:
-    """Tells whether a moment has a date in every time zone, whichever a database is asked in."""
+    """Return whether a time is a valid date in every time zone."""
     try:
         year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
     except OverflowError:
@@ -45,15 +45,15 @@ def is_in_any_calendar(moment: datetime) -> bool:
 
 
 def begins_with(name: str, prefix: str) -> Q:
-    """Makes the condition that an id begins so, which an index of it answers on every vendor."""
-    return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _BEHIND_ALL})
+    """Return a condition on the prefix of an id, which uses its index on every database."""
+    return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _LAST_CHARACTER})
 
 
 def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:
-    """Refuses to go on if any of these sessions is under legal hold.
+    """Raise if a session is under legal hold.
 
-    Before a deletion begins, because a refusal in the middle of one would leave the caller's
-    transaction unusable.
+    Called before a deletion, because an error in the middle of one would break the caller's
+    transaction.
     """
     if held := list(sessions.filter(legal_hold=True)[:100]):
         names = ", ".join(repr(session.session_id) for session in held[:5])
@@ -64,73 +64,74 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
     """Sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Deletes the sessions with all that belongs to them, unless one is under legal hold.
+        """Delete the sessions and everything that belongs to them.
 
-        Outside a transaction they go some at a time, each whole: see
+        Outside a transaction they are deleted in batches, each session completely: see
         :mod:`django_agent_sessions.batches`.
 
         Raises:
-            LegalHoldError: One is; nothing was deleted. Outside a transaction one may be put
-                under hold meanwhile, when others are gone.
+            LegalHoldError: A session is under legal hold; nothing was deleted. Outside a
+                transaction, a session that is put under legal hold meanwhile can raise it after
+                others were deleted.
         """
         refuse_held(self.order_by() if not self.query.is_sliced else self)
-        # What Django refuses to delete, it refuses.
-        plain = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
-        if plain and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined] # Django's own look at it
+        # Let Django raise its own error for querysets that it cannot delete.
+        deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
+        if deletable and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined] # as Django checks it
             return batches.delete(self)
         return super().delete()
 
-    delete.alters_data = True  # type: ignore[attr-defined] # Django looks for it
-    delete.queryset_only = True  # type: ignore[attr-defined] # and for this
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
     def named(self, namespace: str, session_id: str) -> Self:
-        """Finds the one session of this name in this namespace."""
+        """Filter by namespace and session id; at most one session matches."""
         return self.filter(namespace=namespace, session_id=session_id)
 
     def owned_by(self, owner: Any) -> Self:
-        """Keeps what this user owns.
+        """Filter by owner.
 
         Args:
-            owner: A user, or a user's primary key. ``None`` is nobody, who owns nothing.
+            owner: A user, or a user's primary key. ``None`` matches nothing.
         """
         return self.none() if owner is None else self.filter(owner=owner)
 
     def active(self) -> Self:
-        """Keeps what is neither archived nor expired."""
+        """Exclude archived and expired sessions."""
         return self.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()),
             archived_at__isnull=True,
         )
 
     def recent_first(self) -> Self:
-        """Orders by the last activity, newest first; an index matches it."""
+        """Order by last activity, newest first, as an index does."""
         return self.order_by("-last_activity_at", "-id")
 
     def less_recent_than(self, moment: datetime, key: UUID) -> Self:
-        """Keeps what follows a session in the order of :meth:`recent_first`.
+        """Filter the sessions after a session in the order of :meth:`recent_first`.
 
         Args:
             moment: The session's last activity.
             key: Its primary key.
         """
-        return self.filter(Q(last_activity_at__lte=moment) & Q(_place("<", moment, key)))
+        return self.filter(Q(last_activity_at__lte=moment) & Q(_compare_row("<", moment, key)))
 
     def more_recent_than(self, moment: datetime, key: UUID) -> Self:
-        """Keeps what precedes a session in the order of :meth:`recent_first`.
+        """Filter the sessions before a session in the order of :meth:`recent_first`.
 
         Args:
             moment: The session's last activity.
             key: Its primary key.
         """
-        return self.filter(Q(last_activity_at__gte=moment) & Q(_place(">", moment, key)))
+        return self.filter(Q(last_activity_at__gte=moment) & Q(_compare_row(">", moment, key)))
 
 
-def _place(operator: str, moment: datetime, key: UUID) -> Func:
-    """Compares both columns of the order at once, as the index holds them."""
-    place = (Value(moment, output_field=DateTimeField()), Value(key, output_field=UUIDField()))
+def _compare_row(operator: str, moment: datetime, key: UUID) -> Func:
+    """Compare both columns of the order as a row value, which the index supports."""
+    values = (Value(moment, output_field=DateTimeField()), Value(key, output_field=UUIDField()))
     return Func(
         Func(F("last_activity_at"), F("id"), template="(%(expressions)s)"),
-        Func(*place, template="(%(expressions)s)"),
+        Func(*values, template="(%(expressions)s)"),
         template="%(expressions)s",
         arg_joiner=f" {operator} ",
         output_field=BooleanField(),
@@ -138,15 +139,15 @@ def _place(operator: str, moment: datetime, key: UUID) -> Func:
 
 
 class RowQuerySet(models.QuerySet[M]):
-    """What belongs to sessions."""
+    """Rows that belong to sessions."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Deletes the rows, unless the session of one is under legal hold."""
+        """Delete the rows; raise LegalHoldError if one belongs to a session under legal hold."""
         if self.query.is_sliced:
-            return super().delete()  # Django says why that cannot be.
+            return super().delete()  # Django raises its own error.
         sessions: Any = self.model._meta.get_field("session").related_model
         with transaction.atomic(self.db):
-            # The sessions' rows first: nobody puts one under hold in between.
+            # Lock the sessions' rows first, so that none is put under legal hold meanwhile.
             owning = sessions._base_manager.using(self.db).filter(
                 pk__in=self.order_by().values("session")
             )
@@ -156,46 +157,43 @@ class RowQuerySet(models.QuerySet[M]):
                 )
             return super().delete()
 
-    delete.alters_data = True  # type: ignore[attr-defined] # Django looks for it
-    delete.queryset_only = True  # type: ignore[attr-defined] # and for this
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
 
 
 class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
     """Messages."""
 
     def conversation(self, agent: Any, branch: int = 0) -> Self:
-        """Keeps one agent's conversation, in order.
+        """Filter by agent and branch, in order of positions.
 
         Args:
             agent: The agent, or its primary key.
-            branch: 0 is the main branch.
+            branch: Number of the branch; 0 is the main branch.
         """
         return self.filter(agent=agent, branch=branch).order_by("message_id")
 
 
 class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
-    """Audit events, which are only ever added."""
+    """Audit events, which can only be added."""
 
     def update(self, **kwargs: Any) -> NoReturn:
-        """Refuses."""
         raise AuditError("audit events cannot be changed")
 
     def delete(self) -> NoReturn:
-        """Refuses."""
         raise AuditError("audit events cannot be deleted; see manage.py purge_audit_events")
 
     def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refuses."""
         raise AuditError("audit events cannot be changed")
 
     def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Adds events."""
+        """Insert events; updating existing ones raises AuditError."""
         if kwargs.get("update_conflicts") or len(args) > 2:
             raise AuditError("audit events cannot be changed")
         return super().bulk_create(objs, *args, **kwargs)
 
     def of_session(self, session: Any) -> Self:
-        """Keeps what speaks of this session, newest first.
+        """Filter by session, newest first.
 
         Args:
             session: Primary key of the session.

@@ -1,6 +1,6 @@
-"""The statements that read a whole conversation, or its end, and nothing beside it.
+"""SELECT statements for a conversation or its end.
 
-The ORM can say them too, but takes longer to say them than the database to answer.
+The ORM takes longer to build them than the database to run them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _run = _messages.get_field("run_id")
 def texts(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[str]]:
-    """Reads what was said, redacted where it was redacted, and nothing else."""
+    """Read the visible texts of messages."""
     return _contents(using, _TEXT, agent, branch, latest)
 
 
 def contents(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[int, str, bool]]:
-    """Reads what was said, redacted where it was redacted, and where it stands."""
+    """Read positions, visible texts, and whether they were redacted."""
     columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
     return _contents(using, columns, agent, branch, latest)
 
 
 def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
-    """Reads what was said, redacted where it was redacted, and in which invocation."""
+    """Read positions, visible texts and run ids."""
     rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
-    # Not every database answers with a UUID, and many messages are of one run.
-    known = {run: _run.to_python(run) for run in {row[2] for row in rows}}
-    return [(position, text, known[run]) for position, text, run in rows]
+    # Not every driver returns UUIDs, and many messages share a run id.
+    run_ids = {run: _run.to_python(run) for run in {row[2] for row in rows}}
+    return [(position, text, run_ids[run]) for position, text, run in rows]
 
 
 def _contents(
@@ -52,15 +52,15 @@ def _contents(
     parameters = [_agent.get_db_prep_save(agent, connection), branch]
     if latest is not None:
         parameters.append(latest)
-    found = prepared.fetch(connection, sql, parameters)
-    if found is None:
+    rows = prepared.fetch(connection, sql, parameters)
+    if rows is None:
         with handwritten.cursor(connection) as cursor:
             cursor.execute(sql, parameters)
-            found = cursor.fetchall()
-    return found
+            rows = cursor.fetchall()
+    return rows
 
 
-# Making the text costs as much as running it, and there are few shapes of it.
+# Building the SQL takes as long as running it, and there are few variants.
 _statements: dict[tuple[str, str, bool], str] = {}
 
 

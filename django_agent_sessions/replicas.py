@@ -1,14 +1,15 @@
-"""Showing pages from a replica that may be behind, without showing what is gone.
+"""Read pages from a replica that may lag, without showing deleted or redacted content.
 
-Two things may come from ``AGENT_SESSIONS["REPLICA_DATABASE"]``: a list of sessions, and the
-messages of a transcript. All else is asked of the primary: what an agent goes on with, what is
-written, what decides whether somebody may read or write, and what is recorded.
+Two things may be read from ``AGENT_SESSIONS["REPLICA_DATABASE"]``: lists of sessions, and the
+messages of a transcript. Everything else is read from the primary: what an agent continues with,
+permissions, writes and audit records.
 
-A replica answers late, so each page is compared with the primary, in one statement by primary
-key: the sessions' rows say when something was last redacted, changed, added or deleted. Where they
-differ, the primary shows the page. So nobody sees on it what was redacted before it was asked
-for. A list, however, cannot say what is not on it yet, so who has just written reads from the
-primary for a while; :func:`django_agent_sessions.middleware.reading_own_writes` remembers that.
+Each page from the replica is compared with the primary, in one statement by primary key: the
+sessions' rows contain the times and counters of the last redaction, change, append and deletion. If
+they differ, the page is read from the primary. A stale read therefore never shows content that was
+redacted before the request. A list cannot show that a new session is missing, so a user who has
+just written reads from the primary for a while;
+:func:`django_agent_sessions.middleware.reading_own_writes` sets a cookie for that.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ R = TypeVar("R")
 logger = logging.getLogger("django_agent_sessions")
 
 COOKIE = "agent_sessions_wrote"
-"""The cookie of somebody who has just written."""
+"""Name of the cookie of users who have just written."""
 
-_READING = frozenset({"GET", "HEAD"})
-_SAFE = _READING | {"OPTIONS", "TRACE"}
-_MARKS = (
+_READ_METHODS = frozenset({"GET", "HEAD"})
+_SAFE_METHODS = _READ_METHODS | {"OPTIONS", "TRACE"}
+_VERSION_COLUMNS = (
     "redaction_epoch",
     "redactions",
     "message_count",
@@ -45,37 +46,37 @@ _MARKS = (
 
 
 def database_for(request: HttpRequest) -> str:
-    """Tells where a page is read first."""
+    """Return the alias of the database to read a page from first."""
     primary = bridge.database()
     replica = conf.get_settings().REPLICA_DATABASE
-    if replica is None or request.method not in _READING or COOKIE in request.COOKIES:
+    if replica is None or request.method not in _READ_METHODS or COOKIE in request.COOKIES:
         return primary
     fresh = "no-cache" in request.headers.get("Cache-Control", "").lower()
     return primary if fresh or connections[primary].in_atomic_block else replica
 
 
 def answered(
-    request: HttpRequest, read: Callable[[str], R], fits: Callable[[R], bool] = lambda found: True
+    request: HttpRequest, read: Callable[[str], R], fits: Callable[[R], bool] = lambda result: True
 ) -> R:
-    """Reads from the replica, or from the primary if that is no good."""
+    """Read from the replica; read from the primary if the replica fails or its result is stale."""
     primary, alias = bridge.database(), database_for(request)
     if alias != primary:
         try:
-            found = read(alias)
-            if fits(found):
-                return found
+            result = read(alias)
+            if fits(result):
+                return result
         except Error as error:
-            _pass_over(error)
+            _log_unavailable(error)
     return read(primary)
 
 
 def listed(request: HttpRequest, read: Callable[[str], Sequence[Session]]) -> Sequence[Session]:
-    """Reads a page of a list of sessions."""
+    """Read a page of a list of sessions."""
     return answered(request, read, lambda rows: _are_the_same(rows, bridge.database()))
 
 
 def database_of(session: Session, request: HttpRequest) -> str:
-    """Tells where the messages of a session are read."""
+    """Return the alias of the database to read a session's messages from."""
     primary = bridge.database()
     return answered(
         request,
@@ -84,13 +85,13 @@ def database_of(session: Session, request: HttpRequest) -> str:
 
 
 def remember(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Lets somebody read from the primary for a while, after a request that may have written."""
-    given = conf.get_settings()
-    if given.REPLICA_DATABASE is not None and request.method not in _SAFE:
+    """Set the cookie for reading from the primary after a request that may have written."""
+    settings = conf.get_settings()
+    if settings.REPLICA_DATABASE is not None and request.method not in _SAFE_METHODS:
         response.set_cookie(
             COOKIE,
             "1",
-            max_age=max(1, round(given.REPLICA_LAG_SECONDS)),
+            max_age=max(1, round(settings.REPLICA_LAG_SECONDS)),
             secure=request.is_secure(),
             httponly=True,
             samesite="Lax",
@@ -98,17 +99,23 @@ def remember(request: HttpRequest, response: HttpResponseBase) -> None:
 
 
 def _are_the_same(rows: Sequence[Session], alias: str) -> bool:
-    """Tells whether another database has sessions as they were read."""
+    """Return whether another database has the same versions of sessions."""
     if not rows:
         return True
-    found = Session.objects.using(alias).filter(pk__in=[row.pk for row in rows]).order_by()
-    there: set[Any] = set(found.values_list("pk", *_MARKS))
-    return all((row.pk, *(getattr(row, mark) for mark in _MARKS)) in there for row in rows)
+    rows_in_alias = Session.objects.using(alias).filter(pk__in=[row.pk for row in rows]).order_by()
+    versions: set[Any] = set(rows_in_alias.values_list("pk", *_VERSION_COLUMNS))
+    return all(
+        (row.pk, *(getattr(row, column) for column in _VERSION_COLUMNS)) in versions for row in rows
+    )
 
 
-def _pass_over(error: Error) -> None:
-    """Leaves the page to the primary if the replica is away, or had to give up a reading."""
+def _log_unavailable(error: Error) -> None:
+    """Log that the replica is unavailable or cancelled the query; raise other errors."""
     if not (is_lost_connection(error) or is_conflict(error)):
         raise error
     alias = conf.get_settings().REPLICA_DATABASE
-    logger.warning("the replica %r did not answer (%s)", alias, type(error).__name__)
+    logger.warning(
+        "the replica %r is not available (%s); reading from the primary",
+        alias,
+        type(error).__name__,
+    )

@@ -1,10 +1,10 @@
-"""Finding sessions by ids, owners, titles and words, at a cost that has a bound.
+"""Search sessions by id, owner, title and words, with bounded cost.
 
-Nothing is counted. Of messages, the newest are looked at: with a full-text index
-(``AGENT_SESSIONS["FULL_TEXT_SEARCH"]``, on PostgreSQL) all the others too, as long as not too many
-match. A result says whether more match, and whether older ones were not looked at.
+Nothing is counted. Only the newest messages are searched; with a full-text index
+(``AGENT_SESSIONS["FULL_TEXT_SEARCH"]``, on PostgreSQL) also all others, as long as not too many
+match. The result says whether there are more matches, and whether older messages were not searched.
 
-Who may search what was said, and the record of it, is for the callers to see to.
+Callers check the permission to search content, and record the search.
 """
 
 from __future__ import annotations
@@ -26,34 +26,33 @@ from .querysets import SessionQuerySet
 from .transcripts import displayable
 
 MATCHES = 250
-"""How many messages, and how many sessions by each other way, one search finds at most."""
+"""Maximum number of messages, and of sessions per other criterion, that a search finds."""
 
 OWNERS = 50
-"""How many users whose names begin alike one search finds at most."""
+"""Maximum number of users that a search finds by name."""
 
 SCOPE = 1000
-"""Among how few sessions only their own messages are searched, instead of the newest of all."""
+"""Up to this number of sessions, only their messages are searched, not the newest of all."""
 
 MAX_QUERY = 500
-"""Characters of a query that are looked for."""
+"""Maximum characters of a query; the rest is ignored."""
 
 WORDS_INDEX = "agent_sessions_message_words"
-"""The name of the full-text index that ``manage.py agent_sessions_search_index`` makes."""
+"""Name of the full-text index that ``manage.py agent_sessions_search_index`` creates."""
 
 _CONFIGURATION = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
-        sessions: Primary keys, in no order.
-        truncated: More match. A query that says more finds what is missing.
-        limited: Only the newest titles or messages were looked at, and there are older ones.
-        messages: The newest message that was found in a session, by the session's primary key;
-            only for sessions that were found by a message. One on a side branch only if none was
-            found on a main one.
+        sessions: Primary keys, unordered.
+        truncated: Whether there are more matches; a more specific query finds them.
+        limited: Whether only the newest titles or messages were searched, and there are older ones.
+        messages: The newest matching message by the session's primary key, only for sessions found
+            by a message. One on a side branch only if none on a main branch matches.
     """
 
     sessions: frozenset[UUID]
@@ -63,8 +62,8 @@ class SearchResult:
 
 
 @dataclass(slots=True)
-class _Found:
-    """What the steps of a search have found so far."""
+class _Collected:
+    """Results collected by the steps of a search."""
 
     keys: set[UUID]
     truncated: bool = False
@@ -79,75 +78,77 @@ class _Found:
 def find_sessions(
     query: str, *, sessions: SessionQuerySet, content: bool, using: str | None = None
 ) -> SearchResult:
-    """Finds sessions by id, owner, title and words.
+    """Search sessions by id, owner, title and words.
 
-    An id (the session's, the external one, or the primary key) has to be exact, the user name of
-    an owner may be a beginning in upper or lower case. Titles and messages are searched for the
-    text as it is, in upper or lower case; messages with a full-text index for its words, with
-    ``"phrases"``, ``or`` and ``-without``.
+    Ids (session id, external id, primary key) must match exactly, and owners by the beginning of
+    their user name, ignoring case. Titles and messages are searched for the text as a substring,
+    ignoring case; with a full-text index, messages are searched for its words, with ``"phrases"``,
+    ``or`` and ``-excluded``.
 
     Args:
-        query: What somebody typed.
-        sessions: Among which.
-        content: Whether titles and messages are searched.
-        using: The alias of the database.
+        query: The user's input.
+        sessions: The sessions to search in.
+        content: Whether to search titles and messages.
+        using: The database alias.
 
     Returns:
-        What was found.
+        The result.
     """
     query = displayable(query).strip()[:MAX_QUERY]
     if not query:
         return SearchResult(frozenset())
     alias = bridge.database(using)
     sessions = sessions.using(alias)
-    found = _Found(set())
-    found.add(_keys(sessions.filter(_named(query)).order_by()))
+    result = _Collected(set())
+    result.add(_keys(sessions.filter(_id_condition(query)).order_by()))
     if owners := _owners(query):
-        found.add(_keys(sessions.filter(owner__in=owners).recent_first()))
+        result.add(_keys(sessions.filter(owner__in=owners).recent_first()))
     if content:
-        _search_titles(query, sessions, found)
-        _search_messages(query, sessions, found)
-    return SearchResult(frozenset(found.keys), found.truncated, found.limited, found.messages)
+        _search_titles(query, sessions, result)
+        _search_messages(query, sessions, result)
+    return SearchResult(frozenset(result.keys), result.truncated, result.limited, result.messages)
 
 
 def find_messages(
     session: UUID, query: str, *, limit: int = 200, using: str | None = None
 ) -> list[UUID]:
-    """Finds messages of one session whose text has the query in it, in upper or lower case.
+    """Search the messages of one session for a substring, ignoring case.
 
-    It looks at the session's newest ``AGENT_SESSIONS["SEARCH_CANDIDATES"]`` messages, those on
-    side branches too. Of a message and its copies there it finds one, that on the main branch if
-    there is one.
+    Searches the session's newest ``AGENT_SESSIONS["SEARCH_CANDIDATES"]`` messages, including those
+    on side branches. Of a message and its copies one is returned, preferably that on the main
+    branch.
 
     Args:
         session: Primary key of the session.
-        query: What somebody typed.
-        limit: How many messages to find at most; the newest.
-        using: The alias of the database.
+        query: The user's input.
+        limit: Maximum number of messages; the newest are returned.
+        using: The database alias.
 
     Returns:
-        Primary keys of messages, the oldest first.
+        Primary keys of messages, oldest first.
     """
     query = displayable(query)[:MAX_QUERY]
     if not query.strip():
         return []
     messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
     recent, _limited = _newest(messages.order_by("-id"))
-    found = recent.filter(text__icontains=query).values_list("pk", "source", "branch")
-    chosen: dict[UUID, tuple[UUID, int]] = {}
-    for key, source, branch in found[:limit]:
-        first = source or key
-        if first not in chosen or (branch == MAIN_BRANCH and chosen[first][1] != MAIN_BRANCH):
-            chosen[first] = (key, branch)
-    return sorted(key for key, _ in chosen.values())
+    matches = recent.filter(text__icontains=query).values_list("pk", "source", "branch")
+    by_original: dict[UUID, tuple[UUID, int]] = {}
+    for key, source, branch in matches[:limit]:
+        original = source or key
+        if original not in by_original or (
+            branch == MAIN_BRANCH and by_original[original][1] != MAIN_BRANCH
+        ):
+            by_original[original] = (key, branch)
+    return sorted(key for key, _ in by_original.values())
 
 
 def configuration(using: str | None = None) -> str | None:
-    """Tells the text search configuration of the full-text index."""
+    """Return the text search configuration of the full-text index; None if there is no index."""
     name = conf.get_settings().FULL_TEXT_SEARCH
     if name is None or connections[bridge.database(using)].vendor != "postgresql":
         return None
-    # It becomes part of the statement, because the planner finds an index by the very expression.
+    # Interpolated into the SQL, because the planner matches an index by the exact expression.
     if not _CONFIGURATION.fullmatch(name):
         raise ConfigurationError(
             "AGENT_SESSIONS['FULL_TEXT_SEARCH'] must name a text search configuration of "
@@ -157,9 +158,10 @@ def configuration(using: str | None = None) -> str | None:
 
 
 def configuration_in_database(using: str | None = None) -> str | None:
-    """Tells the text search configuration of the full-text index, which the database does have.
+    """Return the text search configuration after checking that the database has it.
 
-    It asks the database, and so is for the command and for a check, not for a search.
+    Queries the database, so it is for the management command and the system check, not for
+    searches.
     """
     name = configuration(using)
     if name is None:
@@ -171,18 +173,21 @@ def configuration_in_database(using: str | None = None) -> str | None:
             " JOIN pg_namespace ON pg_namespace.oid = cfgnamespace"
         )
         rows = cursor.fetchall()
-    known = sorted(there for there, visible, _ in rows if visible)
-    # As PostgreSQL reads a name that is not quoted.
-    if name.lower() not in {*known, *(f"{schema}.{there}" for there, _, schema in rows)}:
+    available = sorted(name_in_database for name_in_database, visible, _ in rows if visible)
+    # PostgreSQL folds unquoted names to lower case.
+    if name.lower() not in {
+        *available,
+        *(f"{schema}.{name_in_database}" for name_in_database, _, schema in rows),
+    }:
         raise ConfigurationError(
-            f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is {name!r}, and {alias!r} has no text search "
-            f"configuration of this name. It has: {', '.join(known)}"
+            f"AGENT_SESSIONS['FULL_TEXT_SEARCH'] is {name!r}, but the database {alias!r} has no "
+            f"such text search configuration. Available: {', '.join(available)}"
         )
     return name
 
 
 class Words(Func):
-    """The words of a text, as the full-text index holds them."""
+    """The words of a text as the full-text index has them."""
 
     def __init__(self, text: str, *, configuration: str) -> None:
         super().__init__(
@@ -191,77 +196,77 @@ class Words(Func):
 
 
 class _Match(Func):
-    """Whether a text has the words of a query."""
+    """Condition: a text has the words of a query."""
 
     arg_joiner = " @@ "
     template = "%(expressions)s"
     output_field = BooleanField()
 
 
-def _matching(query: str, configuration: str | None) -> Any:
-    """Makes the condition on a message."""
+def _match_condition(query: str, configuration: str | None) -> Any:
+    """Return the condition on a message's text."""
     if configuration is None:
         return Q(text__icontains=query)
-    asked = Func(
+    text_query = Func(
         Value(query),
         template=f"websearch_to_tsquery('{configuration}'::regconfig, %(expressions)s)",
     )
-    return _Match(Words("text", configuration=configuration), asked)
+    return _Match(Words("text", configuration=configuration), text_query)
 
 
-def _named(query: str) -> Q:
-    named = Q(session_id=query) | Q(external_id=query)
+def _id_condition(query: str) -> Q:
+    condition = Q(session_id=query) | Q(external_id=query)
     try:
-        return named | Q(pk=UUID(query))
+        return condition | Q(pk=UUID(query))
     except ValueError:
-        return named
+        return condition
 
 
 def _owners(query: str) -> list[Any]:
-    """Finds users by the exact name, or the beginning of it, whatever its case."""
+    """Find users by the beginning of their user name, ignoring case."""
     users = get_user_model()
     name = users.USERNAME_FIELD
     rows = users._default_manager.using(router.db_for_read(users))
     return [*rows.filter(**{f"{name}__istartswith": query}).values_list("pk", flat=True)[:OWNERS]]
 
 
-def _search_titles(query: str, sessions: SessionQuerySet, found: _Found) -> None:
-    oldest = _place(sessions.recent_first().values_list("last_activity_at", flat=True))
+def _search_titles(query: str, sessions: SessionQuerySet, result: _Collected) -> None:
+    oldest = _first_excluded(sessions.recent_first().values_list("last_activity_at", flat=True))
     if oldest is not None:
         sessions = sessions.filter(last_activity_at__gte=oldest)
-        found.limited = True
-    found.add(_keys(sessions.filter(title__icontains=query).recent_first()))
+        result.limited = True
+    result.add(_keys(sessions.filter(title__icontains=query).recent_first()))
 
 
-def _search_messages(query: str, sessions: SessionQuerySet, found: _Found) -> None:
-    """Looks at the newest messages, and with an index at the others if too few of them match."""
+def _search_messages(query: str, sessions: SessionQuerySet, result: _Collected) -> None:
+    """Search the newest messages; with an index also the others if there are few matches."""
     messages, chosen = _messages_of(sessions)
-    named = configuration(sessions.db)
-    condition = _matching(query, named)
+    index_configuration = configuration(sessions.db)
+    condition = _match_condition(query, index_configuration)
     recent, limited = _newest(messages.order_by("-id"))
-    pairs = _places(recent.filter(condition, chosen))
-    many = len(pairs) > MATCHES
-    if named and not many:
-        # No order: whichever the index gives first. If these are not all, that is said.
-        others = _places(_matched(messages.filter(condition), chosen))
-        many = len(others) > MATCHES
+    pairs = _locations(recent.filter(condition, chosen))
+    is_truncated = len(pairs) > MATCHES
+    if index_configuration and not is_truncated:
+        # Unordered, as the index returns them; `truncated` says whether there are more.
+        others = _locations(_matches_in(messages.filter(condition), chosen))
+        is_truncated = len(others) > MATCHES
         pairs += others
-    found.truncated = found.truncated or many
-    found.limited = found.limited or (limited and not named)
-    # Keys are made in time: the greatest is the newest.
+    result.truncated = result.truncated or is_truncated
+    result.limited = result.limited or (limited and not index_configuration)
+    # Primary keys are ordered by time.
     pairs.sort(key=lambda pair: (pair[2] == MAIN_BRANCH, pair[1].int))
     newest = {session: message for session, message, _ in pairs}
     keys = _keys(sessions.filter(pk__in=newest).order_by(), limit=len(newest))
-    found.keys.update(keys)
-    found.messages = {key: newest[key] for key in keys}
+    result.keys.update(keys)
+    result.messages = {key: newest[key] for key in keys}
 
 
 def _messages_of(sessions: SessionQuerySet) -> tuple[QuerySet[SessionMessage], Q]:
-    """Takes the messages of these sessions if they are few, else all and the condition on theirs.
+    """Return the messages to search, and an additional condition on them.
 
-    Otherwise somebody with a handful of sessions would find nothing where the newest messages of
-    all are other people's. Those of others neither count nor crowd out: how many match would tell
-    what was said in them.
+    For few sessions these are the sessions' own messages, so that a user with few sessions finds
+    matches although the newest messages of all belong to others. Messages of other users do not
+    count towards limits, because the number of matches would reveal their content.
     """
     messages = SessionMessage.objects.using(sessions.db)
     if not sessions.query.where:
@@ -272,32 +277,32 @@ def _messages_of(sessions: SessionQuerySet) -> tuple[QuerySet[SessionMessage], Q
     return messages.filter(session__in=keys), Q()
 
 
-def _matched(messages: QuerySet[SessionMessage], chosen: Q) -> QuerySet[SessionMessage]:
-    """Keeps those of the chosen sessions, among no more matches than are looked at."""
+def _matches_in(messages: QuerySet[SessionMessage], chosen: Q) -> QuerySet[SessionMessage]:
+    """Filter matches by the chosen sessions, within the number of candidates."""
     if not chosen:
         return messages.order_by()
     candidates = messages.order_by().values("pk")[: conf.get_settings().SEARCH_CANDIDATES]
-    found = SessionMessage.objects.using(messages.db).filter(chosen, pk__in=candidates)
-    return found.order_by()
+    matches = SessionMessage.objects.using(messages.db).filter(chosen, pk__in=candidates)
+    return matches.order_by()
 
 
 def _newest(messages: QuerySet[SessionMessage]) -> tuple[QuerySet[SessionMessage], bool]:
-    """Keeps the newest candidates, and tells whether that leaves any out."""
-    oldest = _place(messages.values_list("id", flat=True))
+    """Return the newest candidates, and whether there are older messages."""
+    oldest = _first_excluded(messages.values_list("id", flat=True))
     return (messages, False) if oldest is None else (messages.filter(id__gt=oldest), True)
 
 
-def _place(values: QuerySet[Any, Any]) -> Any:
-    """Reads the first value that is no candidate; ``None`` if all are."""
-    place = conf.get_settings().SEARCH_CANDIDATES
-    return next(iter(values[place : place + 1]), None)
+def _first_excluded(values: QuerySet[Any, Any]) -> Any:
+    """Return the first value after the candidates; ``None`` if there are no more."""
+    count = conf.get_settings().SEARCH_CANDIDATES
+    return next(iter(values[count : count + 1]), None)
 
 
 def _keys(sessions: QuerySet[Session], limit: int = MATCHES) -> list[UUID]:
-    """Reads keys, one more than asked for, which tells that there are more."""
+    """Read keys, one more than the limit, to detect that there are more."""
     return [*sessions.values_list("pk", flat=True)[: limit + 1]]
 
 
-def _places(messages: QuerySet[SessionMessage]) -> list[tuple[UUID, UUID, int]]:
-    """Reads the sessions, keys and branches of messages, of one more than asked for."""
+def _locations(messages: QuerySet[SessionMessage]) -> list[tuple[UUID, UUID, int]]:
+    """Read sessions, keys and branches of messages, one more than the limit."""
     return [*messages.values_list("session_id", "pk", "branch")[: MATCHES + 1]]

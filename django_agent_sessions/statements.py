@@ -1,7 +1,7 @@
-"""The statements that write: append and pop, which the ORM cannot say in one round trip.
+"""Append and pop, which the ORM cannot do in one round trip, and faster inserts and counters.
 
-Both decide a message's position by what is in the database at that moment, in a single statement,
-so that they are atomic on their own and need no transaction around them.
+Append and pop decide a message's position from the database's present content, in a single
+statement, so that they are atomic and need no transaction.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .records import Usage
 from .vendors import vendor_of
 
 MOST_ROWS = 200
-"""How many messages one statement appends; SQLite takes 500 parts of a UNION at the most."""
+"""Maximum number of messages per statement; SQLite allows 500 parts of a UNION."""
 
 _messages = SessionMessage._meta
 _sessions = Session._meta
 _fields = {field.name: field for field in _messages.concrete_fields}
-# The statement finds session, agent, branch and position itself; a new message has none of the
-# other fields yet.
+# The statement itself sets session, agent, branch and position; the other fields of a new message
+# have no value yet.
 ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
     _fields[name]
     for name in (
@@ -44,14 +44,14 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
         "updated_at",
     )
 )
-"""The fields of a row for :func:`append`, in the order of its values."""
+"""The fields in the order of the values of a row for :func:`append`."""
 
 
 PLACED_FIELDS: tuple[models.Field[Any, Any], ...] = (
     *ROW_FIELDS,
     *(field for field in _fields.values() if field not in ROW_FIELDS),
 )
-"""The fields of a row for :func:`insert`, in the order of its values: all that there are."""
+"""All fields, in the order of the values of a row for :func:`insert`."""
 
 
 def append(
@@ -64,12 +64,16 @@ def append(
     epoch: int | None = None,
     counting: Counting | None = None,
 ) -> int | None:
-    """Writes messages behind the last one of a conversation: all of them or none."""
+    """Append messages: all of them or none.
+
+    ``rows`` has database values in the order of :data:`ROW_FIELDS`. Returns the first position;
+    None if the agent was deleted, a condition does not hold, or another writer got the position.
+    """
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
     vendor = vendor_of(connection)
     in_arrays = vendor == "postgresql" and len(rows) > 1
-    many = _MANY if in_arrays else len(rows)
+    many = _ANY_NUMBER if in_arrays else len(rows)
     shape = (vendor, many, expected is not None, epoch is not None, counting is not None)
     sql = _append_statements.get(shape)
     if sql is None:
@@ -91,16 +95,16 @@ def append(
         parameters += _counted_values(connection, counting)
     if (
         vendor == "postgresql"
-        and (found := prepared.fetch(connection, sql, parameters)) is not None
+        and (positions := prepared.fetch(connection, sql, parameters)) is not None
     ):
-        return min((position for (position,) in found), default=None)
+        return min((position for (position,) in positions), default=None)
     with handwritten.cursor(connection) as cursor:
         cursor.execute(sql, parameters)
         if returning:
             return min((position for (position,) in cursor.fetchall()), default=None)
         if not cursor.rowcount:
             return None
-        # MySQL alone cannot answer with the row it wrote.
+        # MySQL has no RETURNING.
         cursor.execute(
             handwritten.quoted(
                 connection,
@@ -112,7 +116,7 @@ def append(
 
 
 class Counting(NamedTuple):
-    """How the counters of a session move."""
+    """A change of a session's counters."""
 
     session: UUID
     spent: Usage
@@ -120,24 +124,21 @@ class Counting(NamedTuple):
 
 
 def counts_along(using: str) -> bool:
-    """Tells whether :func:`append` can move the counters in the statement that writes."""
+    """Return whether :func:`append` can update the counters in the same statement."""
     return connections[using].vendor == "postgresql"
 
 
 def count(using: str, counting: Counting) -> None:
-    """Moves the counters of a session, and its last activity.
-
-    The ORM can say this too, but takes several times as long to say it.
-    """
+    """Update a session's counters and last activity. Several times faster than the ORM."""
     connection = connections[using]
     with handwritten.cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
 def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Writes messages at positions that are known: all of them or none.
+    """Insert messages with known positions: all of them or none.
 
-    The ORM can say this too, but takes several times as long to say it, and says it in parts.
+    Several times faster than the ORM, and in one statement.
     """
     connection = connections[using]
     quote = connection.ops.quote_name
@@ -151,15 +152,15 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def pop(using: str, agent: UUID, *, branch: int = 0) -> tuple[UUID, int, str, bool] | None:
-    """Takes the last message of a conversation away."""
+    """Delete the last message, and return its key, position, text and whether it was redacted."""
     connection = connections[using]
     agent_value = _messages.get_field("agent").get_db_prep_save(agent, connection)
     with connection.cursor() as cursor:
         cursor.execute(_pop_sql(connection), [agent_value, branch])
-        found = cursor.fetchone()
-    if found is None:
+        values = cursor.fetchone()
+    if values is None:
         return None
-    key, position, text, redacted = found
+    key, position, text, redacted = values
     return _messages.pk.to_python(key), position, text, bool(redacted)
 
 
@@ -168,25 +169,25 @@ _SHARED = {
     "mariadb": " LOCK IN SHARE MODE",
     "mysql": " LOCK IN SHARE MODE",
 }
-"""The lock under which a writer looks at its session's redaction epoch.
+"""The lock under which a writer reads its session's redaction epoch.
 
-Without it a statement that waits for a redaction would go on with the epoch of before. It is the
-lock that a foreign key takes, and meets no other writer, only a redaction.
+Without it a statement that waits for a redaction would continue with the old epoch. It is the lock
+that a foreign key takes: it blocks no other writer, only a redaction.
 """
 
 
 _APPENDING = {**_SHARED, "postgresql": " FOR NO KEY UPDATE"}
-"""The lock under which an append looks at its session's row.
+"""The lock under which an append reads its session's row.
 
-It meets whoever takes messages away, which :func:`append` must not overlook. PostgreSQL has no
-lock that meets them and not the other appends to the session: these wait for each other.
+It conflicts with writers that delete messages, which :func:`append` has to detect. PostgreSQL has
+no lock that conflicts with them but not with other appends: appends to a session are serialized.
 """
 
-_SAME = {"postgresql": "IS NOT DISTINCT FROM", "mariadb": "<=>", "mysql": "<=>"}
+_IS_SAME = {"postgresql": "IS NOT DISTINCT FROM", "mariadb": "<=>", "mysql": "<=>"}
 
 
 def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
-    """Makes the condition that nothing was redacted since: for ``filter(session__in=…)``."""
+    """Return a subquery, for ``filter(session__in=…)``, that requires a redaction epoch."""
     connection = connections[using]
     quote = connection.ops.quote_name
     return RawSQL(  # noqa: S611 - names of our own columns
@@ -196,10 +197,10 @@ def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
     )
 
 
-# Making the text costs as much as running it, and there are few shapes of it.
+# Building the SQL takes as long as running it, and there are few variants.
 _append_statements: dict[tuple[str, int, bool, bool, bool], str] = {}
-_MANY = -1
-"""However many rows: the statement is the same."""
+_ANY_NUMBER = -1
+"""Any number of rows: the statement is the same."""
 _agent = _messages.get_field("agent")
 
 
@@ -214,40 +215,42 @@ def _append_sql(
     quote = connection.ops.quote_name
     names = [f"c{index}" for index in range(len(ROW_FIELDS))]
     number = "%s::integer" if vendor == "postgresql" else "%s"
-    given = _given(vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS])
+    parameter_table = _parameter_table(
+        vendor, rows, names, [field.cast_db_type(connection) for field in ROW_FIELDS]
+    )
     session = (
         f"FROM {quote(Session._meta.db_table)} s WHERE s.{quote('id')} = a.{quote('session_id')}"
     )
     lock = _APPENDING.get(vendor)
-    unchanged = ""
+    unchanged_mark = ""
     if lock is not None:
-        # The next position is as of the statement's beginning. Where the locked row has another
-        # mark than it had then, somebody took messages away while this waited.
-        mark, same = f"SELECT s.{quote('last_write')} {session}", _SAME[vendor]
-        unchanged = f" AND ({mark}{lock}) {same} ({mark})"
+        # The next position is as of the statement's start. If the mark in the locked row has
+        # changed since, another writer deleted messages while this statement waited.
+        mark, is_same = f"SELECT s.{quote('last_write')} {session}", _IS_SAME[vendor]
+        unchanged_mark = f" AND ({mark}{lock}) {is_same} ({mark})"
     columns = [quote(handwritten.column(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
-            unchanged,
+            unchanged_mark,
             f" AND (SELECT s.{quote('redaction_epoch')} {session}{lock or ''}) = %s"
             if epoch
             else "",
             " AND n.next = %s" if expected else "",
         ]
     )
-    # One row that meets another is simply not written; of several, a part might be.
+    # A single row that conflicts is skipped; of several rows, some might be inserted.
     conflict = " ON CONFLICT DO NOTHING" if vendor == "postgresql" and rows == 1 else ""
     returning = (
         f" RETURNING {quote('message_id')}"
         if connection.features.can_return_rows_from_bulk_insert
         else ""
     )
-    written = (
+    insert_sql = (
         f"INSERT INTO {quote(_messages.db_table)} ({', '.join(columns)}) "
         f"SELECT {', '.join(f'r.{name}' for name in names)}, "
         f"a.{quote('session_id')}, a.{quote('id')}, {number}, n.next + r.p, 0 "
-        f"FROM ({given}) r "
+        f"FROM ({parameter_table}) r "
         f"CROSS JOIN (SELECT COALESCE((SELECT m.{quote('message_id')} + 1 "
         f"FROM {quote(_messages.db_table)} m WHERE m.{quote('agent_id')} = %s "
         f"AND m.{quote('branch')} = %s ORDER BY m.{quote('message_id')} DESC LIMIT 1), 0) "
@@ -256,22 +259,22 @@ def _append_sql(
         f"WHERE a.{quote('id')} = %s{conditions}{conflict}{returning}"
     )
     if not counting:
-        return written
-    # Where nothing was written, nothing is counted; and an error takes both back.
+        return insert_sql
+    # Counts only if rows were inserted; an error undoes both.
     return (
-        f"WITH written AS ({written}), counted AS ({_count_sql(connection)} "
+        f"WITH written AS ({insert_sql}), counted AS ({_count_sql(connection)} "
         f"AND EXISTS (SELECT 1 FROM written)) SELECT {quote('message_id')} FROM written"
     )
 
 
 def _count_sql(connection: BaseDatabaseWrapper) -> str:
     quote = connection.ops.quote_name
-    moved = "".join(
+    increments = "".join(
         f"{quote(name)} = {quote(name)} + %s, "
         for name in ("message_count", "input_tokens", "output_tokens")
     )
     return (
-        f"UPDATE {quote(_sessions.db_table)} SET {moved}{quote('last_activity_at')} = %s, "
+        f"UPDATE {quote(_sessions.db_table)} SET {increments}{quote('last_activity_at')} = %s, "
         f"{quote('updated_at')} = %s WHERE {quote('id')} = %s"
     )
 
@@ -283,11 +286,10 @@ def _counted_values(connection: BaseDatabaseWrapper, counting: Counting) -> list
     return [spent.messages, spent.input_tokens, spent.output_tokens, at, at, session]
 
 
-def _given(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
-    """Writes a table of parameters: the place of each row in the batch, and its values."""
-    if rows == _MANY:
-        # One statement for any number of rows, and few parameters: what is sent and planned is
-        # little, and can be prepared.
+def _parameter_table(vendor: str, rows: int, names: list[str], types: list[str | None]) -> str:
+    """Return a SELECT of the parameters: the index of each row, and its values."""
+    if rows == _ANY_NUMBER:
+        # One statement with few parameters for any number of rows, so that it can be prepared.
         arrays = ", ".join(f"%s::{type_}[]" for type_ in types)
         return (
             f"SELECT {', '.join(f'v.{name}' for name in names)}, v.n - 1 AS p "
@@ -298,16 +300,16 @@ def _given(vendor: str, rows: int, names: list[str], types: list[str | None]) ->
         first = ", ".join(f"%s AS {name}" for name in names)
         other = ", ".join(["%s"] * len(names))
         return " UNION ALL ".join([f"SELECT {first}", *[f"SELECT {other}"] * (rows - 1)])
-    # Without a type, PostgreSQL takes a bare NULL or text for text.
+    # Without a cast, PostgreSQL treats a NULL or string parameter as text.
     values = zip(["integer", *types], names, strict=True)
     return f"SELECT {', '.join(f'%s::{type_} AS {name}' for type_, name in values)}"
 
 
-_TO_ESCAPE = re.compile(r'[\\"]')
+_ESCAPED_CHARACTERS = re.compile(r'[\\"]')
 
 
 def _array(values: Iterable[Any]) -> str:
-    """Writes an array as PostgreSQL reads it, several times as fast as the driver does.
+    """Return a PostgreSQL array literal, several times faster than the driver.
 
     https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO
     """
@@ -317,7 +319,9 @@ def _array(values: Iterable[Any]) -> str:
 
 def _element(text: str) -> str:
     if '"' in text:
-        text = _TO_ESCAPE.sub(r"\\\g<0>", text) if "\\" in text else text.replace('"', '\\"')
+        text = (
+            _ESCAPED_CHARACTERS.sub(r"\\\g<0>", text) if "\\" in text else text.replace('"', '\\"')
+        )
     elif "\\" in text:
         text = text.replace("\\", "\\\\")
     return f'"{text}"'
@@ -326,16 +330,16 @@ def _element(text: str) -> str:
 def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = "COALESCE({redact_message}, {message})"
-    taken = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
+    columns = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
     if vendor_of(connection) == "mariadb":
-        # MariaDB cannot select from the table it deletes from, and needs not.
+        # MariaDB cannot select from the table that it deletes from.
         sql = (
             f"DELETE FROM {{messages}} WHERE {where} "
-            f"ORDER BY {{message_id}} DESC LIMIT 1 RETURNING {taken}"
+            f"ORDER BY {{message_id}} DESC LIMIT 1 RETURNING {columns}"
         )
     else:
         sql = (
             f"DELETE FROM {{messages}} WHERE {{id}} = (SELECT {{id}} FROM {{messages}} "
-            f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {taken}"
+            f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {columns}"
         )
     return handwritten.quoted(connection, sql)

@@ -1,8 +1,8 @@
-"""Which messages are shown: a window around one of them, found by keys and bounded in bytes.
+"""Pages of messages around a position, found by keyset pagination and bounded in bytes.
 
-A conversation may have ten messages or a hundred thousand, and one of them may be 50 MB. A window
-therefore reads what is small first (keys, figures, and the size of each payload, which the database
-tells without reading it), and then the payloads of only those that fit.
+A conversation may have a hundred thousand messages, and one of them 50 MB. A page therefore reads
+small columns first (keys, counts, and the size of each payload, which the database computes), and
+then only the payloads that fit.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Ses
 from django_agent_sessions.querysets import CONTENT_TEXT
 
 WINDOW = 50
-"""Messages of a window, unless somebody asks for another count."""
+"""Default number of messages of a page."""
 
 ALL = 2000
-"""Messages on a page that was asked for all of them."""
+"""Maximum number of messages of a page that shows all."""
 
 ONE_PAYLOAD = 1024 * 1024
-"""Bytes of the largest payload that a page reads."""
+"""Maximum bytes of one payload on a page."""
 
 ALL_PAYLOADS = 4 * 1024 * 1024
-"""Bytes of all payloads that a page reads."""
+"""Maximum bytes of all payloads on a page."""
 
 HEAD = 2000
-"""Characters shown of a message whose payload is not read."""
+"""Characters shown of a message whose payload is too large."""
 
 
-_BEHIND_ALL = 2**31 - 1
+_LAST_POSITION = 2**31 - 1
 
 
 @dataclass(slots=True)
 class Row:
-    """A message of a window."""
+    """A message of a page."""
 
     id: UUID
     agent_id: UUID
@@ -71,22 +71,22 @@ class Row:
     run_id: UUID | None
     revision: int
     size: int
-    """Bytes of the payload."""
+    """Size of the payload in bytes."""
 
     original: bool
-    """Whether the original is kept beside the redacted version; only told if asked."""
+    """Whether the original of a redacted message is kept; False unless requested."""
 
     read: bool = False
-    """Whether the payload is here."""
+    """Whether the payload was read."""
 
     payload: Any = None
     head: str = ""
-    """How the message begins, if the payload is not here."""
+    """Beginning of the text, if the payload was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Messages in order, and whether there are others."""
+    """Messages in order, and whether there are earlier and later ones."""
 
     rows: list[Row]
     earlier: bool
@@ -95,29 +95,29 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose messages: those of a session in the order of time, or of one of its agents."""
+    """The messages to page through: of a session in order of time, or of one agent."""
 
     session: Session
     agent: SessionAgent | None = None
     only: frozenset[UUID] | None = None
-    """Primary keys of the messages to choose from; ``None`` for all."""
+    """Primary keys of the messages to include; ``None`` for all."""
     without: frozenset[UUID] = frozenset()
-    """Primary keys of agents whose messages are left out."""
+    """Primary keys of agents whose messages are excluded."""
     main: bool = False
-    """Whether only main branches count; an agent's own messages are always of one branch."""
+    """Whether to include main branches only. With ``agent``, ``branch`` decides instead."""
     branch: int = MAIN_BRANCH
     """Number of the agent's branch."""
     alias: str = ""
-    """The alias of the database, if it is not the store's: a replica."""
+    """Alias of a replica to read from; by default the store's database."""
 
     @property
     def using(self) -> str:
-        """The alias of the database that the messages are read from."""
+        """The alias of the database to read from."""
         return self.alias or bridge.database()
 
     @property
     def messages(self) -> QuerySet[SessionMessage]:
-        """The messages, in no order."""
+        """A queryset of the messages, unordered."""
         rows = self._conversation
         if self.only is not None:
             rows = rows.filter(pk__in=self.only)
@@ -125,26 +125,26 @@ class Scope:
 
     @property
     def key(self) -> str:
-        """The column that orders them."""
+        """The column to order by."""
         return "id" if self.agent is None else "message_id"
 
     def has(self, message: UUID) -> bool:
-        """Tells whether a message is there, among those that are chosen or not."""
+        """Return whether a message exists in the conversation, whatever ``only`` says."""
         return self._conversation.filter(pk=message).exists()
 
     def beside(self, message: UUID, side: str) -> Q:
-        """Finds what is beside a message, whether or not that is still there."""
+        """Return a condition for the messages on one side of a message, which may be deleted."""
         if self.agent is None:
             return Q(**{f"id__{side}": message})
         rows, column = self._conversation, F("message_id")
         if side == "gt":
             nearest = rows.filter(pk__lte=message).order_by("-pk")
-            place = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(-1))
-            return Q(GreaterThan(column, place))
+            position = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(-1))
+            return Q(GreaterThan(column, position))
         nearest = rows.filter(pk__gte=message).order_by("pk")
-        place = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(_BEHIND_ALL))
-        beside = LessThan if side == "lt" else GreaterThanOrEqual
-        return Q(beside(column, place))
+        position = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(_LAST_POSITION))
+        compare = LessThan if side == "lt" else GreaterThanOrEqual
+        return Q(compare(column, position))
 
     @property
     def _conversation(self) -> QuerySet[SessionMessage]:
@@ -155,57 +155,57 @@ class Scope:
 
 
 def content() -> Coalesce:
-    """Gives the payload that may be shown: the redacted version where there is one."""
+    """Return the expression of the visible payload: the redacted version if there is one."""
     return Coalesce("redact_message", "message", output_field=ExactJSONField())
 
 
 def around(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the window with a message in its middle, whether or not it is still there."""
+    """Read the page with a message in its middle, which may be deleted."""
     half = count // 2
-    before, earlier = _some(scope, scope.beside(message, "lt"), half, False, originals)
-    after, later = _some(scope, scope.beside(message, "gte"), count - half, True, originals)
+    before, earlier = _read(scope, scope.beside(message, "lt"), half, False, originals)
+    after, later = _read(scope, scope.beside(message, "gte"), count - half, True, originals)
     return Window([*before, *after], earlier, later)
 
 
 def before(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the window that ends right before a message."""
-    rows, earlier = _some(scope, scope.beside(message, "lt"), count, False, originals)
+    """Read the page that ends right before a message."""
+    rows, earlier = _read(scope, scope.beside(message, "lt"), count, False, originals)
     return Window(rows, earlier, True)
 
 
 def after(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the window that begins right after a message."""
-    rows, later = _some(scope, scope.beside(message, "gt"), count, True, originals)
+    """Read the page that begins right after a message."""
+    rows, later = _read(scope, scope.beside(message, "gt"), count, True, originals)
     return Window(rows, True, later)
 
 
 def ending(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the last window."""
-    rows, earlier = _some(scope, Q(), count, False, originals)
+    """Read the last page."""
+    rows, earlier = _read(scope, Q(), count, False, originals)
     return Window(rows, earlier, False)
 
 
 def beginning(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the first window."""
-    rows, later = _some(scope, Q(), count, True, originals)
+    """Read the first page."""
+    rows, later = _read(scope, Q(), count, True, originals)
     return Window(rows, False, later)
 
 
 def onwards(scope: Scope, position: int, *, count: int = WINDOW, originals: bool = False) -> Window:
-    """Reads the window of an agent's messages that begins at a position."""
-    rows, later = _some(scope, Q(message_id__gte=position), count, True, originals)
+    """Read the page of an agent's messages that begins at a position."""
+    rows, later = _read(scope, Q(message_id__gte=position), count, True, originals)
     return Window(rows, position > 0, later)
 
 
-def _some(
-    scope: Scope, place: Q, count: int, forwards: bool, originals: bool
+def _read(
+    scope: Scope, condition: Q, count: int, forwards: bool, originals: bool
 ) -> tuple[list[Row], bool]:
-    """Reads messages in one direction; and tells whether there are more of them."""
+    """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
-    found = [
+    fetched = [
         Row(*values)
-        for values in scope.messages.filter(place)
-        .annotate(size=OctetLength(CONTENT_TEXT), original=_original(originals))
+        for values in scope.messages.filter(condition)
+        .annotate(size=OctetLength(CONTENT_TEXT), original=_has_original(originals))
         .order_by(order)
         .values_list(
             "id",
@@ -226,44 +226,44 @@ def _some(
             "original",
         )[: count + 1]
     ]
-    rows = found[:count]
-    return (rows if forwards else rows[::-1]), len(found) > count
+    rows = fetched[:count]
+    return (rows if forwards else rows[::-1]), len(fetched) > count
 
 
-def _original(asked: bool) -> Any:
-    if not asked:
+def _has_original(requested: bool) -> Any:
+    if not requested:
         return Value(False, output_field=BooleanField())
-    term = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
-    kept = Q(redacted_at__gt=timezone.now() - term, redact_message__isnull=False)
+    retention = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
+    retained = Q(redacted_at__gt=timezone.now() - retention, redact_message__isnull=False)
     return Case(
-        When(kept & ~Q(same_as_redacted()), then=Value(True)),
+        When(retained & ~Q(same_as_redacted()), then=Value(True)),
         default=Value(False),
         output_field=BooleanField(),
     )
 
 
 def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bool = False) -> None:
-    """Reads the payloads of those messages that a page may hold, nearest to the middle first."""
-    places = [place for place, row in enumerate(rows) if row.id == middle]
-    centre = places[0] if places else len(rows) - 1
-    room = ALL_PAYLOADS
+    """Read the payloads that fit into a page, those nearest to the middle first."""
+    indexes = [index for index, row in enumerate(rows) if row.id == middle]
+    centre = indexes[0] if indexes else len(rows) - 1
+    bytes_left = ALL_PAYLOADS
     for _distance, row in sorted(
-        ((abs(place - centre), row) for place, row in enumerate(rows)), key=lambda pair: pair[0]
+        ((abs(index - centre), row) for index, row in enumerate(rows)), key=lambda pair: pair[0]
     ):
-        row.read = whole or row.size <= min(ONE_PAYLOAD, room)
-        room -= row.size if row.read else 0
-    outside = [row.id for row in rows if not row.read]
-    heads = When(pk__in=outside, then=Substr("text", 1, HEAD))
-    payloads = When(pk__in=outside, then=Value(None))
-    found = (
+        row.read = whole or row.size <= min(ONE_PAYLOAD, bytes_left)
+        bytes_left -= row.size if row.read else 0
+    unread = [row.id for row in rows if not row.read]
+    beginnings = When(pk__in=unread, then=Substr("text", 1, HEAD))
+    payloads = When(pk__in=unread, then=Value(None))
+    contents = (
         scope.messages.filter(pk__in=[row.id for row in rows])
         .annotate(
             content=Case(payloads, default=content(), output_field=ExactJSONField(null=True)),
-            head=Case(heads, default=Value(""), output_field=TextField()),
+            head=Case(beginnings, default=Value(""), output_field=TextField()),
         )
         .values_list("pk", "content", "head")
     )
-    by_key = {key: (payload, head) for key, payload, head in found}
+    by_key = {key: (payload, head) for key, payload, head in contents}
     rows[:] = [row for row in rows if row.id in by_key]
     for row in rows:
         row.payload, row.head = by_key[row.id]

@@ -373,8 +373,8 @@ def test_a_search_uses_the_index(say):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("en", "'en', and 'default' has no text search configuration of this name. It has: .*simp"),
-        ("public.english", "no text search configuration of this name"),
+        ("en", "the database 'default' has no such text search configuration. Available: .*simp"),
+        ("public.english", "no such text search configuration"),
         ("english'", "must name a text search configuration"),
     ],
 )

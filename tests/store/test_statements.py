@@ -80,9 +80,9 @@ def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statement
 
 def test_a_statement_is_translated_for_sqlite_once(store, agent):
     store.append(agent, user("a"), count=False)
-    before = handwritten._for_sqlite.cache_info()
+    before = handwritten._with_qmarks.cache_info()
     store.append(agent, user("b"), count=False)
-    after = handwritten._for_sqlite.cache_info()
+    after = handwritten._with_qmarks.cache_info()
     assert after.hits - before.hits == (connection.vendor == "sqlite")
     assert after.misses == before.misses
 

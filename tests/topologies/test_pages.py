@@ -248,7 +248,7 @@ def test_the_primary_shows_the_page_where_the_replica_does_not_answer(
     assert ids(api.get(LIST)) == [str(talk.session.id)]
     assert SECRET in api.get(talk.messages).content.decode()
     assert talk.page in root.get(CHANGELIST, {"q": "card"}).content.decode()
-    assert "'replica' did not answer" in caplog.text
+    assert "'replica' is not available" in caplog.text
 
 
 def test_what_is_wrong_with_a_question_is_said(api, replica):
