@@ -132,9 +132,9 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
 @pytest.mark.parametrize(
     ("item", "replacement", "why"),
     [
-        ({"type": "reasoning", "summary": []}, "?", "give the item"),
-        (["no object"], "?", "give the item"),
-        ({"role": "assistant", "content": None, "tool_calls": [{}]}, "?", "give the item"),
+        ({"type": "reasoning", "summary": []}, "?", "pass a complete replacement item"),
+        (["no object"], "?", "pass a complete replacement item"),
+        ({"role": "assistant", "content": None, "tool_calls": [{}]}, "?", "pass a complete replacement item"),
         (user("a"), {"role": "assistant", "content": "?"}, "must keep its role"),
         (
             {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"},
