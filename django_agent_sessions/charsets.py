@@ -17,12 +17,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from .fields import IdField
 from .models import Session
 
-EVERY_LETTER = "utf8mb4"
+FULL_CHARSET = "utf8mb4"
 """The character set of MariaDB and MySQL that stores all characters."""
 
 
 @dataclass
-class Charsets:
+class CharsetReport:
     """Unsuitable character sets and columns, and the statements that convert them."""
 
     connection: str = ""
@@ -32,9 +32,9 @@ class Charsets:
     statements: list[str] = field(default_factory=list)
 
 
-def look(using: str) -> Charsets:
+def look(using: str) -> CharsetReport:
     """Inspect the tables on MariaDB or MySQL; return an empty result for other databases."""
-    result = Charsets()
+    result = CharsetReport()
     connection = connections[using]
     if connection.vendor != "mysql":
         return result
@@ -47,17 +47,17 @@ def look(using: str) -> Charsets:
             " WHERE table_schema = DATABASE() AND collation_name IS NOT NULL"
         )
         existing = {(table, name): how for table, name, *how in cursor.fetchall()}
-    result.connection = "" if connection_charset == EVERY_LETTER else connection_charset
+    result.connection = "" if connection_charset == FULL_CHARSET else connection_charset
     if not any(table == Session._meta.db_table for table, _ in existing):
-        result.database = "" if database_charset == EVERY_LETTER else database_charset
+        result.database = "" if database_charset == FULL_CHARSET else database_charset
         return result
     for model in apps.get_app_config("agent_sessions").get_models():
         table = model._meta.db_table
         changes = []
         for text_field in _text_columns(model):
-            charset, collation = existing.get((table, text_field.column), (EVERY_LETTER, None))
+            charset, collation = existing.get((table, text_field.column), (FULL_CHARSET, None))
             exact_collation = text_field.db_parameters(connection).get("collation")
-            if charset != EVERY_LETTER:
+            if charset != FULL_CHARSET:
                 result.columns.append(f"{table}.{text_field.column}")
             elif isinstance(text_field, IdField) and collation not in (exact_collation, None):
                 result.ids.append(f"{table}.{text_field.column}")
@@ -81,7 +81,7 @@ def _modify_clause(
 ) -> str:
     parts = [
         f"MODIFY {connection.ops.quote_name(str(column.column))} {column.db_type(connection)}",
-        f"CHARACTER SET {EVERY_LETTER}",
+        f"CHARACTER SET {FULL_CHARSET}",
         f"COLLATE {collation}" if collation else "",
         "NULL" if column.null else "NOT NULL",
     ]

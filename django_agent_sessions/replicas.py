@@ -72,7 +72,7 @@ def answered(
 
 def listed(request: HttpRequest, read: Callable[[str], Sequence[Session]]) -> Sequence[Session]:
     """Read a page of a list of sessions."""
-    return answered(request, read, lambda rows: _are_the_same(rows, bridge.database()))
+    return answered(request, read, lambda rows: _has_same_versions(rows, bridge.database()))
 
 
 def database_of(session: Session, request: HttpRequest) -> str:
@@ -80,7 +80,9 @@ def database_of(session: Session, request: HttpRequest) -> str:
     primary = bridge.database()
     return answered(
         request,
-        lambda alias: alias if alias == primary or _are_the_same([session], alias) else primary,
+        lambda alias: (
+            alias if alias == primary or _has_same_versions([session], alias) else primary
+        ),
     )
 
 
@@ -98,7 +100,7 @@ def remember(request: HttpRequest, response: HttpResponseBase) -> None:
         )
 
 
-def _are_the_same(rows: Sequence[Session], alias: str) -> bool:
+def _has_same_versions(rows: Sequence[Session], alias: str) -> bool:
     """Return whether another database has the same versions of sessions."""
     if not rows:
         return True

@@ -19,13 +19,13 @@ from .states import State, states
 
 logger = logging.getLogger("django_agent_sessions")
 
-SAFETY_SECONDS = 15.0
+FALLBACK_POLL_INTERVAL = 15.0
 """Seconds between two polls while PostgreSQL sends notifications."""
 
-HOT_SECONDS = 3.0
+FREQUENT_POLL_SECONDS = 3.0
 """Seconds of frequent polling of a session after a notification."""
 
-HOT_EVERY = 0.25
+FREQUENT_POLL_INTERVAL = 0.25
 """Seconds between two of these frequent polls."""
 
 _MIN_SECONDS = 0.05
@@ -145,7 +145,7 @@ class Hub:
 
     def _poll_often(self, session: UUID) -> None:
         if conf.get_settings().LISTEN_DATABASE is not None:
-            self._poll_often_until[session] = time.monotonic() + HOT_SECONDS
+            self._poll_often_until[session] = time.monotonic() + FREQUENT_POLL_SECONDS
 
     async def _run(self) -> None:
         while self._watches:
@@ -162,7 +162,7 @@ class Hub:
         now = time.monotonic()
         interval = max(_MIN_SECONDS, conf.get_settings().EVENTS_POLL_SECONDS)
         if self._listener is not None and self._listener.hears:
-            interval = max(interval, SAFETY_SECONDS)
+            interval = max(interval, FALLBACK_POLL_INTERVAL)
         self._next_full_poll = min(self._next_full_poll, now + interval)
         self._poll_often_until = {
             key: until for key, until in self._poll_often_until.items() if until > now
@@ -175,7 +175,8 @@ class Hub:
             await self._poll(list(self._poll_often_until))
         until_next = self._next_full_poll - time.monotonic()
         return max(
-            _MIN_SECONDS, min(until_next, HOT_EVERY) if self._poll_often_until else until_next
+            _MIN_SECONDS,
+            min(until_next, FREQUENT_POLL_INTERVAL) if self._poll_often_until else until_next,
         )
 
     async def _poll(self, sessions: Collection[UUID]) -> None:

@@ -18,14 +18,14 @@ logger = logging.getLogger("django_agent_sessions")
 WAIT_SECONDS = 1.0
 """Seconds between two checks whether there are subscribers."""
 
-LONGEST_PAUSE = 30.0
+MAX_RECONNECT_SECONDS = 30.0
 """Maximum seconds between two attempts to connect."""
 
 _lock = threading.Lock()
 _listeners: dict[str, Listener] = {}
 
 
-class Hearing(Protocol):
+class Subscriber(Protocol):
     """A subscriber to notifications."""
 
     def hear(self, session: UUID | None) -> None:
@@ -53,12 +53,12 @@ class Listener:
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._changed = threading.Condition()
-        self._subscribers: set[Hearing] = set()
+        self._subscribers: set[Subscriber] = set()
         self._thread: threading.Thread | None = None
         self.hears = False
         """Whether the connection listens, so that no notification is missed."""
 
-    def subscribe(self, subscriber: Hearing) -> None:
+    def subscribe(self, subscriber: Subscriber) -> None:
         with self._changed:
             self._subscribers.add(subscriber)
             if self._thread is None or not self._thread.is_alive():
@@ -66,7 +66,7 @@ class Listener:
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
 
-    def unsubscribe(self, subscriber: Hearing) -> None:
+    def unsubscribe(self, subscriber: Subscriber) -> None:
         with self._changed:
             self._subscribers.discard(subscriber)
             self._changed.notify_all()
@@ -92,7 +92,7 @@ class Listener:
             with self._changed:
                 if self._subscribers:
                     self._changed.wait(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, MAX_RECONNECT_SECONDS)
 
     def _has_subscribers(self) -> bool:
         with self._changed:

@@ -99,7 +99,7 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     @functools.wraps(method)
     def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         connection = connections[self.using]
-        joined = is_joined(connection)
+        joined = in_caller_transaction(connection)
         retry = Patience()
         while True:
             try:
@@ -118,7 +118,7 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     return read
 
 
-def is_joined(connection: BaseDatabaseWrapper) -> bool:
+def in_caller_transaction(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the caller has a transaction open, so that nothing may be retried here.
 
     A retry on a new connection would lose the caller's earlier work.
@@ -143,7 +143,7 @@ def write(
     because they also undo the caller's earlier work.
     """
     connection = connections[using]
-    joined = is_joined(connection)
+    joined = in_caller_transaction(connection)
     own_savepoint = savepoint and connection.in_atomic_block
     retry = Patience()
     unsure = False
@@ -170,7 +170,7 @@ def write(
                 if is_lost_connection(error):
                     # Without a connection nothing was sent.
                     sent = connected or connection.connection is not None
-                    unsure = unsure or not had_no_effect(error, otherwise=not sent)
+                    unsure = unsure or not was_rolled_back(error, otherwise=not sent)
                     abandon(connection)
                 continue
         # Raised outside the except block, so that the database's message (PostgreSQL prints the
@@ -192,7 +192,7 @@ def whole(using: str) -> Iterator[None]:
     same as ``transaction.atomic()``.
     """
     connection = connections[using]
-    outermost = not is_joined(connection)
+    outermost = not in_caller_transaction(connection)
     before_commit = True
     try:
         with connection.wrap_database_errors, transaction.atomic(using):
@@ -200,13 +200,13 @@ def whole(using: str) -> Iterator[None]:
             before_commit = False
     except Error as error:
         if outermost:
-            error.had_no_effect = before_commit  # type: ignore[attr-defined] # for had_no_effect()
+            error.was_rolled_back = before_commit  # type: ignore[attr-defined] # for was_rolled_back()
         raise
 
 
-def had_no_effect(error: Error, *, otherwise: bool = False) -> bool:
+def was_rolled_back(error: Error, *, otherwise: bool = False) -> bool:
     """Return whether the failed statement certainly changed nothing."""
-    return bool(getattr(error, "had_no_effect", otherwise))
+    return bool(getattr(error, "was_rolled_back", otherwise))
 
 
 def insert(using: str, row: models.Model, *, what: str) -> bool:

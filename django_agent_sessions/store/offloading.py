@@ -26,7 +26,7 @@ _MAX_STORAGE_ERRORS = 10
 
 
 @dataclass(slots=True)
-class Offloaded:
+class OffloadResult:
     """What was moved, or would be."""
 
     messages: int = 0
@@ -49,7 +49,7 @@ class _LighterMessage:
         return {reference.sha256 for _, reference in references([*self.columns.values()])}
 
 
-def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
+def offload(*, dry_run: bool = False, using: str | None = None) -> OffloadResult:
     """Move the large binaries of all messages to ``BLOB_STORAGE``.
 
     Each message is moved in its own transaction, so that agents continue meanwhile and an
@@ -65,7 +65,7 @@ def offload(*, dry_run: bool = False, using: str | None = None) -> Offloaded:
             "AGENT_SESSIONS['BLOB_STORAGE'] is not set; configure a storage for large binaries"
         )
     alias = bridge.database(using)
-    result = Offloaded()
+    result = OffloadResult()
     storage_errors = 0
     for key in _large_messages(alias):
         try:
