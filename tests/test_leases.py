@@ -48,7 +48,7 @@ def test_a_second_run_is_refused_while_the_first_one_holds_the_session(session):
 
         assert isinstance(error, SessionBusyError)
         assert str(session) in str(error)
-        assert f":{os.getpid()} has held it" in str(error)
+        assert f":{os.getpid()} has held its lease" in str(error)
     assert is_free(session)
 
 

@@ -133,5 +133,5 @@ def test_a_session_goes_with_what_it_has_in_its_partition(store):
 
 
 def test_a_number_of_partitions_below_one_is_refused():
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="1 or more"):
         PartitionMessages(partitions=0)
