@@ -1,4 +1,4 @@
-"""The Vercel AI SDK (``useChat``) on sessions: transcripts as messages, agents as streams.
+"""Chats for the Vercel AI SDK (``useChat``): transcripts as messages, agents' answers as streams.
 
 ::
 
@@ -14,8 +14,8 @@
 
     urlpatterns = [*chat_urls(SupportChat, "chat")]
 
-No agent framework is imported here: what an agent yields is known by its shape. The protocol is
-that of ``ai`` 6 and 7: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
+No agent framework is imported here: the events of an agent are recognized by their shape. The
+protocol is that of ``ai`` 6 and 7: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is kept of an answer, for whoever joins it or asks for it again."""
+"""The state of an answer, for clients that join it or request it again."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from .buffers import ReplayBuffer
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """An answer, without what was asked."""
+    """An answer, without the message that it answers."""
 
     session: UUID
     """The session's primary key."""
 
     owner: Any
-    """The primary key of who asked."""
+    """The primary key of the user who asked."""
 
     message_id: str
-    """What the client calls the message; empty if it gave none."""
+    """The client's id of the message; empty if it sent none."""
 
     digest: str
-    """Tells another message of the same id from it, and nothing else to nobody."""
+    """A keyed digest of the message, which detects another message with the same id."""
 
     before: UUID | None
     """The last message before it; ``None`` if there was none."""
 
     epoch: int
-    """How often the session was redacted before."""
+    """The session's redaction epoch when the answer began."""
 
     id: str = field(default_factory=lambda: str(uuid4()))
     buffer: ReplayBuffer | None = None
-    """What was said so far; ``None`` until it has begun."""
+    """The chunks so far; ``None`` until the answer has begun."""
 
     loop: asyncio.AbstractEventLoop | None = None
     entering: asyncio.Task[Any] | None = None
-    """What claims it, until it has begun or was refused."""
+    """The task that claims the session, until the answer has begun or was refused."""
 
     over: bool = False
     until: float = 0
-    """Until when it is kept, on the monotonic clock, when it is over."""
+    """When the buffer of a finished answer is discarded, on the monotonic clock."""
 
     def replayable(self, epoch: int, loop: asyncio.AbstractEventLoop | None = None) -> bool:
-        """Whether all of it is there, in this loop, and nothing was redacted since."""
+        """Whether this loop can replay it from the start, and nothing was redacted since."""
         here = self.loop is (loop or asyncio.get_running_loop())
         return here and self.buffer is not None and self.buffer.whole and self.epoch == epoch
 
     async def entered(self) -> None:
-        """Waits until it has begun, or was refused, in this loop."""
+        """Wait until it has begun or was refused, in this loop."""
         if self.entering is not None and self.entering.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([self.entering])
 
     async def follow(self) -> AsyncGenerator[bytes]:
-        """Reads it from its beginning, to its end."""
-        assert self.buffer is not None  # noqa: S101 - it was begun
+        """Yield its chunks from the start to its end."""
+        assert self.buffer is not None  # noqa: S101 - it has begun
         async with aclosing(self.buffer.follow()) as pieces:
             async for piece in pieces:
                 yield piece

@@ -1,4 +1,4 @@
-"""What an agent is given: who asks what in which session."""
+"""The user's message and session, as ``respond`` receives them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from .parts import UIPart
 
-_ODD = re.compile(r"[^\w\s()\[\]-]+|_")
+_PUNCTUATION = re.compile(r"[^\w\s()\[\]-]+|_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,17 @@ class Attachment:
 
     data: bytes = field(repr=False)
     media_type: str
-    """Its media type: one of those that the view accepts."""
+    """One of the media types that the view accepts."""
 
     file_format: str
-    """The same as frameworks name it: ``png``, ``pdf`` …"""
+    """The name of the format that agent frameworks use: ``png``, ``pdf`` …"""
 
     name: str = field(default="", repr=False)
-    """What the user's computer calls it."""
+    """The file name on the user's computer."""
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image, told by its first bytes; else a document."""
+        """Whether it is an image, which its first bytes confirmed; else it is a document."""
         return self.media_type.startswith("image/")
 
     @property
@@ -41,41 +41,41 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A user's message, and the session that it goes to.
+    """A user's message and the session that it belongs to.
 
-    Of what a client sends it holds what the user says now. What a client says that was said before
-    is not here: what was said is in the session.
+    It contains the new message only. Earlier messages are read from the session, and never taken
+    from the client.
     """
 
     id: str
-    """What the client calls the session: ``useChat({id})``."""
+    """The client's id of the session: ``useChat({id})``."""
 
     key: UUID
     """The session's primary key."""
 
     session_id: str
-    """The session's name, for ``DjangoSessionManager`` and ``DjangoSession``."""
+    """The session's id for ``DjangoSessionManager`` and ``DjangoSession``."""
 
     namespace: str
-    """The session's namespace, for the same."""
+    """The session's namespace for ``DjangoSessionManager`` and ``DjangoSession``."""
 
     user: Any = field(repr=False)
-    """Whose session it is, and who asks."""
+    """The user who asks, who is the session's owner."""
 
     text: str = field(repr=False)
-    """What the user says; empty if there are only files."""
+    """The text of the message; empty if there are only files."""
 
     files: tuple[Attachment, ...] = field(repr=False)
-    """What the user sends along."""
+    """The files of the message."""
 
     message_id: str
-    """What the client calls the message; empty if it gave none."""
+    """The client's id of the message; empty if it sent none."""
 
     request: Any = field(repr=False)
     """The request of REST framework."""
 
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when the answer is to stop; for tools that take long, and Strands' ``cancel_signal``."""
+    """Set when the answer must stop; for slow tools and Strands' ``cancel_signal``."""
 
     @property
     def strands_input(self) -> list[Any]:
@@ -86,8 +86,10 @@ class Chat:
             if file.is_image:
                 blocks.append({"image": source})
             else:
-                # Providers refuse two documents of one name, and most punctuation in it.
-                stem = " ".join(_ODD.sub(" ", file.name.rpartition(".")[0] or file.name).split())
+                # Providers reject duplicate document names, and most punctuation in them.
+                stem = " ".join(
+                    _PUNCTUATION.sub(" ", file.name.rpartition(".")[0] or file.name).split()
+                )
                 blocks.append({"document": {**source, "name": f"{stem[:60]} {number}".strip()}})
         return blocks
 
@@ -111,7 +113,7 @@ class Chat:
 
     @property
     def ui_parts(self) -> list[UIPart]:
-        """The message as parts of the AI SDK, until it is in the transcript."""
+        """The message as parts of the AI SDK, for the time until it is in the transcript."""
         parts: list[UIPart] = [{"type": "text", "text": self.text}] if self.text else []
         for file in self.files:
             part = {"type": "file", "mediaType": file.media_type, "url": file.data_url}

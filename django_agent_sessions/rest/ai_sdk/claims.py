@@ -1,7 +1,7 @@
-"""What processes tell each other about answers, by Django's cache: ids and nothing else.
+"""Claims on sessions and messages that processes share through Django's cache; they hold ids only.
 
-With a cache that processes share, a message is answered once, a session answers one message at a
-time, and an answer is stopped from anywhere. With a cache of its own each process knows its own.
+With a shared cache a message is answered once, a session answers one message at a time, and any
+process can stop an answer. With a local cache each process has claims of its own.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from .answers import Answer
 R = TypeVar("R")
 
 ALIVE = 30
-"""Seconds after which an answer that gave no sign of life is over."""
+"""Seconds without a heartbeat after which an answer counts as ended."""
 
 PATIENCE = 10
-"""Seconds that the cache has to answer: not all backends give up by themselves."""
+"""Seconds until a request to the cache times out: not all backends have a timeout."""
 
-_STOP = 60
+_STOP_SECONDS = 60
 _PREFIX = "agent-sessions:chat"
 
-# Of its own: a tool that blocks the threads of its answer, or asyncio's, keeps nobody waiting.
+# A separate pool: a tool that blocks its answer's threads, or asyncio's, must not delay claims.
 _threads = ThreadPoolExecutor(8, thread_name_prefix="agent-sessions-chat")
 
 
 class Refusal(Enum):
     """Why a message is not answered."""
 
-    BUSY = "Another message is being answered. Wait for it, or stop it."
-    SENT = "This message was sent before. Read the messages to see its answer."
-    CHANGED = "Another message was sent with this id. Give a new message a new id."
+    BUSY = "The session is answering another message. Wait for the answer, or stop it."
+    SENT = "This message was sent before. Read the messages to get its answer."
+    CHANGED = "Another message was sent with this id. Use a new id for a new message."
 
 
 class Claims:
-    """What is being answered; all but :meth:`take` and :meth:`ask` wait for the cache."""
+    """The claims in the cache; all methods except :meth:`take` and :meth:`ask` block."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
 
     @property
     def _cache(self) -> Any:
-        # Of the thread that asks: Django has one for each thread and each task, and each of those
-        # may have connections of its own.
+        # Looked up in the thread that uses it: Django has one cache object per thread and task,
+        # each with its own connections.
         return caches[self._alias]
 
     async def ask(self, function: Callable[..., R], *args: Any) -> R:
-        """Calls one of the other methods without blocking the loop."""
+        """Call a blocking method in a thread; raise ``TimeoutError`` if the cache hangs."""
 
         def call() -> R:
             try:
@@ -70,70 +70,75 @@ class Claims:
     async def take(
         self, answer: Answer, seconds: float, stored: Callable[[UUID | None], Awaitable[bool]]
     ) -> Refusal | None:
-        """Claims a session, and a message, for an answer."""
-        free, earlier = await self.ask(self._take, answer, seconds)
+        """Claim a session and a message for an answer; return ``None``, or why it is refused.
+
+        The message stays claimed for ``seconds``. ``stored`` returns whether the session has
+        messages after a given one: if it has none, an earlier claim, such as that of a process
+        that ended, is void.
+        """
+        is_free, earlier = await self.ask(self._take, answer, seconds)
         refusal: Refusal | None = Refusal.SENT
         try:
             if earlier is not None and earlier["digest"] != answer.digest:
                 refusal = Refusal.CHANGED
-            elif not free:
+            elif not is_free:
                 refusal = Refusal.BUSY if earlier is None else Refusal.SENT
-            elif earlier is None or not await stored(_key(earlier["before"])):
+            elif earlier is None or not await stored(_parse_key(earlier["before"])):
                 if earlier is not None:
                     await self.ask(self._retake, answer, seconds)
                 refusal = None
         finally:
-            if free and refusal is not None:
+            if is_free and refusal is not None:
                 await self.ask(self.release, answer)
         return refusal
 
     def _take(self, answer: Answer, seconds: float) -> tuple[bool, dict[str, Any] | None]:
-        free = bool(self._cache.add(_session(answer.session), _claim(answer), ALIVE))
+        is_free = bool(self._cache.add(_session_name(answer.session), _claim(answer), ALIVE))
         earlier = None
         if answer.message_id:
-            name = _message(answer)
-            if not free or not self._cache.add(name, _claim(answer), seconds):
+            name = _message_name(answer)
+            if not is_free or not self._cache.add(name, _claim(answer), seconds):
                 earlier = self._cache.get(name)
-        return free, earlier if isinstance(earlier, dict) else None
+        return is_free, earlier if isinstance(earlier, dict) else None
 
     def _retake(self, answer: Answer, seconds: float) -> None:
-        self._cache.set(_message(answer), _claim(answer), seconds)
+        self._cache.set(_message_name(answer), _claim(answer), seconds)
 
     def running(self, session: UUID) -> tuple[str, UUID | None] | None:
-        """Tells which answer a session is giving, and the last message before it."""
-        found = self._cache.get(_session(session))
-        return (found["run"], _key(found["before"])) if isinstance(found, dict) else None
+        """Return the answer that a session is giving, and the last message before it."""
+        claim = self._cache.get(_session_name(session))
+        return (claim["run"], _parse_key(claim["before"])) if isinstance(claim, dict) else None
 
     def sign(self, answer: Answer) -> None:
-        """Gives a sign of life; it takes no session that is another answer's by now."""
-        name = _session(answer.session)
-        found = self.running(answer.session)
-        if found is None:
+        """Renew the claim on a session, unless another answer has it by now."""
+        name = _session_name(answer.session)
+        running = self.running(answer.session)
+        if running is None:
             self._cache.add(name, _claim(answer), ALIVE)
-        elif found[0] == answer.id:
+        elif running[0] == answer.id:
             self._cache.touch(name, ALIVE)
 
     def release(self, answer: Answer) -> None:
-        """Says that an answer is over."""
-        found = self.running(answer.session)
-        if found is not None and found[0] == answer.id:
-            self._cache.delete(_session(answer.session))
+        """Release the session after the answer."""
+        running = self.running(answer.session)
+        if running is not None and running[0] == answer.id:
+            self._cache.delete(_session_name(answer.session))
 
     def forget(self, answer: Answer) -> None:
-        """Lets a message be answered again, because nothing came of it."""
+        """Release the message, so that it is answered again; for an answer that failed."""
         if answer.message_id:
-            self._cache.delete(_message(answer))
+            self._cache.delete(_message_name(answer))
 
     def ask_to_stop(self, session: UUID) -> bool:
-        """Asks whoever answers to stop."""
-        found = self.running(session)
-        if found is None:
+        """Ask the process that answers to stop; return whether there is one."""
+        running = self.running(session)
+        if running is None:
             return False
-        self._cache.set(f"{_PREFIX}:stop:{found[0]}", 1, _STOP)
+        self._cache.set(f"{_PREFIX}:stop:{running[0]}", 1, _STOP_SECONDS)
         return True
 
     def asked_to_stop(self, answer: Answer) -> bool:
-        """Tells whether an answer is to stop."""
+        """Return whether an answer must stop."""
         return self._cache.get(f"{_PREFIX}:stop:{answer.id}") is not None
 
 
@@ -142,15 +147,15 @@ def _claim(answer: Answer) -> dict[str, Any]:
     return {"run": answer.id, "before": before, "digest": answer.digest}
 
 
-def _key(value: str | None) -> UUID | None:
+def _parse_key(value: str | None) -> UUID | None:
     return None if value is None else UUID(value)
 
 
-def _session(session: UUID) -> str:
+def _session_name(session: UUID) -> str:
     return f"{_PREFIX}:running:{session.hex}"
 
 
-def _message(answer: Answer) -> str:
-    # Clients choose the ids: no cache takes every character, nor any length.
-    found = f"{answer.session.hex}:{answer.message_id}".encode()
-    return f"{_PREFIX}:message:{hashlib.sha256(found).hexdigest()}"
+def _message_name(answer: Answer) -> str:
+    # Hashed, because clients choose the ids, and caches limit the characters and length of keys.
+    key = f"{answer.session.hex}:{answer.message_id}".encode()
+    return f"{_PREFIX}:message:{hashlib.sha256(key).hexdigest()}"

@@ -1,8 +1,8 @@
-"""What agents yield, as the AI SDK's stream; of either framework, known by its shape.
+"""Translates the events of agents to the AI SDK's stream; recognizes both frameworks by shape.
 
-Strands' ``Agent.stream_async`` yields dicts, and ``RunResultStreaming.stream_events()`` of the
-OpenAI Agents SDK objects with a ``type``. Whole messages and items are read as in a transcript, so
-that a stream and a reload show the same. Where a model delivers no deltas, they are all there is.
+Strands' ``Agent.stream_async`` yields dicts, ``RunResultStreaming.stream_events()`` of the OpenAI
+Agents SDK objects with a ``type``. Whole messages and items are read like those of a transcript, so
+that a stream and a reload show the same. They are the only source if a model sends no deltas.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ _ENDS = ("response.output_text.done", "response.refusal.done", "response.output_
 
 
 class Translator:
-    """Translates events."""
+    """Translates an agent's events to chunks of a writer.
+
+    ``cancel`` stops the agent gently, once an event has named the agent. ``cancelled`` is set if
+    the agent reports that it was stopped.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self.cancel: Callable[[], Any] | None = None
         self.cancelled = False
         self._writer = writer
-        # What was streamed of the message that is being said.
-        self._said: set[Hashable] = set()
-        self._thought: set[Hashable] = set()
-        self._calls: dict[Hashable, str] = {}
-        self._call = ""
+        # What was streamed of the current message.
+        self._streamed_texts: set[Hashable] = set()
+        self._streamed_reasoning: set[Hashable] = set()
+        self._call_ids: dict[Hashable, str] = {}
+        self._call_id = ""
         self._block = 0
 
     def feed(self, event: Any) -> None:
-        """Takes an event; one of no known shape says nothing to a user."""
+        """Translate an event; an unknown shape writes nothing."""
         if isinstance(event, dict):
             self._strands(event)
         else:
@@ -57,10 +61,10 @@ class Translator:
         elif isinstance(event.get("message"), dict):
             self._strands_message(event["message"])
         elif isinstance(event.get("data"), str):
-            self._said.add(0)
+            self._streamed_texts.add(0)
             self._writer.text(event["data"], self._block)
         elif isinstance(event.get("reasoningText"), str):
-            self._thought.add(0)
+            self._streamed_reasoning.add(0)
             self._writer.reasoning(event["reasoningText"], self._block)
         elif isinstance(event.get("event"), dict):
             self._strands_chunk(event["event"])
@@ -68,23 +72,23 @@ class Translator:
             self.cancelled |= getattr(event["result"], "stop_reason", "") == "cancelled"
 
     def _strands_chunk(self, chunk: dict[str, Any]) -> None:
-        use = _in(chunk, "contentBlockStart", "start", "toolUse")
+        use = _nested(chunk, "contentBlockStart", "start", "toolUse")
         if isinstance(use, dict) and isinstance(use.get("toolUseId"), str):
-            self._call = use["toolUseId"]
-            self._writer.tool_begins(self._call, str(use.get("name") or "tool"))
-        typed = _in(chunk, "contentBlockDelta", "delta", "toolUse", "input")
-        if isinstance(typed, str):
-            self._writer.tool_input(self._call, typed)
+            self._call_id = use["toolUseId"]
+            self._writer.tool_begins(self._call_id, str(use.get("name") or "tool"))
+        delta = _nested(chunk, "contentBlockDelta", "delta", "toolUse", "input")
+        if isinstance(delta, str):
+            self._writer.tool_input(self._call_id, delta)
         if "contentBlockStop" in chunk:
             self._writer.close()
             self._block += 1
 
     def _strands_message(self, message: dict[str, Any]) -> None:
-        said, thought = bool(self._said), bool(self._thought)
-        self._said.clear()
-        self._thought.clear()
-        whole = message.get("role") == "assistant"
-        self._whole(STRANDS, message, said=said, thought=thought, speaks=whole)
+        said, thought = bool(self._streamed_texts), bool(self._streamed_reasoning)
+        self._streamed_texts.clear()
+        self._streamed_reasoning.clear()
+        is_answer = message.get("role") == "assistant"
+        self._write_rest(STRANDS, message, said=said, thought=thought, speaks=is_answer)
 
     # --- OpenAI ------------------------------------------------------------------------------
 
@@ -97,23 +101,23 @@ class Translator:
 
     def _openai_raw(self, data: Any) -> None:
         kind = getattr(data, "type", "")
-        place = getattr(data, "output_index", 0)
+        index = getattr(data, "output_index", 0)
         delta = getattr(data, "delta", None)
         if kind in _TEXTS and isinstance(delta, str):
             if delta:
-                self._said.add(place)
-            self._writer.text(delta, (place, getattr(data, "content_index", 0)))
+                self._streamed_texts.add(index)
+            self._writer.text(delta, (index, getattr(data, "content_index", 0)))
         elif kind in _THOUGHTS and isinstance(delta, str):
             if delta:
-                self._thought.add(place)
-            self._writer.reasoning(delta, (place, getattr(data, _THOUGHTS[kind], 0)))
+                self._streamed_reasoning.add(index)
+            self._writer.reasoning(delta, (index, getattr(data, _THOUGHTS[kind], 0)))
         elif kind == "response.output_item.added":
             item = data.item
             if getattr(item, "type", "") == "function_call":
-                self._calls[place] = item.call_id
+                self._call_ids[index] = item.call_id
                 self._writer.tool_begins(item.call_id, item.name)
         elif kind == "response.function_call_arguments.delta" and isinstance(delta, str):
-            self._writer.tool_input(self._calls.get(place, ""), delta)
+            self._writer.tool_input(self._call_ids.get(index, ""), delta)
         elif kind in _ENDS:
             self._writer.close()
 
@@ -122,59 +126,59 @@ class Translator:
         if payload is None:
             return
         kind = payload.get("type")
-        # Each message that was streamed comes whole, too, some time after it.
-        said = kind == "message" and _take(self._said)
-        thought = kind == "reasoning" and _take(self._thought)
-        self._whole(OPENAI, payload, said=said, thought=thought, speaks=True)
+        # A streamed message is also sent as a whole later.
+        said = kind == "message" and _discard_one(self._streamed_texts)
+        thought = kind == "reasoning" and _discard_one(self._streamed_reasoning)
+        self._write_rest(OPENAI, payload, said=said, thought=thought, speaks=True)
 
     # --- both --------------------------------------------------------------------------------
 
-    def _whole(
+    def _write_rest(
         self, dialect: str, payload: dict[str, Any], *, said: bool, thought: bool, speaks: bool
     ) -> None:
-        """Writes of a whole message what was not streamed of it."""
-        cited: list[UIPart] = []
+        """Write the parts of a whole message that were not streamed."""
+        citations: list[UIPart] = []
         for number, block in enumerate(blocks(dialect, payload)):
             for part in block.parts:
                 if part.kind is PartKind.TOOL_RESULT:
                     call_id = part.call_id or f"call-{number}"
                     if not self._writer.knows(call_id):
-                        # It was called before this answer began.
+                        # The call was made before this answer began.
                         self._writer.tool(call(part, call_id) | {"input": {}})
                     self._writer.tool_result(call_id, outcome(block, part))
                 elif not speaks:
                     continue
                 elif part.kind is PartKind.TOOL_CALL:
                     self._writer.tool(call(part, f"call-{number}"))
-                elif (found := content(part, block.path)) is not None:
-                    cited.extend(sources(part))
-                    streamed = {"text": said, "reasoning": thought}.get(found["type"], False)
+                elif (ui_part := content(part, block.path)) is not None:
+                    citations.extend(sources(part))
+                    streamed = {"text": said, "reasoning": thought}.get(ui_part["type"], False)
                     if not streamed:
-                        self._writer.part(found)
+                        self._writer.part(ui_part)
         self._writer.close()
-        for source in cited:
+        for source in citations:
             self._writer.part(source)
 
 
 def _payload(item: Any) -> dict[str, Any] | None:
-    """Reads an item of a run as it is stored."""
-    read = getattr(item, "to_input_item", None)
+    """Return an item of a run as it is stored."""
+    convert = getattr(item, "to_input_item", None)
     try:
-        found = read() if callable(read) else getattr(item, "raw_item", None)
+        payload = convert() if callable(convert) else getattr(item, "raw_item", None)
     except Exception:
-        # Some items, such as approvals, have no stored form.
+        # Items such as approvals have no stored form.
         return None
-    return found if isinstance(found, dict) else None
+    return payload if isinstance(payload, dict) else None
 
 
-def _take(waiting: set[Hashable]) -> bool:
+def _discard_one(waiting: set[Hashable]) -> bool:
     if waiting:
         waiting.pop()
         return True
     return False
 
 
-def _in(value: Any, *keys: str) -> Any:
+def _nested(value: Any, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

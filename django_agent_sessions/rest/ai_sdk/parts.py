@@ -1,9 +1,9 @@
-"""Neutral parts as parts of an AI SDK message; streams and transcripts read them by one rule.
+"""Converts neutral parts to parts of AI SDK messages, for streams and transcripts alike.
 
-What the AI SDK has no part for becomes a data part, so that nothing is dropped: ``data-unknown``
-for what no reader of a framework's format knows, ``data-file`` for media without an address that
-a browser can open, ``data-document`` for a document that is text. Left out are an empty text, and
-reasoning that the model keeps to itself.
+A part that the AI SDK does not have becomes a data part, so that nothing is dropped:
+``data-unknown`` for blocks that no dialect knows, ``data-file`` for media without a URL that a
+browser can open, ``data-document`` for a document that is text. Empty texts and encrypted reasoning
+are left out.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""
 
 Link = Callable[[Path], str | None]
-"""Tells where the binary is that a payload holds at a path; ``None`` if nowhere."""
+"""Returns the URL of the binary at a path of a payload, or ``None``."""
 
 FAILED = "The tool failed."
-"""What is said of a tool that failed without a word."""
+"""The error text of a tool that failed without one."""
 
 _MEDIA = frozenset({PartKind.IMAGE, PartKind.DOCUMENT})
 _ANY_TYPE = "application/octet-stream"
 
 
 def no_link(path: Path) -> str | None:
-    """Links nothing: what is still being said has no address yet."""
+    """Return no URL: a message that is still streamed has none."""
     return None
 
 
 def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
-    """Makes the part of anything but a tool's call or result."""
+    """Convert anything but a tool call or result; return ``None`` if there is nothing to show."""
     match part.kind:
         case PartKind.TEXT:
             return {"type": "text", "text": part.text, "state": "done"} if part.text else None
@@ -48,22 +48,22 @@ def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
 
 
 def media(part: Part, path: Path, link: Link) -> UIPart:
-    """Makes the part of an image, document, recording or video."""
+    """Return a ``file`` with a URL, or a data part if there is none."""
     url = part.url if is_remote(part.url) else None
     if not part.url and part.size is not None:
         url = link(path)
     if url is not None:
-        found = {"type": "file", "mediaType": part.media_type or _ANY_TYPE, "url": url}
-        return {**found, "filename": part.name} if part.name else found
-    told = {"mediaType": part.media_type, "filename": part.name, "size": part.size}
-    told = {key: value for key, value in told.items() if value not in ("", None)}
+        file = {"type": "file", "mediaType": part.media_type or _ANY_TYPE, "url": url}
+        return {**file, "filename": part.name} if part.name else file
+    data = {"mediaType": part.media_type, "filename": part.name, "size": part.size}
+    data = {key: value for key, value in data.items() if value not in ("", None)}
     if part.text:
-        return {"type": "data-document", "data": {**told, "text": part.text}}
-    return {"type": "data-file", "data": told}
+        return {"type": "data-document", "data": {**data, "text": part.text}}
+    return {"type": "data-file", "data": data}
 
 
 def call(part: Part, spare_id: str) -> UIPart:
-    """Makes the part of a tool's call, which waits for its result."""
+    """Return a tool call without its result as a ``dynamic-tool``, which needs no client types."""
     return {
         "type": "dynamic-tool",
         "toolName": part.name or "tool",
@@ -74,32 +74,32 @@ def call(part: Part, spare_id: str) -> UIPart:
 
 
 def outcome(block: Block, part: Part, link: Link = no_link) -> UIPart:
-    """Tells what a result makes of its call."""
+    """Return the keys of a ``dynamic-tool`` that its result changes."""
     if part.status == "error":
         return {"state": "output-error", "errorText": part.text or FAILED}
     return {"state": "output-available", "output": _output(block, part, link)}
 
 
 def sources(part: Part) -> Iterator[UIPart]:
-    """Finds the pages that a text cites."""
-    cited = part.data if part.kind is PartKind.TEXT and isinstance(part.data, list) else ()
-    for citation in cited:
+    """Yield a ``source-url`` for each page that a text cites."""
+    citations = part.data if part.kind is PartKind.TEXT and isinstance(part.data, list) else ()
+    for citation in citations:
         if not isinstance(citation, dict):
             continue
         url = cited_url(citation)
         if is_remote(url):
-            found = {"type": "source-url", "sourceId": url, "url": url}
+            source = {"type": "source-url", "sourceId": url, "url": url}
             title = citation.get("title")
-            yield {**found, "title": title} if isinstance(title, str) and title else found
+            yield {**source, "title": title} if isinstance(title, str) and title else source
 
 
 def is_remote(url: str) -> bool:
-    """Tells whether a browser may be given an address."""
+    """Return whether a URL may be opened by a browser."""
     return url[:8].lower().startswith(("https://", "http://"))
 
 
 def _output(block: Block, part: Part, link: Link) -> Any:
-    """A text, a JSON value, or a list of both where there is more than one of them."""
+    """Return a text or a JSON value, or a list if the result mixes kinds of content."""
     kinds = {inner.kind for inner in part.parts}
     mixed = PartKind.TOOL_RESULT in kinds and PartKind.TEXT in kinds
     if not mixed and kinds.isdisjoint(_MEDIA):

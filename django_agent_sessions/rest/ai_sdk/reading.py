@@ -1,4 +1,4 @@
-"""Reading a chat's messages, without the answer that a client gets as a stream."""
+"""Reading the messages of a chat."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class ChatTranscripts(ChatSessions):
     """A view that reads the messages of a chat."""
 
     cache: ClassVar[str] = "default"
-    """The alias of the cache by which processes tell each other what is being answered."""
+    """The alias of the cache through which processes share their claims."""
 
     def file_url(self, message: UUID, path: Path) -> str | None:
-        """Tells where a binary of a message is; by default, in the API of sessions."""
+        """Return the URL of a binary at a path of a message; by default in the API of sessions."""
         try:
             url = reverse("agent_sessions_api:message-media", args=[message])
         except NoReverseMatch:
@@ -50,21 +50,24 @@ class ChatTranscripts(ChatSessions):
     def read_messages(
         self, key: str, loop: asyncio.AbstractEventLoop
     ) -> tuple[list[UIMessage], str]:
-        """Reads a page of messages."""
+        """Return a page of messages, and a ``Link`` header to the previous page or an empty string.
+
+        Raises ``Http404`` if the session is out of reach.
+        """
         query = self.request.query_params
         session = self.find_session(self.reachable_sessions(), key)
         if not self.allows(session, Allowed.READ):
             raise Http404
-        before, limit = _before(query.get("before")), _limit(query.get("limit"))
+        before, limit = _parse_before(query.get("before")), _parse_limit(query.get("limit"))
         own = before is None and self.owns(session)
-        # Before the messages are read: an answer that ends meanwhile can still be resumed.
+        # Before reading the messages: an answer that ends meanwhile can still be resumed.
         run = runs.active(session.pk)
         partial = self._partial(session, run, loop) if own else None
         page = page_of(session, before=before, limit=limit, link=self.file_url)
         messages = page.messages
         self.record_reading(session, view="ai-sdk", messages=len(messages))
         if partial is not None:
-            messages = _until(partial[0], messages, run)
+            messages = _without_answer(partial[0], messages, run)
         if page.before is None:
             return messages, ""
         earlier = {**query.dict(), "before": str(page.before), "limit": str(limit)}
@@ -74,45 +77,49 @@ class ChatTranscripts(ChatSessions):
     def _partial(
         self, session: Session, run: Run | None, loop: asyncio.AbstractEventLoop
     ) -> tuple[UUID | None] | None:
-        """Tells the last message before an answer that is being given and is not shown yet."""
+        """Return the last message before an answer that is not stored completely yet."""
         if run is not None:
-            kept = run.answer.replayable(session.redaction_epoch, loop)
-            return (run.answer.before,) if kept else None
+            replayable = run.answer.replayable(session.redaction_epoch, loop)
+            return (run.answer.before,) if replayable else None
         try:
-            found = Claims(self.cache).running(session.pk)
+            running = Claims(self.cache).running(session.pk)
         except Exception as error:
             logger.warning(
-                "session %s: the cache cannot be asked: %s", session.pk, type(error).__name__
+                "session %s: the cache cannot be read: %s", session.pk, type(error).__name__
             )
             return None
-        return None if found is None else (found[1],)
+        return None if running is None else (running[1],)
 
 
-def _until(before: UUID | None, messages: list[UIMessage], run: Run | None) -> list[UIMessage]:
-    """Leaves out what a client gets by resuming the answer that is being given.
+def _without_answer(
+    before: UUID | None, messages: list[UIMessage], run: Run | None
+) -> list[UIMessage]:
+    """Leave out what a client receives by resuming the current answer.
 
-    The user's message stays; it is taken from the request where the agent has not stored it yet.
+    The user's message stays; it is taken from the request if the agent has not stored it yet.
     """
-    earlier = [one for one in messages if before is not None and UUID(one["id"]) <= before]
-    asked = [one for one in messages[len(earlier) :] if one["role"] == "user"]
-    if not asked and run is not None:
-        name = run.chat.message_id or run.answer.id
-        asked = [{"id": name, "role": "user", "parts": run.chat.ui_parts}]
-    return [*earlier, *asked[:1]]
+    earlier = [
+        message for message in messages if before is not None and UUID(message["id"]) <= before
+    ]
+    questions = [message for message in messages[len(earlier) :] if message["role"] == "user"]
+    if not questions and run is not None:
+        message_id = run.chat.message_id or run.answer.id
+        questions = [{"id": message_id, "role": "user", "parts": run.chat.ui_parts}]
+    return [*earlier, *questions[:1]]
 
 
-def _before(value: str | None) -> UUID | None:
+def _parse_before(value: str | None) -> UUID | None:
     if value is None:
         return None
-    found = primary_key(value)
-    if found is None:
-        raise ValidationError({"before": ["Give the id of a message."]})
-    return found
+    message_id = primary_key(value)
+    if message_id is None:
+        raise ValidationError({"before": ["Must be the id of a message."]})
+    return message_id
 
 
-def _limit(value: str | None) -> int:
+def _parse_limit(value: str | None) -> int:
     if value is None:
         return windows.WINDOW
     if not re.fullmatch("[0-9]{1,6}", value) or not 1 <= int(value) <= _MAX_LIMIT:
-        raise ValidationError({"limit": [f"Give a number from 1 to {_MAX_LIMIT}."]})
+        raise ValidationError({"limit": [f"Must be an integer from 1 to {_MAX_LIMIT}."]})
     return int(value)

@@ -1,4 +1,4 @@
-"""Which answers a process is giving, and gave just now."""
+"""The running and the recent answers of this process."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ from .claims import Refusal
 from .runs import Bounds, Run
 
 KEPT_BYTES = 64 * 1024 * 1024
-"""Bytes of all answers that are over and still kept in this process."""
+"""Bytes of all finished answers that this process keeps for replay."""
 
 KEPT_OF_USER = 10
-"""How many of them may be one user's."""
+"""How many finished answers of one user are kept."""
 
-_UNBEGUN = 60.0
+_START_SECONDS = 60.0
 
 
 class TooManyRuns(APIException):
-    """More is being answered than may be."""
+    """The process, or the user, has too many running answers."""
 
     status_code = 503
-    default_detail = "Too much is being answered just now. Try again in a moment."
+    default_detail = "Too many messages are being answered. Try again in a moment."
     default_code = "too_many_answers"
     wait = 5
 
 
 class Runs:
-    """The answers of this process: those that are given, and those that were given just now."""
+    """The running and the recent answers of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_session: dict[UUID, Run] = {}
-        self._lately: dict[UUID, Answer] = {}
+        self._recent_answers: dict[UUID, Answer] = {}
 
     def enter(self, run: Run, bounds: Bounds) -> Answer | None:
-        """Takes an answer in, if its session is not answering."""
+        """Register an answer; return the answer that the message has already, or ``None``.
+
+        Raises ``TooManyRuns``, and ``Conflict`` if the session is busy or the id is another
+        message's.
+        """
         answer = run.answer
         with self._lock:
             self._sweep()
@@ -63,62 +67,62 @@ class Runs:
         return None
 
     def check_room(self, owner: Any, bounds: Bounds) -> None:
-        """Looks whether a user may have another answer."""
+        """Raise ``TooManyRuns`` if the user cannot have another answer."""
         with self._lock:
             self._sweep()
             self._check_room(owner, bounds)
 
     def active(self, session: UUID) -> Run | None:
-        """Finds the answer that a session is giving in this process."""
+        """Return the session's running answer in this process."""
         with self._lock:
             return self._by_session.get(session)
 
     def recent(self, session: UUID) -> Answer | None:
-        """Finds the answer that a session is giving in this process, or gave just now."""
+        """Return the session's running or last answer in this process."""
         with self._lock:
             self._sweep()
             return self._recent(session)
 
     def stop(self, session: UUID) -> None:
-        """Stops what a session is answering in this process; from any thread."""
+        """Stop the session's running answer in this process; from any thread."""
         run = self.active(session)
         if run is not None:
             run.ask_to_stop()
 
     async def end(self) -> None:
-        """Ends all answers of the running loop, because the process ends."""
+        """Cancel all answers of the running loop, because the process shuts down."""
         with self._lock:
-            found = list(self._by_session.values())
-        await asyncio.gather(*(run.end() for run in found))
+            running = list(self._by_session.values())
+        await asyncio.gather(*(run.end() for run in running))
 
     def leave(self, run: Run) -> None:
-        """Lets an answer go that was not begun."""
+        """Unregister an answer that was not begun."""
         with self._lock:
             self._remove(run.answer)
 
     def ended(self, answer: Answer, linger: float) -> None:
-        """Keeps an answer that is over for a while, for a client that asks again."""
+        """Keep a finished answer for ``linger`` seconds, for a client that repeats its request."""
         with self._lock:
             self._remove(answer)
             if linger > 0 and answer.loop is not None:
                 answer.until = time.monotonic() + linger
-                # The latest is the last one.
-                self._lately.pop(answer.session, None)
-                self._lately[answer.session] = answer
+                # Reinserted, so that the dict is ordered by age.
+                self._recent_answers.pop(answer.session, None)
+                self._recent_answers[answer.session] = answer
                 self._sweep()
-                answer.loop.call_later(linger + 0.1, self._look)
+                answer.loop.call_later(linger + 0.1, self._sweep_with_lock)
 
-    def _look(self) -> None:
+    def _sweep_with_lock(self) -> None:
         with self._lock:
             self._sweep()
 
     def _recent(self, session: UUID) -> Answer | None:
         run = self._by_session.get(session)
-        return self._lately.get(session) if run is None else run.answer
+        return self._recent_answers.get(session) if run is None else run.answer
 
     def _check_room(self, owner: Any, bounds: Bounds) -> None:
-        mine = sum(run.answer.owner == owner for run in self._by_session.values())
-        if len(self._by_session) >= bounds.runs or mine >= bounds.runs_of_user:
+        count = sum(run.answer.owner == owner for run in self._by_session.values())
+        if len(self._by_session) >= bounds.runs or count >= bounds.runs_of_user:
             raise TooManyRuns
 
     def _remove(self, answer: Answer) -> None:
@@ -127,33 +131,33 @@ class Runs:
             del self._by_session[answer.session]
 
     def _sweep(self) -> None:
-        """Lets go of what nobody will end: a response that was never read, a loop that is gone.
+        """Remove answers that nothing else removes.
 
-        And of answers that are over: the old ones, and those that are too many.
+        Those are answers whose response was never read or whose loop is closed, and finished
+        answers that are too old or too many.
         """
         now = time.monotonic()
         for key, run in list(self._by_session.items()):
             loop = run.answer.loop
-            if now - run.since > _UNBEGUN if loop is None else loop.is_closed():
+            if now - run.since > _START_SECONDS if loop is None else loop.is_closed():
                 del self._by_session[key]
         room, counts = KEPT_BYTES, dict[Any, int]()
-        for key, answer in reversed(list(self._lately.items())):
+        for key, answer in reversed(list(self._recent_answers.items())):
             counts[answer.owner] = counts.get(answer.owner, 0) + 1
             room -= 0 if answer.buffer is None else answer.buffer.size
             gone = answer.loop is None or answer.loop.is_closed() or answer.until <= now
             if gone or room < 0 or counts[answer.owner] > KEPT_OF_USER:
-                del self._lately[key]
+                del self._recent_answers[key]
 
 
 runs = Runs()
-"""The answers of this process."""
 
 
-def _deleted(instance: Session, using: str, **kwargs: Any) -> None:
-    """Stops the answer of a session that is deleted; another process finds it out by itself."""
+def _stop_deleted(instance: Session, using: str, **kwargs: Any) -> None:
+    """Stop the answer of a deleted session; other processes check for the session themselves."""
     if runs.active(instance.pk) is not None:
         stop = functools.partial(runs.stop, instance.pk)
         transaction.on_commit(stop, using=using, robust=True)
 
 
-post_delete.connect(_deleted, Session, dispatch_uid="agent_sessions.ai_sdk")
+post_delete.connect(_stop_deleted, Session, dispatch_uid="agent_sessions.ai_sdk")

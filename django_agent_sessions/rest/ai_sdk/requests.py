@@ -1,4 +1,4 @@
-"""Reading what ``useChat`` posts: the user's last message, and nothing else a client claims."""
+"""Parses requests of ``useChat``: only the user's last message is taken from the client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUBMIT = "submit-message"
 """The trigger of a new message."""
 
 REGENERATE = "regenerate-message"
-"""The trigger of another answer to an old one."""
+"""The trigger of a new answer to an old message."""
 
 FORMATS: Mapping[str, str] = {
     "image/png": "png",
@@ -36,15 +36,15 @@ FORMATS: Mapping[str, str] = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
 }
-"""What may be attached by default: media types, and how frameworks name them."""
+"""The media types of attachments by default, and their names in agent frameworks."""
 
-_HALF = re.compile(r"[\ud800-\udfff]")
-"""Half of a surrogate pair: JavaScript makes it where a text is cut by its length."""
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Half of a surrogate pair, which JavaScript leaves where it cuts a text within an emoji."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a message may hold."""
+    """The limits of a message."""
 
     characters: int
     files: int
@@ -54,10 +54,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """What a client asks for."""
+    """A parsed request."""
 
     id: str
-    """What it calls the chat."""
+    """The client's id of the chat."""
 
     trigger: str
     message_id: str = ""
@@ -66,46 +66,50 @@ class Incoming:
 
 
 def read(body: Any, limits: Limits) -> Incoming:
-    """Reads a request of ``useChat``."""
+    """Parse a request of ``useChat``; of several messages only the last one is used."""
     if not isinstance(body, dict):
-        raise ValidationError("Send a JSON object.")
-    chat = _id(body.get("id"), "id")
+        raise ValidationError("The body must be a JSON object.")
+    chat = _validate(body.get("id"), "id")
     trigger = body.get("trigger", SUBMIT)
     if trigger == REGENERATE:
         return Incoming(chat, REGENERATE)
     if trigger != SUBMIT:
-        raise ValidationError({"trigger": [f"Give {SUBMIT} or {REGENERATE}."]})
+        raise ValidationError({"trigger": [f"Must be {SUBMIT} or {REGENERATE}."]})
     if body.get("messageId") is not None:
-        raise Conflict("A message that was sent cannot be changed: send a new one.")
-    message = _last(body)
+        raise Conflict("A message that was sent cannot be edited. Send a new message.")
+    message = _last_message(body)
     key = message.get("id")
-    message_id = _id(key, "message.id") if key not in (None, "") else ""
+    message_id = _validate(key, "message.id") if key not in (None, "") else ""
     texts: list[str] = []
     files: list[Attachment] = []
     for part in _parts(message):
         _read_part(part, texts, files, limits)
     text = "\n".join(texts)
-    if _HALF.search(text):
-        # Most models' clients cannot send it, in this turn and in all that come after it.
-        raise _wrong("It holds half of a character: do not cut a text within an emoji.")
+    if _LONE_SURROGATE.search(text):
+        # Most model clients cannot send it, in this turn and in every later one.
+        raise _message_error(
+            "Contains half of a surrogate pair: do not cut a text within an emoji."
+        )
     if len(text) > limits.characters:
-        raise _wrong(f"Say it in at most {limits.characters} characters.")
+        raise _message_error(f"Must have at most {limits.characters} characters.")
     if not text.strip() and not files:
-        raise _wrong("It is empty: say something, or attach a file.")
+        raise _message_error("Must not be empty: send a text or a file.")
     return Incoming(chat, SUBMIT, message_id, text, tuple(files))
 
 
-def _last(body: dict[str, Any]) -> dict[str, Any]:
+def _last_message(body: dict[str, Any]) -> dict[str, Any]:
     message = body.get("message")
     if message is None:
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise ValidationError({"messages": ["Send the user's message, as the last one."]})
+            raise ValidationError({"messages": ["Must end with the user's message."]})
         message = messages[-1]
     if not isinstance(message, dict):
-        raise _wrong("It has to be an object with a role and parts.")
+        raise _message_error("Must be an object with a role and parts.")
     if message.get("role") != "user":
-        raise _wrong("Its role has to be user: what others say is not taken from a client.")
+        raise _message_error(
+            "The role must be user: other messages are not accepted from a client."
+        )
     return message
 
 
@@ -113,7 +117,7 @@ def _parts(message: dict[str, Any]) -> list[Any]:
     parts = message.get("parts")
     if isinstance(parts, list):
         return parts
-    raise _wrong("It has to have a list of parts.")
+    raise _message_error("Must have a list of parts.")
 
 
 def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: Limits) -> None:
@@ -122,51 +126,53 @@ def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: Lim
         texts.append(part["text"])
     elif kind == "file":
         if len(files) >= limits.files:
-            raise _wrong(f"It may have at most {limits.files} files.")
+            raise _message_error(f"Must have at most {limits.files} files.")
         files.append(_file(part, limits))
     else:
-        raise _wrong("Its parts have to be texts and files.")
+        raise _message_error("The parts must be texts and files.")
 
 
 def _file(part: dict[str, Any], limits: Limits) -> Attachment:
     url, name = part.get("url"), part.get("filename") or ""
     if not isinstance(url, str) or not url[:5].lower() == "data:":
-        raise _wrong("Send a file as a data: URL: other addresses are not fetched.")
+        raise _message_error("A file must be a data: URL: other URLs are not fetched.")
     if not isinstance(name, str) or len(name) > 255:
-        raise _wrong("The filename has to be a text of at most 255 characters.")
+        raise _message_error("A filename must be a string of at most 255 characters.")
     header, comma, encoded = url[5:].partition(",")
     media_type, _semicolon, encoding = header.partition(";")
     media_type = media_type.strip().lower()
     if not comma or encoding.rpartition(";")[2].strip().lower() != "base64":
-        raise _wrong("Send a file as a data: URL in base64.")
+        raise _message_error("A file must be a data: URL in base64.")
     file_format = limits.formats.get(media_type)
     if file_format is None:
-        raise _wrong(f"Files have to be one of: {', '.join(sorted(limits.formats.values()))}.")
+        raise _message_error(
+            f"A file must be one of: {', '.join(sorted(limits.formats.values()))}."
+        )
     if len(encoded) > limits.file_bytes * 4 // 3 + 4:
-        raise _wrong(f"A file may have at most {limits.file_bytes} bytes.")
+        raise _message_error(f"A file must have at most {limits.file_bytes} bytes.")
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
-        raise _wrong("The data: URL of a file is not base64.") from None
+        raise _message_error("The data: URL of a file is not valid base64.") from None
     if not data or len(data) > limits.file_bytes:
-        raise _wrong(f"A file has to have 1 to {limits.file_bytes} bytes.")
+        raise _message_error(f"A file must have 1 to {limits.file_bytes} bytes.")
     if media_type.startswith("image/") and image_type(data[:16]) != media_type:
-        raise _wrong("An image is not what its media type says.")
-    return Attachment(data, media_type, file_format, _clean(name))
+        raise _message_error("The content of an image does not match its media type.")
+    return Attachment(data, media_type, file_format, _file_name(name))
 
 
-def _clean(name: str) -> str:
-    """Takes the name of a file without folders, and without what no screen shows."""
+def _file_name(name: str) -> str:
+    """Return a file name without folders and without unprintable characters."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in last if letter.isprintable()).strip()
 
 
-def _id(value: Any, name: str) -> str:
+def _validate(value: Any, name: str) -> str:
     try:
         return validate_id(value, name)
     except InvalidIdError as error:
         raise ValidationError({name: [str(error)]}) from None
 
 
-def _wrong(detail: str) -> ValidationError:
+def _message_error(detail: str) -> ValidationError:
     return ValidationError({"message": [detail]})

@@ -1,4 +1,4 @@
-"""Answers that are being given: each is a task of its own, which no client's leaving ends."""
+"""Running answers: each is a task of its own, which continues when its client disconnects."""
 
 from __future__ import annotations
 
@@ -22,37 +22,41 @@ from .threads import OwnThread
 logger = logging.getLogger(__name__)
 
 POLL = 0.5
-"""Seconds between two looks at whether an answer is to stop."""
+"""Seconds between two checks whether an answer must stop."""
 
 LOOK = 3.0
-"""Seconds between two looks at whether its session is still there."""
+"""Seconds between two checks whether its session still exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much an answer may take."""
+    """The limits of answers."""
 
     runs: int
-    """Answers at once in this process."""
+    """Concurrent answers in this process."""
 
     runs_of_user: int
-    """Those of one user."""
+    """Concurrent answers of one user."""
 
     seconds: float
-    """How long an answer may take."""
+    """The longest duration of an answer."""
 
     buffer_bytes: int
-    """How much of an answer is kept for whoever comes late."""
+    """How much of an answer is buffered for clients that join late."""
 
     linger: float
-    """Seconds for which an answer is kept when it is over."""
+    """Seconds for which a finished answer is kept."""
 
     grace: float
     """Seconds that an agent has to stop by itself."""
 
 
 class Run:
-    """An answer to a user's message."""
+    """A running answer to a user's message.
+
+    ``respond`` returns the agent's events, ``exists`` whether the session still exists. ``ended``
+    is called at the end, with the seconds for which the answer is kept.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class Run:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Begins to answer, in the running loop."""
+        """Start to answer, in the running loop."""
         loop = self.answer.loop = asyncio.get_running_loop()
         self._buffer = self.answer.buffer = ReplayBuffer(self._bounds.buffer_bytes)
         self._writer = Writer(self._buffer.add)
@@ -86,31 +90,31 @@ class Run:
         self._stop = asyncio.Event()
         if self.chat.stopping.is_set():
             self._stop.set()
-        self._late = False
+        self._timed_out = False
         self._failed = False
         self._thread = OwnThread()
         self._task = loop.create_task(self._run(), context=self._thread.context)
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun."""
+        """Whether the answer was started."""
         return self._task is not None
 
     def ask_to_stop(self) -> None:
-        """Stops the answer; from any thread."""
+        """Stop the answer; from any thread."""
         self.chat.stopping.set()
         if self._task is not None:
             with suppress(RuntimeError):
                 self._task.get_loop().call_soon_threadsafe(self._stop.set)
 
     async def stopped(self) -> bool:
-        """Waits until a stop has come to its end."""
+        """Wait for the answer to end, unless it is another loop's; return whether it has ended."""
         if self._task is not None and self.answer.loop is asyncio.get_running_loop():
             await asyncio.wait([self._task], timeout=2 * self._bounds.grace + 2)
         return self.answer.over
 
     async def end(self) -> None:
-        """Ends the answer because its process ends."""
+        """Cancel the answer, because the process shuts down."""
         if self._task is not None and self.answer.loop is asyncio.get_running_loop():
             self._task.cancel()
             await asyncio.wait([self._task], timeout=self._bounds.grace + 2)
@@ -119,108 +123,108 @@ class Run:
 
     async def _run(self) -> None:
         self._writer.begin(self.answer.id)
-        answering = asyncio.create_task(self._answer())
-        watching = asyncio.create_task(self._watch(answering))
-        answering.add_done_callback(_looked_at)
-        watching.add_done_callback(_looked_at)
+        answer_task = asyncio.create_task(self._answer())
+        watch_task = asyncio.create_task(self._watch(answer_task))
+        answer_task.add_done_callback(_retrieve_exception)
+        watch_task.add_done_callback(_retrieve_exception)
         try:
-            await asyncio.wait([answering, watching], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([answer_task, watch_task], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            # The server shuts down, and waits for this.
+            # The server shuts down and waits for this task.
             self.chat.stopping.set()
-            answering.cancel()
-            await asyncio.wait([answering], timeout=self._bounds.grace)
+            answer_task.cancel()
+            await asyncio.wait([answer_task], timeout=self._bounds.grace)
         finally:
-            watching.cancel()
-            self._conclude(answering)
+            watch_task.cancel()
+            self._conclude(answer_task)
             await self._settle()
 
     async def _answer(self) -> None:
-        found = self._respond(self.chat)
-        if inspect.isawaitable(found):
-            found = await found
-        streaming = getattr(found, "stream_events", None)
-        if callable(streaming):
-            self._translator.cancel = getattr(found, "cancel", None)
-            found = streaming()
+        events = self._respond(self.chat)
+        if inspect.isawaitable(events):
+            events = await events
+        stream_events = getattr(events, "stream_events", None)
+        if callable(stream_events):
+            self._translator.cancel = getattr(events, "cancel", None)
+            events = stream_events()
         try:
-            async for event in found:
+            async for event in events:
                 self._translator.feed(event)
                 if self._stop.is_set():
                     self._cancel()
-                # A framework may yield many events at once: readers keep up with them.
+                # A framework may yield many events without a pause: let the readers run.
                 await asyncio.sleep(0)
         finally:
-            close = getattr(found, "aclose", None)
+            close = getattr(events, "aclose", None)
             if close is not None:
                 await close()
 
-    async def _watch(self, answering: asyncio.Task[None]) -> None:
-        began = signed = looked = time.monotonic()
+    async def _watch(self, answer_task: asyncio.Task[None]) -> None:
+        start = last_heartbeat = last_check = time.monotonic()
         while not self._stop.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL):
                     await self._stop.wait()
                 break
             now = time.monotonic()
-            if now - signed > ALIVE / 3:
-                signed = now
+            if now - last_heartbeat > ALIVE / 3:
+                last_heartbeat = now
                 await self._ask(self._claims.sign)
-            if now - looked > LOOK:
-                looked = now
-                if await self._gone():
+            if now - last_check > LOOK:
+                last_check = now
+                if await self._is_deleted():
                     self._stop.set()
-            if now - began > self._bounds.seconds:
-                self._late = True
+            if now - start > self._bounds.seconds:
+                self._timed_out = True
                 self._stop.set()
             elif await self._ask(self._claims.asked_to_stop):
                 self._stop.set()
         self.chat.stopping.set()
         self._cancel()
-        await asyncio.wait([answering], timeout=self._bounds.grace)
-        answering.cancel()
-        # One that does not even end then is not waited for.
-        await asyncio.wait([answering], timeout=self._bounds.grace)
+        await asyncio.wait([answer_task], timeout=self._bounds.grace)
+        answer_task.cancel()
+        # A task that ignores its cancellation is not waited for any longer.
+        await asyncio.wait([answer_task], timeout=self._bounds.grace)
 
-    async def _gone(self) -> bool:
-        """Whether the session was deleted: nothing may be written any more."""
+    async def _is_deleted(self) -> bool:
+        """Return whether the session was deleted, in which case nothing may be written any more."""
         try:
             return not await self._exists()
         except Exception as error:
             logger.warning(
-                "session %s: it cannot be looked for: %s", self.chat.key, type(error).__name__
+                "session %s: cannot check that it exists: %s", self.chat.key, type(error).__name__
             )
             return False
 
     def _cancel(self) -> None:
-        """Lets the agent stop by itself, as its framework does it."""
+        """Stop the agent with the method of its framework."""
         if self._translator.cancel is not None:
             try:
                 self._translator.cancel()
             except Exception as error:
                 logger.warning(
-                    "session %s: the agent could not be stopped gently: %s",
+                    "session %s: the agent could not be cancelled: %s",
                     self.chat.key,
                     type(error).__name__,
                 )
 
-    def _conclude(self, answering: asyncio.Task[None]) -> None:
-        if not answering.done():
-            logger.warning("session %s: the agent does not stop; it is left alone", self.chat.key)
-        if not answering.done() or answering.cancelled():
+    def _conclude(self, answer_task: asyncio.Task[None]) -> None:
+        if not answer_task.done():
+            logger.warning("session %s: the agent does not stop and is abandoned", self.chat.key)
+        if not answer_task.done() or answer_task.cancelled():
             error: BaseException | None = None
             stopped = True
         else:
-            error = answering.exception()
+            error = answer_task.exception()
             stopped = self.chat.stopping.is_set() or self._translator.cancelled
         if error is not None:
-            # Its text may quote what was said.
+            # The text of the error may contain message text.
             logger.error(
                 "session %s: the agent failed with %s", self.chat.key, type(error).__name__
             )
         self._failed = error is not None and not stopped
-        if self._late:
-            self._writer.fail("The answer took too long, and was stopped.")
+        if self._timed_out:
+            self._writer.fail("The answer took too long and was stopped.")
         elif stopped:
             self._writer.abort()
         elif self._failed:
@@ -229,29 +233,29 @@ class Run:
             self._writer.finish()
 
     async def _settle(self) -> None:
-        """Lets go of the session, so that the next message is answered as soon as this one was."""
+        """Release the session at once, so that its next message can be answered."""
         await self._ask(self._claims.release)
         if self._failed:
             await self._ask(self._claims.forget)
         self.answer.over = True
         self.answer.entering = None
-        # One that failed may be tried again.
+        # An answer that failed may be retried.
         self._ended(self.answer, 0 if self._failed else self._bounds.linger)
         self._buffer.close()
         self._thread.end()
 
     async def _ask(self, function: Callable[[Answer], Any]) -> Any:
-        """Asks the cache; an answer does not end because it cannot be asked."""
+        """Access the cache; an error of the cache does not end the answer."""
         try:
             return await self._claims.ask(function, self.answer)
         except Exception as error:
             logger.warning(
-                "session %s: the cache cannot be asked: %s", self.chat.key, type(error).__name__
+                "session %s: the cache cannot be used: %s", self.chat.key, type(error).__name__
             )
             return None
 
 
-def _looked_at(task: asyncio.Task[None]) -> None:
-    """Keeps asyncio from logging an error's text, should nobody wait for the task any more."""
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
+    """Keep asyncio from logging an error's text when no code awaits the task."""
     if not task.cancelled():
         task.exception()

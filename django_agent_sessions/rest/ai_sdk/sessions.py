@@ -1,4 +1,4 @@
-"""Which session a client means: one of its user's own, or a new one."""
+"""Finds the user's session that a client names, or creates it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from .requests import Incoming
 
 
 class ChatSessions(StreamingAPI):
-    """A view that finds sessions by what a client calls them."""
+    """A view that finds sessions by the client's ids."""
 
     namespace: ClassVar[str | None] = ""
-    """The namespace of its sessions: two chats with one each do not meet."""
+    """The namespace of its sessions, which separates chats from each other."""
 
     async def run_orm(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Runs ORM code without blocking the loop."""
+        """Run ORM code without blocking the event loop."""
         return await bridge.run_async(lambda: function(*args), using=self.using)
 
     def open_chat(self, incoming: Incoming) -> tuple[Chat, Answer]:
-        """Finds the session among the user's own, or makes it; and what its answer is kept as."""
+        """Return the user's session with the client's id, or a new one, and its answer's state."""
         user = self.request.user
         namespace = self.namespace or ""
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
@@ -53,11 +53,11 @@ class ChatSessions(StreamingAPI):
             try:
                 store.create(name, id=key, external_id=incoming.id)
             except SessionConflictError:
-                # Somebody sent its first message twice, or it is one of another chat.
-                made = store.find_external(incoming.id)
-                if made is None or made.namespace != namespace:
-                    raise Conflict("This id is taken: choose another.") from None
-                key, name, epoch = made.id, made.session_id, made.redaction_epoch
+                # The client sent the first message twice, or the id is one of another chat.
+                record = store.find_external(incoming.id)
+                if record is None or record.namespace != namespace:
+                    raise Conflict("This id is already in use: choose another.") from None
+                key, name, epoch = record.id, record.session_id, record.redaction_epoch
         chat = Chat(
             id=incoming.id,
             key=key,
@@ -74,35 +74,35 @@ class ChatSessions(StreamingAPI):
             owner=user.pk,
             message_id=incoming.message_id,
             digest=_digest(incoming),
-            before=self._said(key).order_by("-id").values_list("id", flat=True).first(),
+            before=self._messages(key).order_by("-id").values_list("id", flat=True).first(),
             epoch=epoch,
         )
         return chat, answer
 
     def check_room(self) -> None:
-        """Refuses a chat before its session is made. To be overridden."""
+        """Reject a chat before its session is created. To be overridden."""
 
     def check_may_talk(self) -> None:
-        """Looks whether the user may write in sessions of their own."""
+        """Raise ``PermissionDenied`` unless the user may write to their own sessions."""
         if not self.allows(Session(owner_id=self.request.user.pk), Allowed.READ, Allowed.CHANGE):
             raise PermissionDenied
 
     def said_since(self, session: UUID, before: UUID | None) -> bool:
-        """Tells whether anything was said in a session since a message."""
-        rows = self._said(session)
+        """Return whether a session has messages after the given one."""
+        rows = self._messages(session)
         return (rows if before is None else rows.filter(id__gt=before)).exists()
 
     def is_there(self, session: UUID) -> bool:
-        """Tells whether a session is still there."""
+        """Return whether a session still exists."""
         return Session.objects.using(self.using).filter(pk=session).exists()
 
-    def _said(self, session: UUID) -> QuerySet[SessionMessage]:
-        """The messages of a session, without those that clients of assistant-ui keep in it."""
+    def _messages(self, session: UUID) -> QuerySet[SessionMessage]:
+        """Return the session's messages, except those that clients of assistant-ui keep."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
         return rows.exclude(agent__dialect=ASSISTANT_UI)
 
     def own_session(self, key: str) -> Session:
-        """Finds a session of the user's own; nobody talks in another's."""
+        """Return a session of the user, because users chat in their own sessions only."""
         sessions = Session.objects.using(self.using).owned_by(self.request.user.pk)
         if self.namespace is not None:
             sessions = sessions.filter(namespace=self.namespace)
@@ -112,23 +112,23 @@ class ChatSessions(StreamingAPI):
         return session
 
     def find_session(self, sessions: SessionQuerySet, key: str) -> Session:
-        """Finds a session by what a client called it, or by its primary key."""
+        """Return a session by the client's id, or by its primary key."""
         try:
             validate_id(key, "id")
         except InvalidIdError:
             raise Http404 from None
         rows = sessions.defer("metadata", "origin")
-        # What somebody's client called a session means nothing among those of everybody.
+        # Clients' ids are unique per user only.
         row = rows.owned_by(self.request.user.pk).filter(external_id=key).first()
-        if row is None and (primary := primary_key(key)) is not None:
-            row = rows.filter(pk=primary).first()
+        if row is None and (pk := primary_key(key)) is not None:
+            row = rows.filter(pk=pk).first()
         if row is None:
             raise Http404
         return row
 
 
 def primary_key(value: str) -> UUID | None:
-    """Reads a primary key; ``None`` if it is none."""
+    """Parse a primary key; return ``None`` if the text is not a UUID."""
     try:
         return UUID(value)
     except ValueError:
@@ -136,9 +136,9 @@ def primary_key(value: str) -> UUID | None:
 
 
 def _digest(incoming: Incoming) -> str:
-    """Tells messages apart; without the site's secret key it tells nothing of what they say."""
-    found = salted_hmac("agent_sessions.ai_sdk", incoming.text, algorithm="sha256")
+    """Return a keyed digest, which reveals nothing of the content without the secret key."""
+    digest = salted_hmac("agent_sessions.ai_sdk", incoming.text, algorithm="sha256")
     for file in incoming.files:
-        found.update(f"\0{file.media_type}\0{file.name}\0{len(file.data)}\0".encode())
-        found.update(file.data)
-    return found.hexdigest()
+        digest.update(f"\0{file.media_type}\0{file.name}\0{len(file.data)}\0".encode())
+        digest.update(file.data)
+    return digest.hexdigest()

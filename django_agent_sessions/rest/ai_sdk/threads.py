@@ -1,4 +1,4 @@
-"""A thread of an answer's own for what it does by ``sync_to_async``."""
+"""A separate ``sync_to_async`` thread for each answer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django_agent_sessions.rest.streaming import close_idle_connections
 
 
 class OwnThread:
-    """The context of a task that does not share its request's thread.
+    """The context of a task that does not share the thread of its request.
 
-    By default ``sync_to_async`` does all of a request's work in one thread: a tool that takes long
-    would keep the response waiting, and what comes after it.
+    By default ``sync_to_async`` runs all sync code of a request in one thread, so that a slow tool
+    would delay the response and everything after it.
     """
 
     def __init__(self) -> None:
-        # Entering one inside of the request's would change nothing.
+        # Not entered: within the context of the request, entering another one has no effect.
         self._sensitive = ThreadSensitiveContext()
         self.context = Context()
         for variable, value in copy_context().items():
@@ -25,7 +25,7 @@ class OwnThread:
         self.context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
 
     def end(self) -> None:
-        """Lets the thread go when it has done its work, without waiting for it."""
+        """Shut down the thread after its last call, without waiting for it."""
         executor = SyncToAsync.context_to_thread_executor.pop(self._sensitive, None)
         if executor is not None:
             executor.submit(close_idle_connections)

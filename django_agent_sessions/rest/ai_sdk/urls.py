@@ -13,15 +13,16 @@ _WRITE = ["post", "options"]
 
 
 def chat_urls(view: type[ChatView], prefix: str, *, name: str = "chat") -> list[URLPattern]:
-    """Makes the URLs of a chat, where ``useChat`` looks for them.
+    """Return the URLs of a chat that ``useChat`` expects.
 
     Args:
-        view: The chat.
-        prefix: Where it is, without a slash at its end: what the client calls ``api``.
-        name: What the URLs are called: ``name``, ``name-stream``, ``name-stop``, ``name-messages``.
+        view: The view of the chat.
+        prefix: The path without a slash at its end, which is ``api`` in the client.
+        name: The name of the first URL, and the prefix of the others: ``name``, ``name-stream``,
+            ``name-stop``, ``name-messages``.
 
     Returns:
-        ``POST prefix`` answers a message; ``GET prefix/{id}/stream`` goes on with an answer;
+        ``POST prefix`` answers a message; ``GET prefix/{id}/stream`` resumes an answer;
         ``POST prefix/{id}/stop`` stops one; ``GET prefix/{id}/messages`` is the transcript.
     """
     base = prefix.rstrip("/")

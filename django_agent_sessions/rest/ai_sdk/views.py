@@ -1,4 +1,4 @@
-"""The views that ``useChat`` talks to."""
+"""The views of a chat with ``useChat``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MESSAGES = "messages"
 
 
 UNANSWERED = "unanswered"
-"""The query parameter of a client that has the user's message, and no answer to it."""
+"""The query parameter of a client that has the user's message, but no answer to it."""
 
 R = TypeVar("R")
 
@@ -42,88 +42,92 @@ logger = logging.getLogger(__name__)
 
 
 class Unavailable(APIException):
-    """It cannot be found out whether a message may be answered."""
+    """The cache is unavailable, so that no message can be claimed."""
 
     status_code = 503
-    default_detail = "Messages cannot be answered just now. Try again in a moment."
+    default_detail = "Messages cannot be answered at the moment. Try again soon."
     default_code = "unavailable"
     wait = 5
 
 
 class ChatView(ChatTranscripts):
-    """A chat with an agent of the project's, for ``useChat`` of the AI SDK.
+    """A chat with an agent of the project, for ``useChat`` of the AI SDK.
 
-    A subclass says which agent answers; :func:`~.urls.chat_urls` makes the URLs of it. The other
-    attributes bound what it takes.
+    A subclass overrides :meth:`respond`; :func:`~.urls.chat_urls` returns its URLs. The attributes
+    are limits.
     """
 
     route: ClassVar[str] = CHAT
-    """Which of its URLs a view serves."""
+    """Which of the chat's URLs this view serves."""
 
-    # The OpenAPI document describes JSON, and this protocol is the AI SDK's own.
+    # Not in the OpenAPI document: the protocol is defined by the AI SDK.
     schema: Any = None
     throttle_scope: str | None = throttles.CHAT
 
     error_text: ClassVar[str] = "The assistant could not answer. Try again in a moment."
-    """What the user is told if the agent fails. The error's own text is told to nobody."""
+    """The text that the user sees if the agent fails; the error's own text is never shown."""
 
     max_characters: ClassVar[int] = 100_000
     max_files: ClassVar[int] = 10
     max_file_bytes: ClassVar[int] = 10 * 1024 * 1024
-    """Bytes of a file; Django's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` bounds the request as a whole."""
+    """The size of a file; Django's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` limits the whole request."""
 
     file_formats: ClassVar[Mapping[str, str]] = FORMATS
-    """Media types that may be attached, and how agent frameworks name each."""
+    """The accepted media types of files, and their names in agent frameworks."""
 
     max_runs: ClassVar[int] = 100
-    """Answers at once in a process; whoever asks for more is told to come again."""
+    """Concurrent answers in a process; further requests are a 503 with ``Retry-After``."""
 
     max_runs_of_user: ClassVar[int] = 10
-    """Those of one user."""
+    """Concurrent answers of one user in a process."""
 
     max_run_seconds: ClassVar[float] = 600
-    """How long an answer may take; then it is stopped."""
+    """The longest duration of an answer; then it is stopped."""
 
     max_buffer_bytes: ClassVar[int] = 8 * 1024 * 1024
-    """How much of an answer is kept for a client that comes back meanwhile."""
+    """How much of a running answer is buffered for a client that reconnects."""
 
     replay_seconds: ClassVar[float] = 30
-    """For how long an answer that is over is given again to a client that repeats its request."""
+    """For how long a finished answer is replayed to a client that repeats its request."""
 
     stop_grace_seconds: ClassVar[float] = 3
     """How long an agent may take to stop by itself; then its task is cancelled."""
 
     def respond(self, chat: Chat) -> Any:
-        """Makes the answer. To be overridden, mostly as ``async def``."""
+        """Return the agent's events; to be overridden, usually as ``async def``.
+
+        That is the result of ``agent.stream_async(chat.strands_input)`` of Strands, or of
+        ``Runner.run_streamed(agent, chat.openai_input, session=…)`` of the OpenAI Agents SDK.
+        """
         raise NotImplementedError("override respond()")
 
     async def regenerate(self, incoming: Incoming) -> Any:
-        """Answers an old message again. To be overridden by a project that can."""
-        raise Conflict("An answer is not given again here. Send the message once more.")
+        """Return a response with a new answer to an old message; a 409 unless overridden."""
+        raise Conflict("Answers cannot be regenerated. Send the message once more.")
 
     async def accept(self, chat: Chat) -> None:
-        """Looks whether a message is answered at all. To be overridden."""
+        """Raise an ``APIException`` if the message must not be answered; to be overridden."""
 
     # --- handlers ----------------------------------------------------------------------------
 
     def get_renderers(self) -> list[Any]:
-        """Lets a client ask for a stream alone where there is one."""
+        """Return the renderers, with one for clients that accept event streams only."""
         streams = [EventStreamRenderer()] if self.route in (CHAT, STREAM) else []
         return [*super().get_renderers(), *streams]
 
     async def post(self, request: Any, chat: str = "") -> Any:
-        """Answers a message, or stops an answer."""
+        """Answer a message, or stop an answer."""
         if self.route == STOP:
             return await self._stop(chat)
         incoming = await self.in_thread(self._read)
         if incoming.trigger == REGENERATE:
             return await self.regenerate(incoming)
-        made, answer = await self.run_orm(self.open_chat, incoming)
-        await self.accept(made)
-        return await self._start(made, answer)
+        new_chat, answer = await self.run_orm(self.open_chat, incoming)
+        await self.accept(new_chat)
+        return await self._start(new_chat, answer)
 
     async def get(self, request: Any, chat: str = "") -> Any:
-        """Gives the messages, or the answer that is being given."""
+        """Return the messages, or the running answer."""
         if self.route == MESSAGES:
             loop = asyncio.get_running_loop()
             page, link = await self.in_thread(self.read_messages, chat, loop)
@@ -131,16 +135,16 @@ class ChatView(ChatTranscripts):
         try:
             session = await self.run_orm(self.own_session, chat)
         except Http404:
-            # Clients ask for chats, too, that have not begun.
+            # Clients also request chats that have no session yet.
             return HttpResponse(status=204)
         answer = runs.recent(session.pk)
         if answer is None or not answer.replayable(session.redaction_epoch):
             return HttpResponse(status=204)
         if answer.over and request.query_params.get(UNANSWERED) != "true":
             return HttpResponse(status=204)
-        return self._streamed(answer.follow())
+        return self._stream_response(answer.follow())
 
-    # --- the parts of them -------------------------------------------------------------------
+    # --- steps of the handlers ---------------------------------------------------------------
 
     def _read(self) -> Incoming:
         self.check_may_talk()
@@ -148,7 +152,7 @@ class ChatView(ChatTranscripts):
         return read(self.request.data, limits)
 
     def check_room(self) -> None:
-        """Refuses a chat if its user has too many answers; no session is made for it."""
+        """Reject a chat if its user has too many answers, before its session is created."""
         runs.check_room(self.request.user.pk, self._bounds())
 
     async def _start(self, chat: Chat, answer: Answer) -> Any:
@@ -163,20 +167,20 @@ class ChatView(ChatTranscripts):
             ended=runs.ended,
             error_text=self.error_text,
         )
-        same = runs.enter(run, bounds)
-        if same is not None:
-            return await self._repeated(same, answer.epoch)
-        # A client that leaves now has sent its message all the same.
-        entering = answer.entering = asyncio.create_task(self._enter(run, claims))
-        refusal = await asyncio.shield(entering)
+        existing = runs.enter(run, bounds)
+        if existing is not None:
+            return await self._replay(existing, answer.epoch)
+        # A task of its own: a client that disconnects now has still sent its message.
+        claim_task = answer.entering = asyncio.create_task(self._claim(run, claims))
+        refusal = await asyncio.shield(claim_task)
         if refusal is not None:
             raise Conflict(refusal.value)
         if run.begun:
-            return self._streamed(answer.follow())
-        return self._streamed(_begun(run), functools.partial(_abandon, run, claims))
+            return self._stream_response(answer.follow())
+        return self._stream_response(_begin(run), functools.partial(_abandon, run, claims))
 
-    async def _enter(self, run: Run, claims: Claims) -> Refusal | None:
-        """Claims what an answer needs, and begins it where it outlives its request."""
+    async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
+        """Claim the session and the message; under ASGI, start the answer as well."""
         refusal: Refusal | None = Refusal.BUSY
         stored = functools.partial(self.run_orm, self.said_since, run.chat.key)
         lasting = self.max_run_seconds + self.replay_seconds
@@ -190,31 +194,31 @@ class ChatView(ChatTranscripts):
         return refusal
 
     async def _ask(self, asking: Awaitable[R]) -> R:
-        """Asks other processes."""
+        """Await a claim; raise ``Unavailable`` if the cache fails."""
         try:
             return await asking
         except (APIException, Http404, asyncio.CancelledError):
             raise
         except Exception as error:
-            # Its text may hold the address of a cache, and what opens it.
-            logger.error("a message is not answered: %s", type(error).__name__)
+            # The text of the error may contain the address of the cache and its password.
+            logger.error("a message cannot be claimed in the cache: %s", type(error).__name__)
             raise Unavailable from None
 
-    async def _repeated(self, answer: Answer, epoch: int) -> Any:
+    async def _replay(self, answer: Answer, epoch: int) -> Any:
         await answer.entered()
         if answer.replayable(epoch):
-            return self._streamed(answer.follow())
+            return self._stream_response(answer.follow())
         raise Conflict(Refusal.SENT.value)
 
-    def _streamed(
+    def _stream_response(
         self, pieces: AsyncIterator[bytes], when_closed: Callable[[], None] | None = None
     ) -> Any:
-        body = self._alone(pieces)
+        body = self._without_connections(pieces)
         return event_stream(self.request, body, headers=HEADERS, when_closed=when_closed)
 
-    async def _alone(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Reads a stream without a connection that a middleware opened after the view."""
-        await self.in_thread(_nothing)
+    async def _without_connections(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Iterate a stream after closing connections that a middleware opened after the view."""
+        await self.in_thread(_close_connections)
         try:
             async for piece in pieces:
                 yield piece
@@ -231,8 +235,8 @@ class ChatView(ChatTranscripts):
             run.ask_to_stop()
             return HttpResponse(status=204 if await run.stopped() else 202)
         claims = Claims(self.cache)
-        asked = await self._ask(claims.ask(claims.ask_to_stop, session.pk))
-        return HttpResponse(status=202 if asked else 204)
+        requested = await self._ask(claims.ask(claims.ask_to_stop, session.pk))
+        return HttpResponse(status=202 if requested else 204)
 
     def _bounds(self) -> Bounds:
         return Bounds(
@@ -245,20 +249,20 @@ class ChatView(ChatTranscripts):
         )
 
 
-async def _begun(run: Run) -> AsyncIterator[bytes]:
-    """Begins an answer where it is read: under WSGI the response has a loop of its own."""
+async def _begin(run: Run) -> AsyncIterator[bytes]:
+    """Start an answer when its response is read: under WSGI the response has a loop of its own."""
     run.begin()
     async for piece in run.answer.follow():
         yield piece
 
 
 def _abandon(run: Run, claims: Claims) -> None:
-    """Lets a message be sent again whose answer was not begun, because nobody read it."""
+    """Release a message whose answer was never started, because the response was not read."""
     if not run.begun:
         runs.leave(run)
         claims.release(run.answer)
         claims.forget(run.answer)
 
 
-def _nothing() -> None:
-    """Does nothing; the thread's connections are closed after it."""
+def _close_connections() -> None:
+    """Do nothing: ``in_thread`` closes the thread's connections after it."""

@@ -1,4 +1,4 @@
-"""Threads for assistant-ui, whose ``assistant-cloud`` client asks a project's own site for them.
+"""Threads for assistant-ui, whose client ``assistant-cloud`` reads them from the project's site.
 
 ::
 
@@ -6,11 +6,11 @@
         path("api/assistant-ui/", include("django_agent_sessions.rest.assistant_ui.urls"))
     ]
 
-A thread is one of the user's own sessions. What the client stores there is kept as an agent of its
-own: it is what a browser said, and no server's agent ever restores it.
+A thread is one of the user's own sessions. The client's messages are kept under an agent of their
+own: a browser wrote them, so no server-side agent ever restores them.
 """
 
 from __future__ import annotations
 
 AGENT_ID = "assistant-ui"
-"""The agent of a session whose messages the client wrote."""
+"""The id of the agent that holds the client's messages."""

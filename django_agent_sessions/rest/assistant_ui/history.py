@@ -1,4 +1,4 @@
-"""What a server's agents said in a session, as messages that the client can go on from."""
+"""The messages of server-side agents in a thread, as messages that the client can continue from."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from django_agent_sessions.rest.ai_sdk.transcript import UIMessage, page_of
 from django_agent_sessions.transcripts import ASSISTANT_UI
 
 FORMAT = "ai-sdk/v6"
-"""The format in which it is given; in any other there is nothing."""
+"""The format of these messages; requests for any other format get none."""
 
 _ROWS = 200
 
 
 def server_message(session: Session, name: str, using: str) -> UUID | None:
-    """Finds a message that was not stored by the client."""
+    """Return the key of a message that the client did not write, or ``None``."""
     try:
         key = UUID(name)
     except ValueError:
@@ -28,24 +28,29 @@ def server_message(session: Session, name: str, using: str) -> UUID | None:
 def server_page(
     session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
 ) -> list[dict[str, Any]]:
-    """Reads a page of what was said before the client stored anything."""
-    found: list[UIMessage] = []
-    # One more than asked for: it is the parent of the oldest. A client takes a page that is shorter
-    # than it asked for as the last one, and a message without a parent as the first.
-    while len(found) <= limit:
-        read = page_of(session, before=before, limit=_ROWS)
-        earlier = read.messages
+    """Return up to ``limit`` of the messages before the client's first one, newest first.
+
+    ``before`` is the key of the message after the page, ``last`` of the last message to include.
+    """
+    messages: list[UIMessage] = []
+    # One more than requested, which is the parent of the oldest: the client treats a short page as
+    # the last one, and a message without a parent as the first.
+    while len(messages) <= limit:
+        page = page_of(session, before=before, limit=_ROWS)
+        earlier = page.messages
         if last is not None:
-            earlier = [one for one in earlier if UUID(one["id"]) <= last]
-        found, before = [*earlier, *found], read.before
+            earlier = [message for message in earlier if UUID(message["id"]) <= last]
+        messages, before = [*earlier, *messages], page.before
         if before is None:
             break
-    parents = [None, *(one["id"] for one in found)]
-    shown = [_wire(one, parent) for one, parent in zip(found, parents, strict=False)]
-    return shown[::-1][:limit]
+    parents = [None, *(message["id"] for message in messages)]
+    page_messages = [
+        _client_message(message, parent) for message, parent in zip(messages, parents, strict=False)
+    ]
+    return page_messages[::-1][:limit]
 
 
-def _wire(message: UIMessage, parent: str | None) -> dict[str, Any]:
+def _client_message(message: UIMessage, parent: str | None) -> dict[str, Any]:
     created_at = message["metadata"]["createdAt"]
     return {
         "id": message["id"],

@@ -1,4 +1,4 @@
-"""Storing what the client says: once, under its own ids, and never over a redaction."""
+"""Stores the client's messages: once, under the client's ids, and never over a redaction."""
 
 from __future__ import annotations
 
@@ -21,35 +21,43 @@ from .history import server_message
 
 R = TypeVar("R")
 
-_NO_PARENT = "There is no such message in this thread. Store messages in order, parents first."
-_DERIVED = 32
+_NO_PARENT = "The thread has no such message. Store messages in order, parents first."
+_ID_LENGTH = 32
 
 
 class Keeper:
-    """The client's messages of one session."""
+    """Stores the client's messages of one session."""
 
     def __init__(self, store: SessionStore, session: Session) -> None:
         self._store = store
         self._session = session
 
     def keep(self, parent: str | None, name: str, content: dict[str, Any]) -> str:
-        """Stores a message, or finds it: clients send whole threads again."""
-        own = _own_id(content)
+        """Store a message unless it is stored already, because clients send whole threads again.
+
+        Returns its id, which is the content's ``id`` if it has one. Raises the store's errors, and
+        ``ValidationError`` if the parent does not exist or is the message itself.
+        """
+        own_id = _own_id(content)
         if parent is not None:
             validate_id(parent, "parent_id")
-        if own is not None and own == parent:
-            raise ValidationError({"parent_id": ["A message is not its own parent."]})
-        return self._locked(lambda row: self._keep(row, own, parent, name, content))
+        if own_id is not None and own_id == parent:
+            raise ValidationError({"parent_id": ["Must not be the id of the message itself."]})
+        return self._locked(lambda row: self._keep(row, own_id, parent, name, content))
 
     def change(self, name: str, content: dict[str, Any]) -> None:
-        """Changes what a message says; one that was redacted stays as it is."""
-        own = _own_id(content)
-        if own is not None and own != name:
-            raise ValidationError({"content": ["Its id is not that of the message."]})
+        """Replace the content of a message; a redacted message is not changed.
+
+        Raises ``SessionNotFoundError`` if there is no such message, and ``ValidationError`` if the
+        content has another id.
+        """
+        own_id = _own_id(content)
+        if own_id is not None and own_id != name:
+            raise ValidationError({"content": ["The id must be that of the message."]})
         self._locked(lambda row: self._change(row, name, content))
 
     def _locked(self, work: Callable[[Session], R]) -> R:
-        # Two that send the same message, and a redaction, come one after the other.
+        # Serializes clients that send the same message, and redactions.
         key = self._session.pk
         what = f"storing a message in session {key}"
         return alone_in(self._store.using, key, work, what=what, savepoint=False)
@@ -57,31 +65,35 @@ class Keeper:
     def _keep(
         self,
         row: Session,
-        own: str | None,
+        own_id: str | None,
         parent: str | None,
         name: str,
         content: dict[str, Any],
     ) -> str:
         agent = self._agent(row)
         rows = messages_of(agent.id, self._store.using)
-        known = by_id(rows, *(one for one in (own, parent) if one is not None))
-        above = next((one for one in known if parent in one.names), None)
-        behind = parent if above is None else above.id
-        digest = digest_of(row.pk, behind, name, content)
-        if own is None:
-            found = by_digest(rows, digest)
+        stored = by_id(rows, *(key for key in (own_id, parent) if key is not None))
+        parent_message = next((message for message in stored if parent in message.names), None)
+        parent_id = parent if parent_message is None else parent_message.id
+        digest = digest_of(row.pk, parent_id, name, content)
+        if own_id is None:
+            existing = by_digest(rows, digest)
         else:
-            found = next((one for one in known if own in one.names), None)
-        if found is not None:
-            self._rewrite(row, agent, found, name, content)
-            return found.id
+            existing = next((message for message in stored if own_id in message.names), None)
+        if existing is not None:
+            self._rewrite(row, agent, existing, name, content)
+            return existing.id
         using = self._store.using
-        if parent is not None and above is None and server_message(row, parent, using) is None:
+        if (
+            parent is not None
+            and parent_message is None
+            and server_message(row, parent, using) is None
+        ):
             raise ValidationError({"parent_id": [_NO_PARENT]})
         payload = {
-            "id": own or f"aui-{digest[:_DERIVED]}",
+            "id": own_id or f"aui-{digest[:_ID_LENGTH]}",
             "content_digest": digest,
-            "parent_id": behind,
+            "parent_id": parent_id,
             "format": name,
             "content": content,
         }
@@ -90,39 +102,39 @@ class Keeper:
 
     def _change(self, row: Session, name: str, content: dict[str, Any]) -> None:
         agent = self._store.read_agent(self._store.get(row.session_id), AGENT_ID)
-        found = []
+        messages = []
         if agent is not None and agent.dialect == ASSISTANT_UI:
-            found = by_id(messages_of(agent.id, self._store.using), name)
-        if agent is None or not found:
-            raise SessionNotFoundError(f"session {row.pk} has no such message")
-        self._rewrite(row, agent, found[0], None, content)
+            messages = by_id(messages_of(agent.id, self._store.using), name)
+        if agent is None or not messages:
+            raise SessionNotFoundError(f"session {row.pk} has no message of a client with this id")
+        self._rewrite(row, agent, messages[0], None, content)
 
     def _rewrite(
         self,
         row: Session,
         agent: AgentRecord,
-        found: Found,
+        message: Found,
         name: str | None,
         content: dict[str, Any],
     ) -> None:
-        if found.redacted_at is not None:
+        if message.redacted_at is not None:
             return
-        there = self._store.read_message(agent, found.position)
-        before = {} if there is None else there.content
-        name = name or before.get("format", "")
-        if before.get("content") == content and before.get("format") == name:
+        record = self._store.read_message(agent, message.position)
+        current = {} if record is None else record.content
+        name = name or current.get("format", "")
+        if current.get("content") == content and current.get("format") == name:
             return
-        # Its place in the thread stays: so no message is ever before itself.
-        behind = before.get("parent_id")
+        # The parent stays the same, so that no message becomes its own ancestor.
+        parent_id = current.get("parent_id")
         payload = {
-            "id": found.id,
-            "content_digest": digest_of(row.pk, behind, name, content),
-            "parent_id": behind,
+            "id": message.id,
+            "content_digest": digest_of(row.pk, parent_id, name, content),
+            "parent_id": parent_id,
             "format": name,
             "content": content,
         }
         self._store.update_message(
-            agent, found.position, payload, epoch=row.redaction_epoch, key=found.key
+            agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
         )
         self._store.touch(row.pk, Usage())
 
@@ -132,7 +144,7 @@ class Keeper:
         )
         if agent.dialect != ASSISTANT_UI:
             raise SessionConflictError(
-                f"session {row.pk} has an agent {AGENT_ID!r} that is no client's: it is not written"
+                f"session {row.pk} has an agent {AGENT_ID!r} that is not the client's"
             )
         return agent
 

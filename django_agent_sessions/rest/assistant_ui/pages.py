@@ -1,4 +1,4 @@
-"""Pages of a thread's messages, the newest first, as the client reads them."""
+"""Pages of a thread's messages, newest first, as the client reads them."""
 
 from __future__ import annotations
 
@@ -22,60 +22,66 @@ from django_agent_sessions.windows import HEAD, content
 from .finding import OPENING, by_id, messages_of, of_format, opening
 
 PAGE_BYTES = 32 * 1024 * 1024
-"""Bytes of payloads that a page holds. A client that is given less than a page asks no further,
-so that what does not fit is shortened instead of being left out."""
+"""Bytes of payloads on a page.
+
+The client treats a short page as the last one, so that messages which do not fit are shortened
+instead of left out.
+"""
 
 
 def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
-    """Gives what a client stored."""
+    """Return the client's messages, oldest first; none if it has no agent yet."""
     rows = SessionMessage.objects.using(using)
     return rows.none() if agent is None else messages_of(agent, using)
 
 
 def first_of(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
-    """Finds the oldest message."""
+    """Return the key and the parent's id of the oldest message."""
     start = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
-    found = rows.annotate(start=start).values_list("pk", "start").first()
-    return None if found is None else (found[0], opening(found[1]).get("parent_id"))
+    first = rows.annotate(start=start).values_list("pk", "start").first()
+    return None if first is None else (first[0], opening(first[1]).get("parent_id"))
 
 
 def page(
     rows: MessageQuerySet, *, limit: int, after: str | None, name: str | None
 ) -> list[dict[str, Any]] | None:
-    """Reads a page."""
-    wanted = rows
+    """Return a page of messages, newest first; ``None`` if there is no message ``after``.
+
+    ``name`` limits the page to messages of one format.
+    """
+    page_rows = rows
     if after is not None:
-        found = by_id(rows, after)
-        if not found:
+        last = by_id(rows, after)
+        if not last:
             return None
-        wanted = wanted.filter(message_id__lt=found[0].position)
+        page_rows = page_rows.filter(message_id__lt=last[0].position)
     if name is not None:
-        wanted = of_format(wanted, name)
+        page_rows = of_format(page_rows, name)
     figures = list(
-        wanted.annotate(size=OctetLength(CONTENT_TEXT))
+        page_rows.annotate(size=OctetLength(CONTENT_TEXT))
         .order_by("-message_id")
         .values_list("pk", "message_id", "created_at", "updated_at", "size")[:limit]
     )
     payloads = _with_binaries(rows, _payloads(rows, figures))
-    shown = [
+    messages = [
         {
-            **_said(*payloads.get(key, (None, "", "", "")), str(key), name),
+            **_represent(*payloads.get(key, (None, "", "", "")), str(key), name),
             "height": position,
             "created_at": moment(created_at),
             "updated_at": moment(updated_at),
         }
         for key, position, created_at, updated_at, _ in figures
     ]
-    _name_parents(rows, shown)
-    return shown
+    _update_parents(rows, messages)
+    return messages
 
 
-def _name_parents(rows: MessageQuerySet, shown: Sequence[dict[str, Any]]) -> None:
-    """Calls parents as they are called since they were redacted as a whole."""
-    odd = {parent for one in shown if _may_be_renamed(parent := one["parent_id"])}
-    now = {name: found.id for found in by_id(rows, *odd) for name in found.names}
-    for one in shown:
-        one["parent_id"] = now.get(one["parent_id"], one["parent_id"])
+def _update_parents(rows: MessageQuerySet, messages: Sequence[dict[str, Any]]) -> None:
+    """Replace the ids of parents whose id was changed by a redaction."""
+    old_ids = {parent for message in messages if _may_be_renamed(parent := message["parent_id"])}
+    new_ids = {name: parent.id for parent in by_id(rows, *old_ids) for name in parent.names}
+    for message in messages:
+        message["parent_id"] = new_ids.get(message["parent_id"], message["parent_id"])
 
 
 def _may_be_renamed(name: Any) -> bool:
@@ -85,16 +91,16 @@ def _may_be_renamed(name: Any) -> bool:
 def _payloads(
     rows: MessageQuerySet, figures: Sequence[tuple[Any, ...]]
 ) -> dict[Any, tuple[Any, str, str, str]]:
-    room, outside = PAGE_BYTES, []
+    room, too_large = PAGE_BYTES, []
     for key, *_, size in figures:
         if size > room:
-            outside.append(key)
+            too_large.append(key)
         else:
             room -= size
-    large = When(pk__in=outside, then=Value(None))
-    heads = When(pk__in=outside, then=Substr("text", 1, HEAD))
-    starts = When(pk__in=outside, then=Substr(CONTENT_TEXT, 1, OPENING))
-    found = (
+    large = When(pk__in=too_large, then=Value(None))
+    heads = When(pk__in=too_large, then=Substr("text", 1, HEAD))
+    starts = When(pk__in=too_large, then=Substr(CONTENT_TEXT, 1, OPENING))
+    values = (
         rows.order_by()
         .filter(pk__in=[key for key, *_ in figures])
         .annotate(
@@ -104,59 +110,59 @@ def _payloads(
         )
         .values_list("pk", "payload", "head", "role", "start")
     )
-    return {key: tuple(said) for key, *said in found}
+    return {key: tuple(columns) for key, *columns in values}
 
 
 def _with_binaries(
-    rows: MessageQuerySet, said: dict[Any, tuple[Any, str, str, str]]
+    rows: MessageQuerySet, values: dict[Any, tuple[Any, str, str, str]]
 ) -> dict[Any, tuple[Any, str, str, str]]:
-    """Puts back what the client sent and is kept elsewhere, as far as a page has room for it."""
-    chosen, room = [], PAGE_BYTES
-    for key, (payload, *_) in said.items():
+    """Restore the client's binaries that are stored as blobs, as far as they fit on a page."""
+    keys, room = [], PAGE_BYTES
+    for key, (payload, *_) in values.items():
         size = sum(reference.size for _, reference in references(payload))
         if 0 < size <= room:
             room -= size
-            chosen.append(key)
-    if not chosen:
-        return said
-    # They are of one agent, and so of one session.
-    session = rows.order_by().values_list("session_id", flat=True).get(pk=chosen[0])
-    found = blobs.found_in(rows.db, session, [said[key][0] for key in chosen])
-    return said | {
-        key: (payload, *said[key][1:]) for key, payload in zip(chosen, found, strict=True)
+            keys.append(key)
+    if not keys:
+        return values
+    # All messages are of one agent, and therefore of one session.
+    session = rows.order_by().values_list("session_id", flat=True).get(pk=keys[0])
+    payloads = blobs.found_in(rows.db, session, [values[key][0] for key in keys])
+    return values | {
+        key: (payload, *values[key][1:]) for key, payload in zip(keys, payloads, strict=True)
     }
 
 
-def _said(
+def _represent(
     payload: Any, head: str, role: str, start: str, key: str, name: str | None
 ) -> dict[str, Any]:
-    """Shows a message; what is too large, or corrupt, as far as it is known."""
+    """Represent a message; of one that is too large or corrupt, only what is known."""
     if isinstance(payload, CorruptPayload) or not isinstance(payload, dict):
         text = [{"type": "text", "text": displayable(head)}]
-        # Whichever format it is: `parts` is that of the one, `content` that of the other.
-        said = {"role": role or "assistant", "parts": text, "content": text}
-        payload = {"format": "ai-sdk/v6", **opening(start), "content": said}
+        # For both formats: one reads `parts`, the other `content`.
+        message = {"role": role or "assistant", "parts": text, "content": text}
+        payload = {"format": "ai-sdk/v6", **opening(start), "content": message}
     inner = payload.get("content")
     return {
         "id": str(payload.get("id") or key),
         "parent_id": payload.get("parent_id"),
         "format": str(payload.get("format") or name or ""),
-        "content": _sendable(inner) if isinstance(inner, dict) else {},
+        "content": _content(inner) if isinstance(inner, dict) else {},
     }
 
 
-def _sendable(content: dict[str, Any]) -> Any:
-    """Gives the content exactly as it was sent; only what was imported may hold bytes.
+def _content(content: dict[str, Any]) -> Any:
+    """Return the content exactly as it was sent; only imported content may contain bytes.
 
-    A binary that is missing, or that the page had no room for, is one of no bytes: where clients
-    expect an address they stumble over anything else.
+    A binary that is missing or does not fit on the page becomes an empty one, because clients fail
+    if there is anything but a URL.
     """
-    nothing = {
+    empty_blobs = {
         reference.sha256: b""
         for _, reference in references(content)
         if reference.prefix is not None
     }
-    content = resolved(content, nothing) if nothing else content
+    content = resolved(content, empty_blobs) if empty_blobs else content
     return shown(content) if _holds_bytes(content) else content
 
 

@@ -1,4 +1,4 @@
-"""What the client may send, and what it is given."""
+"""Serializers of the client's requests, and the representation of threads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from django_agent_sessions.rest.serializers.fields import moment
 from django_agent_sessions.transcripts import displayable
 
 FORMAT = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
-"""What a format may be called; the client's are ``ai-sdk/v6`` and ``aui/v0``."""
+"""The pattern of format names; the client's formats are ``ai-sdk/v6`` and ``aui/v0``."""
 
 _DEFAULT = "default"
-"""The name of the one project and the one workspace, of which we have none."""
+"""The name of the only project and the only workspace."""
 
 
 class ThreadRequest(serializers.Serializer[Any]):
-    """A thread that is made or changed. What a newer client adds is passed over."""
+    """A thread to create or change. Unknown fields of newer clients are ignored."""
 
     title = serializers.CharField(
         required=False, allow_null=True, allow_blank=True, trim_whitespace=False
@@ -29,31 +29,29 @@ class ThreadRequest(serializers.Serializer[Any]):
     is_archived = serializers.BooleanField(required=False)
 
     def validate_metadata(self, value: Any) -> dict[str, Any]:
-        """Refuses what is no object."""
         if value is None:
             return {}
-        return _an_object(value)
+        return _require_object(value)
 
 
 class ContentRequest(serializers.Serializer[Any]):
-    """What a message is changed to."""
+    """The new content of a message."""
 
     content = serializers.JSONField()
 
     def validate_content(self, value: Any) -> dict[str, Any]:
-        """Refuses what is no object."""
-        return _an_object(value)
+        return _require_object(value)
 
 
 class MessageRequest(ContentRequest):
-    """A message that is stored."""
+    """A message to store."""
 
     parent_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
     format = serializers.RegexField(FORMAT, trim_whitespace=False)
 
 
 class TitleRequest(serializers.Serializer[Any]):
-    """A thread that is to be given a title."""
+    """A request for a thread's title."""
 
     thread_id = serializers.CharField()
     assistant_id = serializers.ChoiceField(["system/thread_title"])
@@ -61,7 +59,7 @@ class TitleRequest(serializers.Serializer[Any]):
 
 
 def shown_thread(session: Session | SessionRecord) -> dict[str, Any]:
-    """Shows a session as a thread."""
+    """Represent a session as a thread."""
     return {
         "id": str(session.id),
         "title": displayable(session.title) or None,
@@ -76,7 +74,7 @@ def shown_thread(session: Session | SessionRecord) -> dict[str, Any]:
     }
 
 
-def _an_object(value: Any) -> dict[str, Any]:
+def _require_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise serializers.ValidationError("Give a JSON object.")
+        raise serializers.ValidationError("Must be a JSON object.")
     return value

@@ -1,4 +1,4 @@
-"""A title for a thread, out of what was asked first."""
+"""Titles of threads, made from the user's first message."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from django_agent_sessions.store.alone import lock_session
 from django_agent_sessions.store.base import whole, write
 from django_agent_sessions.transcripts import displayable
 
-_LENGTH = 60
-_MESSAGES = 20
-_CHARACTERS = 2000
+_TITLE_LENGTH = 60
+_MAX_MESSAGES = 20
+_MAX_CHARACTERS = 2000
 
 
 def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
-    """Reads how a session begins, without what was redacted."""
+    """Return the first messages of a session as the client sends them, without redacted content."""
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
-    said = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
-    found = said.values_list("role", Substr("text", 1, _CHARACTERS))[:_MESSAGES]
-    return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in found]
+    messages = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
+    texts = messages.values_list("role", Substr("text", 1, _MAX_CHARACTERS))[:_MAX_MESSAGES]
+    return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
 
 
 def give_title(store: SessionStore, session: Session, title: str) -> str:
-    """Gives a session a title, unless it got one, or something was redacted, in the meantime."""
+    """Set the title and return the current one; keep it if it was set meanwhile.
+
+    Sets none if the session was redacted after ``session`` was read, because the title may contain
+    the redacted text.
+    """
     key = session.pk
 
     def run(unsure: bool) -> str:
@@ -40,16 +44,16 @@ def give_title(store: SessionStore, session: Session, title: str) -> str:
                 return row.title
             return store.update(key, title=title).title
 
-    return write(store.using, run, what=f"naming session {key}", savepoint=False)
+    return write(store.using, run, what=f"setting the title of session {key}", savepoint=False)
 
 
 def first_words(messages: object) -> str:
-    """Takes the first words that a person said."""
+    """Return the start of the user's first message: at most 60 characters, or an empty string."""
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, dict) and message.get("role") == "user":
             words = " ".join(" ".join(_texts(message.get("content"))).split())
             if MASK_PATTERN.sub("", words).strip():
-                return _shortened(displayable(words))
+                return _truncate(displayable(words))
     return ""
 
 
@@ -61,9 +65,9 @@ def _texts(content: Any) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def _shortened(words: str) -> str:
-    if len(words) <= _LENGTH:
+def _truncate(words: str) -> str:
+    if len(words) <= _TITLE_LENGTH:
         return words
-    head = words[: _LENGTH - 1]
+    head = words[: _TITLE_LENGTH - 1]
     cut = head.rpartition(" ")[0] if " " in head else head
     return f"{cut}…"

@@ -1,4 +1,4 @@
-"""The addresses that assistant-ui's client asks, without a slash at the end."""
+"""The URLs that assistant-ui's client requests, without a slash at the end."""
 
 from __future__ import annotations
 

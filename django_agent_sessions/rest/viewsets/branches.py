@@ -178,8 +178,8 @@ class BranchViewSet(OfAgent):
     def retrieve(self, request: Any, agent_key: str, number: str) -> Any:
         """Return a branch.
 
-        Send its ``ETag`` as ``If-Match`` to switch to the branch or to delete it: branch numbers are
-        reused.
+        Send its ``ETag`` as ``If-Match`` to switch to the branch or to delete it: branch numbers
+        are reused.
         """
         row, agent = self.find_agent(agent_key, Allowed.READ)
         branch = self.find_branch(agent, number)

@@ -156,8 +156,8 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     def create(self, request: Any) -> Response:
         """Create a session, or return the one that has the ``external_id``.
 
-        The server chooses the id. An existing session gets the request's title and metadata, so that
-        a client can repeat the request if it does not know its outcome.
+        The server chooses the id. An existing session gets the request's title and metadata, so
+        that a client can repeat the request if it does not know its outcome.
         """
         _ = self.reaches_everybody  # Raises for a wrong `scope`.
         serializer = SessionCreateSerializer(data=request.data)

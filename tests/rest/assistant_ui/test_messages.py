@@ -218,9 +218,7 @@ def test_a_parent_that_is_not_there_is_refused_and_nothing_is_stored(cloud, thre
 
     assert answer.status_code == 400
     assert answer.json()["errors"] == {
-        "parent_id": [
-            "There is no such message in this thread. Store messages in order, parents first."
-        ]
+        "parent_id": ["The thread has no such message. Store messages in order, parents first."]
     }
     assert rows(thread) == []
 
