@@ -65,7 +65,7 @@ _NOT_ALLOWED = (Http404, PermissionDenied, APIException)
 
 
 class EventStreamRenderer(SafeJSONRenderer):
-    """Accepts requests for ``text/event-stream`` only; renders errors as JSON."""
+    """A renderer for requests that accept ``text/event-stream`` only; it renders errors as JSON."""
 
     media_type = "text/event-stream"
     # Must not add another value for ``?format=``.
@@ -73,7 +73,7 @@ class EventStreamRenderer(SafeJSONRenderer):
 
 
 class SessionEventsView(StreamingAPI):
-    """Streams the new, changed and redacted messages of one session as server-sent events.
+    """A stream of new, changed and redacted messages of one session as server-sent events.
 
     An idle stream holds no database connection, however many streams are open.
     """

@@ -60,21 +60,21 @@ class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # django-fil
 
 
 class BooleanFilter(DescribedFilter):
-    """Accepts ``true`` or ``false`` only."""
+    """A filter by ``true`` or ``false``, and no other value."""
 
     field_class = _BooleanFormField
     takes = {"type": "boolean"}
 
 
 class MomentFilter(DescribedFilter):
-    """Accepts a date and time with a time zone."""
+    """A filter by a date and time with a time zone."""
 
     field_class = _DateTimeFormField
     takes = {"type": "string", "format": "date-time"}
 
 
 class IdFilter(DescribedFilter):
-    """Matches an id exactly."""
+    """A filter by an exact id."""
 
     field_class = _IdFormField
     takes = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}

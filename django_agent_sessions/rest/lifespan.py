@@ -1,4 +1,4 @@
-"""Ends running answers when the server process shuts down; used in a project's ``asgi.py``.
+"""Ending running answers when the server process shuts down, from a project's ``asgi.py``.
 
 ::
 

@@ -8,7 +8,7 @@ from rest_framework.metadata import SimpleMetadata
 
 
 class ViewMetadata(SimpleMetadata):
-    """Describes a view without its fields."""
+    """A description of a view without its fields."""
 
     def determine_actions(self, request: Any, view: Any) -> dict[str, Any]:
         """Return no fields, so that the response is the same for all users and needs no query."""

@@ -11,7 +11,7 @@ from rest_framework.renderers import BaseRenderer
 
 
 class SessionNegotiation(DefaultContentNegotiation):
-    """Chooses a renderer by ``Accept``; an empty header accepts anything."""
+    """Content negotiation by ``Accept``; an empty header accepts anything."""
 
     def get_accept_list(self, request: Any) -> list[str]:
         """Return the accepted media types, ``*/*`` if there are none."""

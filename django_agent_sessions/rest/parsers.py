@@ -16,7 +16,7 @@ _MAX_DEPTH = 100
 
 
 class StrictJSONParser(BaseParser):
-    """Parses JSON and rejects what two parsers could read differently, such as duplicate keys."""
+    """A JSON parser that rejects what parsers read differently, such as duplicate keys."""
 
     media_type = "application/json"
     max_bytes: ClassVar[int | None] = None

@@ -9,7 +9,7 @@ from rest_framework.renderers import JSONRenderer
 
 
 class SafeJSONRenderer(JSONRenderer):
-    """Renders JSON; escapes half of a surrogate pair instead of failing."""
+    """A JSON renderer that escapes half of a surrogate pair instead of failing."""
 
     def render(
         self,

@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class SessionSchema(AutoSchema):
-    """Describes an operation by its docstring: the first line is the summary."""
+    """A schema that describes an operation by its docstring: the first line is the summary."""
 
     def get_summary(self) -> str:
         """Return the first line of the docstring without its period."""
@@ -201,7 +201,7 @@ def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
 
 
 class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
-    """Lists the project's detectors in the document."""
+    """The schema of a detector's name: the project's detectors."""
 
     target_class = "django_agent_sessions.rest.serializers.redaction.DetectorField"
 
@@ -210,7 +210,7 @@ class DetectorFieldExtension(OpenApiSerializerFieldExtension):  # type: ignore[n
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call] # its metaclass has no types
-    """Documents that unknown fields are rejected."""
+    """The schema of a request that rejects unknown fields."""
 
     target_class = "django_agent_sessions.rest.serializers.fields.StrictSerializer"
     match_subclasses = True

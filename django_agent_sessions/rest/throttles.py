@@ -29,7 +29,7 @@ CHAT = "agent-sessions-chat"
 
 
 class SessionThrottle(SimpleRateThrottle):
-    """Limits one scope, if ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
+    """A throttle of one scope, if ``DEFAULT_THROTTLE_RATES`` has a rate for it."""
 
     def __init__(self, scope: str) -> None:
         self.scope = scope

@@ -1,4 +1,4 @@
-"""Writes the AI SDK's stream with its chunks in a valid order.
+"""A writer of the AI SDK's stream that keeps its chunks in a valid order.
 
 The chunks: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
 """
@@ -34,7 +34,7 @@ def encoded(chunk: dict[str, Any]) -> bytes:
 
 
 class Writer:
-    """Writes an answer chunk by chunk to ``emit``."""
+    """A writer of an answer, chunk by chunk, to ``emit``."""
 
     def __init__(self, emit: Callable[[bytes], None]) -> None:
         self._emit = emit

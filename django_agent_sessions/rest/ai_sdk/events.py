@@ -1,4 +1,4 @@
-"""Translates the events of agents to the AI SDK's stream; recognizes both frameworks by shape.
+"""Translation of agents' events to the AI SDK's stream; both frameworks are recognized by shape.
 
 Strands' ``Agent.stream_async`` yields dicts, ``RunResultStreaming.stream_events()`` of the OpenAI
 Agents SDK objects with a ``type``. Whole messages and items are read like those of a transcript, so
@@ -25,7 +25,7 @@ _ENDS = ("response.output_text.done", "response.refusal.done", "response.output_
 
 
 class Translator:
-    """Translates an agent's events to chunks of a writer.
+    """A translator of an agent's events to chunks of a writer.
 
     ``cancel`` stops the agent gently, once an event has named the agent. ``cancelled`` is set if
     the agent reports that it was stopped.
@@ -84,11 +84,20 @@ class Translator:
             self._block += 1
 
     def _strands_message(self, message: dict[str, Any]) -> None:
-        said, thought = bool(self._streamed_texts), bool(self._streamed_reasoning)
+        text_streamed, reasoning_streamed = (
+            bool(self._streamed_texts),
+            bool(self._streamed_reasoning),
+        )
         self._streamed_texts.clear()
         self._streamed_reasoning.clear()
         is_answer = message.get("role") == "assistant"
-        self._write_rest(STRANDS, message, said=said, thought=thought, speaks=is_answer)
+        self._write_rest(
+            STRANDS,
+            message,
+            text_streamed=text_streamed,
+            reasoning_streamed=reasoning_streamed,
+            is_answer=is_answer,
+        )
 
     # --- OpenAI ------------------------------------------------------------------------------
 
@@ -127,14 +136,26 @@ class Translator:
             return
         kind = payload.get("type")
         # A streamed message is also sent as a whole later.
-        said = kind == "message" and _discard_one(self._streamed_texts)
-        thought = kind == "reasoning" and _discard_one(self._streamed_reasoning)
-        self._write_rest(OPENAI, payload, said=said, thought=thought, speaks=True)
+        text_streamed = kind == "message" and _discard_one(self._streamed_texts)
+        reasoning_streamed = kind == "reasoning" and _discard_one(self._streamed_reasoning)
+        self._write_rest(
+            OPENAI,
+            payload,
+            text_streamed=text_streamed,
+            reasoning_streamed=reasoning_streamed,
+            is_answer=True,
+        )
 
     # --- both --------------------------------------------------------------------------------
 
     def _write_rest(
-        self, dialect: str, payload: dict[str, Any], *, said: bool, thought: bool, speaks: bool
+        self,
+        dialect: str,
+        payload: dict[str, Any],
+        *,
+        text_streamed: bool,
+        reasoning_streamed: bool,
+        is_answer: bool,
     ) -> None:
         """Write the parts of a whole message that were not streamed."""
         citations: list[UIPart] = []
@@ -146,13 +167,15 @@ class Translator:
                         # The call was made before this answer began.
                         self._writer.tool(call(part, call_id) | {"input": {}})
                     self._writer.tool_result(call_id, outcome(block, part))
-                elif not speaks:
+                elif not is_answer:
                     continue
                 elif part.kind is PartKind.TOOL_CALL:
                     self._writer.tool(call(part, f"call-{number}"))
                 elif (ui_part := content(part, block.path)) is not None:
                     citations.extend(sources(part))
-                    streamed = {"text": said, "reasoning": thought}.get(ui_part["type"], False)
+                    streamed = {"text": text_streamed, "reasoning": reasoning_streamed}.get(
+                        ui_part["type"], False
+                    )
                     if not streamed:
                         self._writer.part(ui_part)
         self._writer.close()

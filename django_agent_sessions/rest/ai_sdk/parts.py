@@ -1,4 +1,4 @@
-"""Converts neutral parts to parts of AI SDK messages, for streams and transcripts alike.
+"""Conversion of neutral parts to parts of AI SDK messages, for streams and transcripts alike.
 
 A part that the AI SDK does not have becomes a data part, so that nothing is dropped:
 ``data-unknown`` for blocks that no dialect knows, ``data-file`` for media without a URL that a
@@ -20,7 +20,7 @@ UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""
 
 Link = Callable[[Path], str | None]
-"""Returns the URL of the binary at a path of a payload, or ``None``."""
+"""A function that returns the URL of the binary at a path of a payload, or ``None``."""
 
 FAILED = "The tool failed."
 """The error text of a tool that failed without one."""

@@ -1,4 +1,4 @@
-"""Parses requests of ``useChat``: only the user's last message is taken from the client."""
+"""Parsing of ``useChat`` requests: only the user's last message is taken from the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the user's session that a client names, or creates it."""
+"""Finding or creating the user's session that a client names."""
 
 from __future__ import annotations
 

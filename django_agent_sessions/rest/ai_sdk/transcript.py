@@ -1,4 +1,4 @@
-"""Reads a transcript as messages of the AI SDK.
+"""A transcript as messages of the AI SDK.
 
 A turn of the assistant is one message, however many rows it has: the model's text, its tool calls,
 their results, and the text after them. A step starts where the model continues after a result.
@@ -27,7 +27,7 @@ UIMessage = dict[str, Any]
 """A message of the AI SDK: ``{"id", "role", "metadata", "parts"}``."""
 
 FileLink = Callable[[UUID, Path], str | None]
-"""Returns the URL of a binary of a message, or ``None``."""
+"""A function that returns the URL of a binary of a message, or ``None``."""
 
 _MAX_ROWS = 10_000
 _ROLES = frozenset({"user", "system"})
@@ -141,8 +141,8 @@ class _Message:
         if answers:
             # With several pending calls, the row would have to be read to choose one.
             if len(pending_calls) == 1:
-                found = {"state": "output-available", "output": row.head}
-                self.answer(pending_calls[0], "", found)
+                result = {"state": "output-available", "output": row.head}
+                self.answer(pending_calls[0], "", result)
         elif row.head:
             self.say({"type": "text", "text": row.head, "state": "done"})
         self._parts.append(
@@ -177,7 +177,7 @@ class _Message:
 
 
 class _Converter:
-    """Converts rows one after the other."""
+    """A converter of rows, which are added one after the other."""
 
     def __init__(self, dialects: Mapping[UUID, str], link: FileLink | None) -> None:
         self.messages: list[_Message] = []

@@ -1,4 +1,4 @@
-"""Finds the client's messages by the client's own ids.
+"""Lookup of the client's messages by the client's own ids.
 
 There is no column for these ids: an id is the first key of the payload, so that a prefix of the
 payload's text identifies it.

@@ -1,4 +1,4 @@
-"""Stores the client's messages: once, under the client's ids, and never over a redaction."""
+"""Storing the client's messages: once, under the client's ids, and never over a redaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ID_LENGTH = 32
 
 
 class Keeper:
-    """Stores the client's messages of one session."""
+    """The client's messages of one session."""
 
     def __init__(self, store: SessionStore, session: Session) -> None:
         self._store = store

@@ -44,7 +44,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Negotiation(DefaultContentNegotiation):
-    """Chooses a renderer by ``Accept`` only: the parameter ``format`` is the format of messages."""
+    """Content negotiation by ``Accept`` only: ``format`` is the format of messages."""
 
     def filter_renderers(self, renderers: Any, format: Any) -> Any:  # noqa: A002 - overridden
         return list(renderers)
@@ -223,7 +223,7 @@ class MessageView(AssistantUIView):
 
 
 class PlainRenderer(BaseRenderer):
-    """Renders text as it is, and errors as JSON."""
+    """A renderer of text as it is, and of errors as JSON."""
 
     media_type = "text/plain"
     format = "txt"

@@ -102,10 +102,10 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
-            known = [name for name, field in self.fields.items() if not field.read_only]
-            unknown = sorted(str(name) for name in data if name not in known)
+            writable = [name for name, field in self.fields.items() if not field.read_only]
+            unknown = sorted(str(name) for name in data if name not in writable)
             if unknown:
-                hint = f"There is no such field. The fields are: {', '.join(known)}."
+                hint = f"There is no such field. The fields are: {', '.join(writable)}."
                 raise serializers.ValidationError(
                     {displayable(name)[:100]: [hint] for name in unknown[:10]}
                 )

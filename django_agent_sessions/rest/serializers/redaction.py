@@ -74,9 +74,9 @@ class RedactionRequest(StrictSerializer):
 
     def validate_detectors(self, names: list[str]) -> list[str]:
         """Reject unknown detectors, and those whose dependency is not installed."""
-        known = detectors.names()
-        if any(name not in known for name in names):
-            raise serializers.ValidationError(f"Must be detectors of: {', '.join(known)}.")
+        available = detectors.names()
+        if any(name not in available for name in names):
+            raise serializers.ValidationError(f"Must be detectors of: {', '.join(available)}.")
         try:
             detectors.load(names)
         except MissingDependencyError:

@@ -25,7 +25,7 @@ from django_agent_sessions.windows import Scope
 
 
 class MessageList(SessionAPI):
-    """Lists messages; mixed into viewsets."""
+    """A page of messages; mixed into viewsets."""
 
     def page_of(
         self, row: Session, scope_of: Callable[[Reading, str], Scope], **details: Any

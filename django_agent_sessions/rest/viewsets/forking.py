@@ -23,7 +23,7 @@ from django_agent_sessions.store.session_reading import session_record
 
 
 class Forking(SessionAPI):
-    """Creates forks and names the source of a fork; the base of the sessions' viewset."""
+    """The creation of forks and the source of a fork; the base of the sessions' viewset."""
 
     @described(
         operation_id="sessions_fork",
