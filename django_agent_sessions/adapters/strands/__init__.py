@@ -1,13 +1,14 @@
 """Strands Agents on the project's database.
 
-One line gives an agent a memory::
+One line gives an agent persistent sessions::
 
     agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
 
-:class:`DjangoSessionManager` is the recommended way. :class:`DjangoSessionRepository` is the bare
-repository, for Strands' own ``RepositorySessionManager`` and for scripts.
-:class:`DjangoStorage` is for Strands' ``SnapshotSessionManager`` and all else that takes one.
-:class:`StorageSessionRepository` is one of files in a Django storage, without a database.
+* :class:`DjangoSessionManager` is the recommended class.
+* :class:`DjangoSessionRepository` is the repository alone, for Strands' own
+  ``RepositorySessionManager`` and for scripts.
+* :class:`DjangoStorage` is for Strands' ``SnapshotSessionManager`` and other users of a storage.
+* :class:`StorageSessionRepository` stores files in a Django storage, without a database.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from django_agent_sessions.exceptions import MissingDependencyError
 
 try:
-    import strands  # noqa: F401 - asked for here, so that the error names the extra
+    import strands  # noqa: F401 - imported here so that the error names the extra
 except ImportError as error:
     raise MissingDependencyError("strands-agents", extra="strands") from error
 

@@ -1,4 +1,4 @@
-"""What the session manager knows of one agent: where its messages are, and what is not written."""
+"""What the session manager knows of an agent: its stored messages, and what is not yet written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What of an agent's state is in the database, as far as a comparison needs it."""
+    """A summary of an agent's state, for comparison with the state in the database."""
 
     state: Any
     interrupts: Any
@@ -46,7 +46,7 @@ class Fingerprint:
 
 @dataclass
 class Conversation:
-    """One agent of a session."""
+    """The conversation of an agent of the session."""
 
     agent: weakref.ref[LocalAgent]
     record: AgentRecord | None = None
@@ -60,22 +60,22 @@ class Conversation:
     corrections: Corrections = field(default_factory=Corrections, repr=False)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _stored: dict[str, Stored] = field(default_factory=dict)
-    _repeated: list[Stored] = field(default_factory=list)
+    _duplicates: list[Stored] = field(default_factory=list)
     _latest: Stored | None = None
-    _synced: Fingerprint | None = None
+    _written_fingerprint: Fingerprint | None = None
     _window: Any = None
     _end: int = 0
 
     def is_held_by_another(self, agent: LocalAgent) -> bool:
-        """Tells whether this conversation's agent lives, and is not this one."""
+        """Return whether this conversation belongs to another agent object that is still in use."""
         if self.agent() not in (None, agent):
-            # One that nobody holds any more may still wait for the garbage collector.
+            # An unreferenced agent may still wait for the garbage collector.
             gc.collect()
         return self.agent() not in (None, agent)
 
     @property
     def next_position(self) -> int:
-        """The position after the last message that was there, or that this process wrote."""
+        """The position after the last message that was read, or that this process wrote."""
         return max(self._end, self._latest.position + 1 if self._latest is not None else 0)
 
     @property
@@ -84,45 +84,45 @@ class Conversation:
         return self._latest
 
     def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
-        """Notes that a message of the agent is in the database."""
+        """Record that a message of the agent is in the database."""
         pinned = "metadata" in message and _is_pinned(message)
         stored = Stored(position, message, list(message["content"]), pinned, key)
         tracking_id = message["tracking_id"]
         before = self._stored.get(tracking_id)
         if before is not None and before.position != position:
-            self._repeated.append(before)
+            self._duplicates.append(before)
         self._stored[tracking_id] = stored
         if self._latest is None or position >= self._latest.position:
             self._latest = stored
 
     def remember_written(self, records: Iterable[MessageRecord]) -> None:
-        """Notes what an append returned."""
+        """Record the result of an append."""
         for record in records:
             self.remember(record.message_id, cast(Message, record.message), record.id)
 
     def forget(self, keys: Collection[UUID]) -> None:
-        """Notes that rows were rolled back, and the agent's state perhaps with them."""
+        """Record that rows were rolled back, and perhaps the agent's state with them."""
         self._stored = {k: s for k, s in self._stored.items() if s.key not in keys}
-        self._repeated = [stored for stored in self._repeated if stored.key not in keys]
+        self._duplicates = [stored for stored in self._duplicates if stored.key not in keys]
         self._latest = max(self.all_stored(), key=lambda s: s.position, default=None)
-        self._synced = None
+        self._written_fingerprint = None
 
     def grown(self, message: Message) -> Stored | None:
-        """Finds the message that this one continues.
+        """Return the stored message that this one extends.
 
-        Strands merges the input that continues a turn into the last message, and reports the
-        merged one as added; it keeps the tracking id of the one it replaces in the agent's list.
+        Strands merges the input that continues a turn into the last message, and reports the merged
+        message as added. It has the tracking id of the message that it replaces.
         """
         stored = self._stored.get(message["tracking_id"])
         if stored is None or stored.message is message:
             return None
         same_start = message["content"][: len(stored.content)] == stored.content
         agent = self.agent()
-        still_there = agent is not None and any(m is stored.message for m in agent.messages)
-        return stored if same_start and not still_there else None
+        is_in_agent = agent is not None and any(m is stored.message for m in agent.messages)
+        return stored if same_start and not is_in_agent else None
 
     def rewrite_unwritten(self, message: Message) -> None:
-        """Replaces a message that is still to be written."""
+        """Replace a message that is not yet written."""
         self.unwritten = [
             NewMessage(message, id=new.id)
             if new.payload["tracking_id"] == message["tracking_id"]
@@ -131,7 +131,7 @@ class Conversation:
         ]
 
     def has_news(self, agent: LocalAgent) -> bool:
-        """Tells whether anything of the agent is not in the database."""
+        """Return whether the agent has anything that is not in the database."""
         return bool(
             self.unwritten
             or self.spent != Usage()
@@ -140,60 +140,60 @@ class Conversation:
         )
 
     def repinned(self, agent: LocalAgent) -> list[Stored]:
-        """Finds what was pinned, or is no longer, since it was stored.
+        """Return the stored messages whose pin has changed since they were stored.
 
-        Strands marks a pinned message in its metadata, in place and without a word. Unless the
-        mark is stored, a later process lets the message go with the others.
+        Strands marks a pinned message in its metadata, in place and without an event. If the mark
+        were not stored, a later process would drop the message with the others.
         """
-        found = []
+        changed = []
         for message in agent.messages:
             stored = self._stored.get(message.get("tracking_id", ""))
             if stored and stored.message is message and stored.pinned != _is_pinned(message):
-                found.append(stored)
-        return found
+                changed.append(stored)
+        return changed
 
     def find(self, tracking_id: str) -> Stored | None:
-        """Finds a stored message by Strands' id."""
+        """Return a stored message by its tracking id."""
         return self._stored.get(tracking_id)
 
     def same_as(self, message: Message) -> Iterator[Stored]:
-        """Finds all stored messages that are this very dict, as after a retried prompt."""
-        for stored in [*self._stored.values(), *self._repeated]:
+        """Iterate over the stored messages that are this same dict, as after a retried prompt."""
+        for stored in [*self._stored.values(), *self._duplicates]:
             if stored.message is message:
                 yield stored
 
     def all_stored(self) -> Iterator[Stored]:
-        """Yields every message this process stored or restored."""
+        """Iterate over all messages that this process stored or restored."""
         yield from self._stored.values()
-        yield from self._repeated
+        yield from self._duplicates
 
     def mark_synced(self, fingerprint: Fingerprint, state: AgentState) -> None:
-        """Notes that the agent's state, of this fingerprint, is in the database."""
-        self._synced = fingerprint
+        """Record that the agent's state, with this fingerprint, is in the database."""
+        self._written_fingerprint = fingerprint
         self.known_state = state
 
     def unsynced(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
-        """Makes the state to write."""
+        """Return the state to write and its fingerprint; None if the state is in the database."""
         current = fingerprint(agent)
-        if current == self._synced:
+        if current == self._written_fingerprint:
             return None
-        synced = self._synced
+        synced = self._written_fingerprint
         if synced is None or current.conversation_manager != synced.conversation_manager:
             self._move_window(agent)
         state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
         return self.corrections.apply(state), current
 
     def start_from(self, window: Any, end: int) -> None:
-        """Takes over the window that an earlier process left, and where the messages ended."""
+        """Set the window of an earlier process, and the position after its last message."""
         self._window = window
         self._end = end
 
     def _move_window(self, agent: LocalAgent) -> None:
-        """Describes which of the stored messages the agent still holds.
+        """Compute which of the stored messages the agent still holds.
 
-        What a conversation manager removed is not always the oldest: pinned messages stay. And
-        another process may have appended what this agent never held. So the window names the
-        stragglers, and says from where on everything belongs to the conversation.
+        A conversation manager does not always remove the oldest messages: pinned ones stay. And
+        another process may have appended messages that this agent never held. So the window lists
+        the kept messages before ``tail``, and includes all messages from ``tail`` on.
         """
         held = {message.get("tracking_id") for message in agent.messages}
         removed = [s.position for s in self.all_stored() if s.message["tracking_id"] not in held]
@@ -204,24 +204,25 @@ class Conversation:
             kept.update(p for p in self._window["kept"] if p not in removed)
         if tail == 0:
             return
-        # What the agent let go is not needed any more, and may be large.
+        # Messages that the agent dropped are no longer needed, and may be large.
         self._stored = {k: stored for k, stored in self._stored.items() if k in held}
-        self._repeated = [s for s in self._repeated if s.message["tracking_id"] in held]
+        self._duplicates = [s for s in self._duplicates if s.message["tracking_id"] in held]
         kept.update(stored.position for stored in self.all_stored() if stored.position < tail)
         self._window = {"kept": sorted(kept), "tail": tail}
 
 
 def tracked(message: Message) -> Message:
-    """Gives a message Strands' durable id, as Strands itself would before the next model call."""
+    """Set a message's tracking id, as Strands would before the next model call, and return it."""
     track([message])
     return message
 
 
 def track(messages: Iterable[Message]) -> None:
-    """Gives each message that has none a durable id of Strands.
+    """Set the tracking id of each message that has none.
 
-    A conversation of another tool has no ids, and to make them one by one takes longer than to
-    read it: one is random, as ``str(uuid4())`` is, and the others count on from it.
+    A conversation of another tool has no ids, and generating a random id for each message takes
+    longer than reading it: the first is random, like ``str(uuid4())``, and the others count up from
+    it.
     """
     untracked = [message for message in messages if not message.get("tracking_id")]
     if not untracked:
@@ -239,7 +240,7 @@ def _is_pinned(message: Message) -> bool:
 
 
 def fingerprint(agent: LocalAgent) -> Fingerprint:
-    """Takes what tells whether an agent's state moved."""
+    """Return a value that changes whenever the agent's state may have changed."""
     if not isinstance(agent, Agent):
         return Fingerprint(_version(agent.state), None, None, None)
     return Fingerprint(
@@ -251,6 +252,6 @@ def fingerprint(agent: LocalAgent) -> Fingerprint:
 
 
 def _version(counted: Any) -> tuple[weakref.ref[Any], int]:
-    # Strands counts the changes of both states, and a program may replace them by others, which
-    # count from 0 again, and may even get the id of the one that is gone.
+    # Strands counts the changes of a state. A program may replace the state object by another one,
+    # which counts from 0 again and may even have the same id() as a deleted one.
     return weakref.ref(counted), counted._get_version()

@@ -1,4 +1,4 @@
-"""Taking turns: one run of a session at a time, each of which goes on where the last one ended."""
+"""Exclusive sessions: one run at a time, each of which continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ R = TypeVar("R")
 
 
 class Turns:
-    """The leases of the runs of one manager.
+    """The leases of the runs of a manager.
 
-    Strands says that a run begins and ends, but not always that it ended: not where a hook failed
-    before it or after it. So a lease is kept only from the first call of a model, tool or node,
-    which Strands makes where the end is certain to be told, until the end begins. Whatever fails
-    outside of that, the lease expires soon.
+    Strands reports the beginning of a run, but not always its end: not if a hook failed before or
+    after it. So a lease is renewed only from the first call of a model, tool or node on, when
+    Strands guarantees an event for the end, until the end begins. If anything fails outside of
+    that, the lease expires soon.
     """
 
     def __init__(self, work: SessionWork, *, wait: float | None) -> None:
         self._work = work
         self._wait = wait
         self._leases: dict[object, leases.Lease] = {}
-        # Agents that have in memory what they were not allowed to write.
-        self._unwritten: set[object] = set()
+        # Agents with messages or state in memory that they were not allowed to write.
+        self._rejected: set[object] = set()
 
     def register_hooks(self, registry: HookRegistry) -> None:
-        """Registers what takes and gives back, around whatever other hooks do."""
+        """Register the hooks that acquire and release leases, around all other hooks."""
         first, last = -math.inf, math.inf
         registry.add_callback(BeforeInvocationEvent, self._on_agent_begins, order=first)
         registry.add_callback(BeforeMultiAgentInvocationEvent, self._on_group_begins, order=first)
@@ -68,17 +68,17 @@ class Turns:
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_group_ended, order=last)
 
     def refuse_endless(self, agent: LocalAgent) -> None:
-        """Refuses an agent whose runs have no beginning that Strands would tell."""
+        """Reject an agent whose runs have no beginning that Strands reports."""
         if isinstance(agent, BidiAgent):
             raise ConfigurationError(
-                "exclusive=True is not for a BidiAgent, which does not say when it begins: make "
-                "the manager without it, and run the agent within leases.acquire()"
+                "exclusive=True does not support a BidiAgent, whose runs Strands does not report: "
+                "create the manager without it, and run the agent within leases.acquire()"
             )
 
     def guarded(
         self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
     ) -> Callable[[], R]:
-        """Makes a write one that fails when the run has lost the session."""
+        """Return a function that calls ``write``, or raises if the run has lost its lease."""
         key = _key(source)
 
         def guarded() -> R:
@@ -86,14 +86,14 @@ class Turns:
                 try:
                     lease.check()
                 except SessionBusyError:
-                    self._unwritten.add(key)
+                    self._rejected.add(key)
                     raise
             return write()
 
         return guarded
 
     async def end(self, source: LocalAgent | MultiAgentBase) -> None:
-        """Ends a run's turn, if it has one."""
+        """Release the lease of a run, if it has one."""
         if (lease := self._leases.pop(_key(source), None)) is not None:
             await lease.arelease()
 
@@ -120,7 +120,7 @@ class Turns:
         self._let_expire(event.source)
 
     async def _on_agent_ended(self, event: AfterInvocationEvent) -> None:
-        # A hook has more to say to the agent: the same turn goes on.
+        # A hook resumes the agent: the same turn continues.
         if event.resume is None:
             await self.end(event.agent)
 
@@ -135,8 +135,8 @@ class Turns:
         key = _key(source)
         known = self._leases.get(key)
         if known is not None:
-            # The turn goes on, or the end of the last one was not told.
-            if key not in self._unwritten and await known.arenew():
+            # The turn continues, or the end of the last one was not reported.
+            if key not in self._rejected and await known.arenew():
                 return
             await self.end(source)
         using = self._work.store.using
@@ -157,39 +157,39 @@ class Turns:
         if (lease := self._leases.get(_key(source))) is not None:
             lease.let_expire()
 
-    # --- what others did meanwhile -----------------------------------------------------------
+    # --- changes by other runs ---------------------------------------------------------------
 
     async def _catch_up(self, agent: Agent) -> None:
-        asked = agent._interrupt_state.activated
+        is_interrupted = agent._interrupt_state.activated
         read = functools.partial(self._read_if_changed, agent)
         found = await bridge.run_async(read, using=self._work.store.using)
-        if found is None or (asked and _asks(found.record)):
-            # It goes on where it stopped, also with the answers that it was just given.
+        if found is None or (is_interrupted and _is_interrupted(found.record)):
+            # The agent continues where it stopped, also with answers that it has just received.
             return
-        before = self._work.conversation(agent)
-        after = Conversation(weakref.ref(agent), run_id=before.run_id, spent=before.spent)
-        restore(agent, after, found)
-        if before.record is not None and _key(agent) not in self._unwritten:
-            # The database could not be reached; another run's turn is no reason to forget it.
-            after.unwritten, after.unsure = before.unwritten, before.unsure
-            agent.messages.extend(new.payload for new in before.unwritten)
-        self._unwritten.discard(_key(agent))
-        self._work.conversations[agent.agent_id] = after
-        # Strands took what this run begins with for a text, or for answers, before it was its turn.
-        if asked:
+        old = self._work.conversation(agent)
+        new_conversation = Conversation(weakref.ref(agent), run_id=old.run_id, spent=old.spent)
+        restore(agent, new_conversation, found)
+        if old.record is not None and _key(agent) not in self._rejected:
+            # Unwritten because the database was unavailable: not lost because of another run.
+            new_conversation.unwritten, new_conversation.unsure = old.unwritten, old.unsure
+            agent.messages.extend(new.payload for new in old.unwritten)
+        self._rejected.discard(_key(agent))
+        self._work.conversations[agent.agent_id] = new_conversation
+        # Strands interpreted the input of this run, as a text or as answers, before it had a lease.
+        if is_interrupted:
             raise SessionConflictError(
-                f"what agent {agent.agent_id!r} asked in session {self._work.session_id!r} was "
-                "answered in another run; the agent holds what that left and takes a text now"
+                f"the interrupt of agent {agent.agent_id!r} in session {self._work.session_id!r} "
+                "was answered in another run; the agent has been reloaded, call it with a text"
             )
         if agent._interrupt_state.activated:
             raise SessionConflictError(
-                f"agent {agent.agent_id!r} in session {self._work.session_id!r} waits for the "
-                "answer to what it asked in another run; the agent holds the question and takes "
-                "the answer now"
+                f"agent {agent.agent_id!r} in session {self._work.session_id!r} was interrupted "
+                "in another run and waits for an answer; the agent has been reloaded, call it "
+                "with the answer"
             )
 
     def _read_if_changed(self, agent: LocalAgent) -> Found | None:
-        """Reads an agent that is not as this process knows it; database work."""
+        """Read an agent if it differs from what this process knows; None if not."""
         conversation = self._work.conversation(agent)
         record = self._work.store.read_agent(self._work.open(), agent.agent_id)
         if record is None:
@@ -198,13 +198,13 @@ class Turns:
             conversation.record is not None
             and conversation.record.id == record.id
             and conversation.known_state == record.data
-            and _key(agent) not in self._unwritten
+            and _key(agent) not in self._rejected
         )
         if same:
             latest = self._work.store.latest(record, 1)
-            there = (latest[0].message_id, _id_of(latest[0].content)) if latest else None
+            stored = (latest[0].message_id, _id_of(latest[0].content)) if latest else None
             known = conversation.latest
-            if there == (known and (known.position, _id_of(known.message))):
+            if stored == (known and (known.position, _id_of(known.message))):
                 return None
         return self._work.read_or_make(conversation, agent)
 
@@ -220,7 +220,7 @@ def _key(source: LocalAgent | MultiAgentBase) -> object:
     return ("group", source.id) if isinstance(source, MultiAgentBase) else source.agent_id
 
 
-def _asks(record: AgentRecord) -> bool:
+def _is_interrupted(record: AgentRecord) -> bool:
     interrupts = record.data.internal_state.get("interrupt_state") or {}
     return bool(interrupts.get("activated"))
 

@@ -1,4 +1,4 @@
-"""Between Strands' data classes and the store's records."""
+"""Convert between Strands' data classes and the store's records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from django_agent_sessions.records import (
 
 
 def from_iso(text: str) -> datetime:
-    """Reads a timestamp of Strands as the database takes it."""
+    """Parse a timestamp of Strands; aware only if ``USE_TZ`` is set."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -28,14 +28,14 @@ def from_iso(text: str) -> datetime:
 
 
 def to_iso(moment: datetime) -> str:
-    """Writes a timestamp as Strands does: ISO 8601 in UTC, with microseconds where there are."""
+    """Format a timestamp as Strands does: ISO 8601 in UTC, with microseconds if not zero."""
     if timezone.is_naive(moment):
         moment = timezone.make_aware(moment)
     return moment.astimezone(UTC).isoformat()
 
 
 def session(record: SessionRecord) -> Session:
-    """Makes Strands' session of a record."""
+    """Convert a record to Strands' session."""
     return Session(
         session_id=record.session_id,
         session_type=SessionType(record.session_type),
@@ -45,7 +45,7 @@ def session(record: SessionRecord) -> Session:
 
 
 def session_agent(record: AgentRecord) -> SessionAgent:
-    """Makes Strands' agent of a record."""
+    """Convert a record to Strands' agent."""
     return SessionAgent(
         agent_id=record.agent_id,
         state=record.data.state,
@@ -57,7 +57,7 @@ def session_agent(record: AgentRecord) -> SessionAgent:
 
 
 def agent_state(agent: SessionAgent, window: Any = None) -> AgentState:
-    """Makes the state for the store of Strands' agent."""
+    """Convert Strands' agent to the state for the store."""
     return AgentState(
         state=agent.state,
         conversation_manager_state=agent.conversation_manager_state,
@@ -67,7 +67,7 @@ def agent_state(agent: SessionAgent, window: Any = None) -> AgentState:
 
 
 def session_message(record: MessageRecord) -> SessionMessage:
-    """Makes Strands' message of a record."""
+    """Convert a record to Strands' message."""
     return SessionMessage(
         message=cast(Message, record.message),
         message_id=record.message_id,
@@ -78,7 +78,7 @@ def session_message(record: MessageRecord) -> SessionMessage:
 
 
 def new_message(message: SessionMessage) -> NewMessage:
-    """Makes a message for the store of Strands' message."""
+    """Convert Strands' message to a new message for the store."""
     return NewMessage(
         message.to_message(),
         created_at=from_iso(message.created_at),

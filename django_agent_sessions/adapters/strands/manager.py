@@ -42,44 +42,43 @@ R = TypeVar("R")
 
 
 class DjangoSessionManager(SessionManager[LocalAgent]):
-    """Keeps an agent's conversation and state, or an orchestrator's state, in the database.
+    """Stores an agent's conversation and state, or an orchestrator's state, in the database.
 
     ::
 
         agent = Agent(session_manager=DjangoSessionManager(session_id, owner=request.user))
 
-    Nothing is read or written before an agent is built with it. In async code, build it with
-    :meth:`load`, so that building the agent does no database work in the event loop::
+    The constructor runs no query; building an agent with the manager does. In async code, create
+    the manager with :meth:`load`, so that building the agent does not query in the event loop::
 
         manager = await DjangoSessionManager.load(session_id, owner=request.user)
         agent = Agent(session_manager=manager)
 
-    Every message is in the database when Strands goes on after it, save inside a caller's
-    transaction, which is joined. A message whose write failed is written with the next one.
+    Every message is committed before Strands continues, except inside a transaction of the caller,
+    which the write joins. A message whose write failed is written with the next one.
 
     Args:
-        session_id: The name of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace for all owners.
         owner: The user whose session it is, or that user's primary key. Left out, the sessions
             of everybody are reached.
-        namespace: The space of session ids.
-        title: A title for a session that is made.
-        metadata: JSON for a session that is made.
-        using: The alias of the database, if it is not the one that is configured, or that the
-            routers answer now.
-        create: Whether the session is made if there is none. Where it is made elsewhere, such as
-            for a chat, False keeps an agent from making it anew after it was deleted, and raises
+        namespace: The namespace of session ids.
+        title: The title of a new session.
+        metadata: The metadata of a new session, as JSON.
+        using: The alias of the database. The default is the configured database, or the routers'
+            answer now.
+        create: Whether a missing session is created. False for sessions that are created elsewhere,
+            such as for a chat, so that a deleted session is not created again: raises
             ``SessionNotFoundError``.
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
             nothing.
-        exclusive: Whether only one run of the session goes on at a time, in whatever process. A
-            run then begins with what the one before it left, and raises ``SessionBusyError`` if
-            it had to wait too long, or lost the session meanwhile.
-        wait: How many seconds an exclusive run waits for its turn; ``LEASE_WAIT_SECONDS``, if not
-            given.
+        exclusive: Whether only one run uses the session at a time, in any process. A run then
+            starts with the state that the previous run stored, and raises ``SessionBusyError`` if
+            it waited too long or lost its lease.
+        wait: Seconds that an exclusive run waits for the lease; by default ``LEASE_WAIT_SECONDS``.
 
     Raises:
-        InvalidIdError: The session id or namespace cannot be one.
+        InvalidIdError: The session id or namespace is invalid.
         ConfigurationError: ``on_conflict`` is neither, or the owner is None. One who cannot own
             sessions, such as an anonymous user, is refused at the first use.
     """
@@ -103,8 +102,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
                 f"on_conflict must be 'append' or 'raise', not {on_conflict!r}"
             )
         self.session_id = validate_id(session_id)
-        # What streams goes on after its request: a router that asks whose it is would then answer
-        # for somebody else.
+        # Resolved now: a stream outlives its request, and a router that depends on the request
+        # would then return another tenant's database.
         store = SessionStore(owner=owner, namespace=namespace, using=bridge.database(using))
         session = OpenSession(store, self.session_id, create=create, title=title, metadata=metadata)
         self._work = SessionWork(session, raises=on_conflict == "raise")
@@ -125,28 +124,16 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         exclusive: bool = False,
         wait: float | None = None,
     ) -> Self:
-        """Makes a manager and reads the session ahead, without blocking the event loop.
+        """Create a manager and read the session in advance, without blocking the event loop.
 
-        Args:
-            session_id: As for the class.
-            owner: As for the class.
-            namespace: As for the class.
-            title: As for the class.
-            metadata: As for the class.
-            using: As for the class.
-            create: As for the class.
-            on_conflict: As for the class.
-            exclusive: As for the class.
-            wait: As for the class.
+        The parameters and errors are those of the class.
 
         Returns:
-            The manager. An agent that is built with it does no database work while it is built.
+            The manager. An agent that is built with it runs no query while it is built.
 
         Raises:
-            SessionNotFoundError: The session is somebody else's; or there is none, and it is not
-                to be made.
-            InvalidIdError: As for the class.
-            ConfigurationError: As for the class.
+            SessionNotFoundError: The session has another owner, or does not exist and must not be
+                created.
         """
         manager = cls(
             session_id,
@@ -164,13 +151,13 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         return manager
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Registers what persists an agent or orchestrator: async, so that no loop is blocked.
+        """Register the hooks that persist an agent or orchestrator without blocking the event loop.
 
         Args:
             registry: The agent's or orchestrator's hooks.
             **kwargs: Ignored.
         """
-        # Strands allows no async callback here.
+        # Strands allows no async callback for this event.
         registry.add_callback(AgentInitializedEvent, self._on_initialized)
         registry.add_callback(BeforeInvocationEvent, self._on_run_started)
         registry.add_callback(MessageAddedEvent, self._on_message_added)
@@ -187,31 +174,31 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     # --- Strands' interface, all sync --------------------------------------------------------
 
     def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:
-        """Restores an agent from its session, or makes it there.
+        """Restore an agent from its session, or create it there.
 
         Args:
             agent: The agent.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: Another agent of this id uses this manager.
-            SessionNotFoundError: The session is somebody else's.
-            ConfigurationError: It is a bidirectional agent, and the manager exclusive.
+            SessionException: Another agent with this id uses this manager.
+            SessionNotFoundError: The session has another owner.
+            ConfigurationError: The agent is bidirectional and the manager exclusive.
         """
         if self._turns is not None:
             self._turns.refuse_endless(agent)
         known = self._work.conversations.get(agent.agent_id)
         if known is not None and known.is_held_by_another(agent):
             raise SessionException(
-                f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: make "
-                "a manager for each run, and give each agent of a run its own agent_id"
+                f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: create "
+                "a manager for each run, and use different agent_ids for the agents of a run"
             )
         conversation = Conversation(weakref.ref(agent))
         if self._work.loaded_agents is None or known is not None:
-            # What was loaded is out of date once an agent of this id has used it.
+            # The loaded data is out of date once an agent with this id has used it.
             found = self._run(functools.partial(self._work.read_or_make, conversation, agent))
         else:
-            # What was not there when the session was loaded is made with the first message.
+            # An agent that was not in the loaded session is created with its first message.
             found = self._work.loaded_agents.pop(agent.agent_id, None)
             if found is None:
                 conversation.unwritten = seeds(agent)
@@ -220,7 +207,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._work.conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:
-        """Writes a message of the agent.
+        """Write a message of the agent.
 
         Args:
             message: The message.
@@ -228,34 +215,34 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             **kwargs: Ignored.
 
         Raises:
-            PayloadError: It is not JSON or over a limit; it is left out of the session.
-            SessionConflictError: Another process appended, and the manager was told to raise.
-            SessionBusyError: The run lost the session to another one.
+            PayloadError: The message is not JSON or exceeds a limit; it is not stored.
+            SessionConflictError: Another process appended, and ``on_conflict`` is ``"raise"``.
+            SessionBusyError: The run lost its lease.
         """
-        self._run(self._in_turn(agent, functools.partial(self._work.append, message, agent)))
+        self._run(self._under_lease(agent, functools.partial(self._work.append, message, agent)))
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
-        """Writes the agent's state, if it changed since it was last written.
+        """Write the agent's state, if it has changed since it was last written.
 
         Args:
             agent: The agent.
             **kwargs: Ignored.
 
         Raises:
-            PayloadError: The state is not JSON or over a limit.
+            PayloadError: The state is not JSON or exceeds a limit.
         """
         conversation = self._work.conversation(agent)
         if conversation.has_news(agent):
             sync = functools.partial(self._work.sync, conversation, agent)
-            self._run(self._in_turn(agent, sync))
+            self._run(self._under_lease(agent, sync))
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
     ) -> None:
-        """Overwrites the agent's latest message; the original is gone for good.
+        """Replace the agent's latest message; the original is deleted permanently.
 
         Args:
-            redact_message: What to keep in its place.
+            redact_message: The redacted version.
             agent: The agent.
             **kwargs: Ignored.
 
@@ -265,31 +252,31 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self._run(functools.partial(self._work.redact, redact_message, agent))
 
     def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
-        """Restores an orchestrator from its session, or makes it there.
+        """Restore an orchestrator from its session, or create it there.
 
         Args:
             source: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            SessionNotFoundError: The session is somebody else's.
+            SessionNotFoundError: The session has another owner.
         """
         restored = self._run(self._work.orchestrators.reader(source))
         self._work.orchestrators.restore(source, restored)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
-        """Writes an orchestrator's state, if it changed since it was last written.
+        """Write an orchestrator's state, if it has changed since it was last written.
 
         Args:
             source: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            PayloadError: The state is not JSON or over a limit.
+            PayloadError: The state is not JSON or exceeds a limit.
         """
         if (state := self._work.orchestrators.changed_state(source)) is not None:
             write = functools.partial(self._work.write_orchestrator, source.id, state)
-            self._run(self._in_turn(source, write))
+            self._run(self._under_lease(source, write))
 
     # --- Strands' events ---------------------------------------------------------------------
 
@@ -297,7 +284,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self.initialize(event.agent)
 
     def _on_run_started(self, event: BeforeInvocationEvent) -> None:
-        # An interrupted run goes on: its tool results belong behind its tool calls.
+        # A resumed run keeps its run id: its tool results belong after its tool calls.
         conversation = self._work.conversation(event.agent)
         if not event.agent._interrupt_state.activated:
             conversation.run_id = new_id()
@@ -305,11 +292,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         append = functools.partial(self._work.append, event.message, event.agent)
-        await self._arun(self._in_turn(event.agent, append))
+        await self._arun(self._under_lease(event.agent, append))
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)
-        await self._arun(self._in_turn(event.agent, update))
+        await self._arun(self._under_lease(event.agent, update))
 
     async def _on_run_ended(
         self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent
@@ -328,7 +315,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         source = event.source
         if (state := self._work.orchestrators.changed_state(source)) is not None:
             write = functools.partial(self._work.write_orchestrator, source.id, state)
-            await self._arun(self._in_turn(source, write))
+            await self._arun(self._under_lease(source, write))
 
     async def _on_multi_agent_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
         source = event.source
@@ -340,17 +327,17 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self, source: LocalAgent | MultiAgentBase, write: Callable[[], object]
     ) -> None:
         try:
-            await self._arun(self._in_turn(source, write))
+            await self._arun(self._under_lease(source, write))
         except BaseException:
-            # Strands calls no further hook, so that the one that ends a turn is not reached.
+            # Strands calls no further hook after an error, so the lease must be released here.
             if self._turns is not None:
                 await self._turns.end(source)
             raise
 
-    def _in_turn(
+    def _under_lease(
         self, source: LocalAgent | MultiAgentBase, write: Callable[[], R]
     ) -> Callable[[], R]:
-        """Makes a write one that an exclusive run does only while it holds the session."""
+        """Return a write that requires the lease of an exclusive run."""
         return write if self._turns is None else self._turns.guarded(source, write)
 
     def _run(self, function: Callable[[], R]) -> R:

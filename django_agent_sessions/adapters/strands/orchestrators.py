@@ -17,74 +17,76 @@ from django_agent_sessions.store import SessionStore
 
 from .scrubbing import Corrections, as_state, scrub_orchestrator
 
-_ENDED_MIDWAY = frozenset({"interrupted", "failed"})
+_UNFINISHED_STATUSES = frozenset({"interrupted", "failed"})
 
 
 class Orchestrators:
-    """The orchestrators of one session."""
+    """The orchestrators of a session. Methods that read or write run in a database thread."""
 
     def __init__(self, store: SessionStore, session: Callable[[], SessionRecord]) -> None:
         self._store = store
         self._session = session
-        self._synced: dict[str, dict[str, Any]] = {}
-        self._counted: dict[str, Usage] = {}
-        self._loaded: dict[str, Any] = {}
+        self._written_states: dict[str, dict[str, Any]] = {}
+        self._counted_usage: dict[str, Usage] = {}
+        self._preloaded: dict[str, Any] = {}
         self._live: dict[str, weakref.ref[MultiAgentBase]] = {}
         self._corrections: dict[str, Corrections] = {}
 
     def changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
-        """Makes the state to write; None if it is in the database as it is."""
+        """Return the state to write; None if it is in the database already."""
         state = source.serialize_state()
-        return None if state == self._synced.get(source.id) else state
+        return None if state == self._written_states.get(source.id) else state
 
     def restore(self, source: MultiAgentBase, state: dict[str, Any] | None) -> None:
-        """Gives an orchestrator what its session holds, if it holds anything."""
+        """Restore an orchestrator from its stored state, if there is one."""
         self._live[source.id] = weakref.ref(source)
         if state is not None:
             source.deserialize_state(state)
-            # A killed process has not counted what its nodes spent; an ended invocation has.
-            goes_on = state.get("next_nodes_to_execute") and state.get("status") in _ENDED_MIDWAY
-            self._counted[source.id] = _accumulated(state) if goes_on else Usage()
-        self._synced[source.id] = copy.deepcopy(state or source.serialize_state())
+            # The usage of an invocation is counted at its end, which a killed process missed.
+            continues = (
+                state.get("next_nodes_to_execute") and state.get("status") in _UNFINISHED_STATUSES
+            )
+            self._counted_usage[source.id] = _accumulated_usage(state) if continues else Usage()
+        self._written_states[source.id] = copy.deepcopy(state or source.serialize_state())
 
     def reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
-        """Makes the database work that reads an orchestrator's state, or creates its row."""
-        if source.id in self._loaded:
-            return functools.partial(self._loaded.pop, source.id)
+        """Return a function that reads an orchestrator's state, or creates its row."""
+        if source.id in self._preloaded:
+            return functools.partial(self._preloaded.pop, source.id)
         return functools.partial(self._read_or_make, source.id, source.serialize_state())
 
     def changed_elsewhere(self, multi_agent_id: str) -> dict[str, Any] | None:
-        """Reads a state that another process wrote since it was known; database work."""
-        found = self._store.read_multi_agent(self._session(), multi_agent_id)
-        if found is None or found.state == self._synced.get(multi_agent_id):
+        """Return the stored state if another process has changed it; None if not."""
+        record = self._store.read_multi_agent(self._session(), multi_agent_id)
+        if record is None or record.state == self._written_states.get(multi_agent_id):
             return None
-        state: dict[str, Any] = found.state
+        state: dict[str, Any] = record.state
         return state
 
     def load_ahead(self) -> None:
-        """Reads all states; database work."""
-        self._loaded = {
+        """Read all states."""
+        self._preloaded = {
             record.multi_agent_id: record.state
             for record in self._store.list_multi_agents(self._session())
         }
 
     def taken_since_known(self) -> set[str]:
-        """Finds out what was redacted in the states; database work."""
-        if not self._synced:
+        """Return the texts that were redacted in the states since they were read."""
+        if not self._written_states:
             return set()
-        found: set[str] = set()
+        secrets: set[str] = set()
         for record in self._store.list_multi_agents(self._session()):
-            known = self._synced.get(record.multi_agent_id)
+            known = self._written_states.get(record.multi_agent_id)
             if known is not None:
                 corrections = self._corrections.setdefault(record.multi_agent_id, Corrections())
                 corrections.note(as_state(known), as_state(record.state))
-                found |= corrections.secrets
-        return found
+                secrets |= corrections.secrets
+        return secrets
 
     def scrub(self, secrets: set[str]) -> None:
-        """Takes what was redacted out of the orchestrators, and of all that they write from now on.
+        """Mask redacted texts in the orchestrators, and in all states that they write from now on.
 
-        An orchestrator keeps copies of what its nodes said in places of its own.
+        An orchestrator keeps copies of its nodes' messages.
         """
         for name, reference in self._live.items():
             self._corrections.setdefault(name, Corrections()).secrets |= secrets
@@ -100,7 +102,7 @@ class Orchestrators:
         epoch: int | None = None,
         ended: bool = False,
     ) -> None:
-        """Writes a state, and counts an invocation that ended; database work."""
+        """Write a state, and count the usage of an invocation that ended."""
         session = self._session()
         if state is not None:
             corrections = self._corrections.get(multi_agent_id, Corrections())
@@ -109,31 +111,31 @@ class Orchestrators:
                 raise SessionException(
                     f"Orchestrator {multi_agent_id!r} of session {session.session_id!r} was deleted"
                 )
-            # A copy, because the state refers to what the orchestrator goes on changing.
-            self._synced[multi_agent_id] = copy.deepcopy(state)
+            # A copy, because the orchestrator continues to modify parts of the state.
+            self._written_states[multi_agent_id] = copy.deepcopy(state)
         if ended:
-            self._store.touch(session.id, self._newly_spent(multi_agent_id))
+            self._store.touch(session.id, self._uncounted_usage(multi_agent_id))
 
     def _read_or_make(self, multi_agent_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
         session = self._session()
-        found = self._store.read_multi_agent(session, multi_agent_id)
-        if found is None:
+        record = self._store.read_multi_agent(session, multi_agent_id)
+        if record is None:
             try:
                 self._store.create_multi_agent(
                     session, multi_agent_id, state, kind=str(state.get("type", ""))
                 )
             except SessionConflictError:
-                # Another process made it at this very moment.
-                found = self._store.read_multi_agent(session, multi_agent_id)
-        return None if found is None else found.state
+                # Another process has just created it.
+                record = self._store.read_multi_agent(session, multi_agent_id)
+        return None if record is None else record.state
 
-    def _newly_spent(self, multi_agent_id: str) -> Usage:
-        state = self._synced.get(multi_agent_id) or {}
-        before = self._counted.get(multi_agent_id, Usage())
-        now = _accumulated(state)
-        # Only an interrupted invocation goes on counting in this process; any other starts anew.
+    def _uncounted_usage(self, multi_agent_id: str) -> Usage:
+        state = self._written_states.get(multi_agent_id) or {}
+        before = self._counted_usage.get(multi_agent_id, Usage())
+        now = _accumulated_usage(state)
+        # Only an interrupted invocation continues its totals; any other starts at zero.
         interrupted = state.get("status") == "interrupted"
-        self._counted[multi_agent_id] = now if interrupted else Usage()
+        self._counted_usage[multi_agent_id] = now if interrupted else Usage()
         return Usage(
             0,
             max(now.input_tokens - before.input_tokens, 0),
@@ -141,6 +143,6 @@ class Orchestrators:
         )
 
 
-def _accumulated(state: Mapping[str, Any]) -> Usage:
+def _accumulated_usage(state: Mapping[str, Any]) -> Usage:
     usage = state.get("accumulated_usage") or {}
     return Usage(0, usage.get("inputTokens", 0), usage.get("outputTokens", 0))

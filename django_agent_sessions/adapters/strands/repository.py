@@ -28,30 +28,30 @@ R = TypeVar("R")
 
 
 class DjangoSessionRepository(SessionRepository):
-    """Sessions in the project's database, one call at a time.
+    """Sessions in the project's database.
 
-    Each method may be called from any thread, with a running event loop or without; the loop then
-    waits. :class:`~django_agent_sessions.adapters.strands.DjangoSessionManager` does not make it
-    wait, and is what an agent should get.
+    Each method may be called from any thread, with or without a running event loop, which is
+    blocked meanwhile. Agents should use
+    :class:`~django_agent_sessions.adapters.strands.DjangoSessionManager`, which does not block it.
 
     Args:
         owner: The user whose sessions these are, or that user's primary key. Left out,
             every session is reached.
-        namespace: The space of session ids.
+        namespace: The namespace of session ids.
         using: The alias of the database.
 
     Raises:
-        InvalidIdError: The namespace cannot be one.
+        InvalidIdError: The namespace is invalid.
     """
 
     def __init__(
         self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
     ) -> None:
-        self._known = KnownStates()
+        self._known_states = KnownStates()
         self._store = SessionStore(owner=owner, namespace=namespace, using=using)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Makes a session.
+        """Create a session.
 
         Args:
             session: The session.
@@ -61,8 +61,8 @@ class DjangoSessionRepository(SessionRepository):
             The session.
 
         Raises:
-            SessionException: There is one of this name.
-            InvalidIdError: The id cannot be one.
+            SessionException: A session with this id exists.
+            InvalidIdError: The id is invalid.
         """
         self._run(
             lambda: self._store.create(
@@ -75,61 +75,61 @@ class DjangoSessionRepository(SessionRepository):
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """Reads a session.
+        """Return a session.
 
         Args:
-            session_id: Its name.
+            session_id: The session's id.
             **kwargs: Ignored.
 
         Returns:
-            The session; None if there is none, or it is not this owner's.
+            The session; None if it does not exist or has another owner.
 
         Raises:
-            InvalidIdError: The id cannot be one.
+            InvalidIdError: The id is invalid.
         """
-        found = self._run(lambda: self._store.find(session_id))
-        return None if found is None else formats.session(found)
+        record = self._run(lambda: self._store.find(session_id))
+        return None if record is None else formats.session(record)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
-        """Deletes a session with all that belongs to it.
+        """Delete a session with everything that belongs to it.
 
         Args:
-            session_id: Its name.
+            session_id: The session's id.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is none, or it is not this owner's.
-            LegalHoldError: It is under legal hold.
+            SessionException: The session does not exist or has another owner.
+            LegalHoldError: The session is under legal hold.
         """
         if not self._run(lambda: self._store.delete(session_id)):
             raise SessionException(f"Session {session_id!r} does not exist")
 
     def list_sessions(self, *, limit: int = 50, **kwargs: Any) -> list[Session]:
-        """Lists sessions, the most recently active first.
+        """List sessions, the most recently active first.
 
         Args:
-            limit: How many at the most.
+            limit: The maximum number of sessions.
             **kwargs: Ignored.
 
         Returns:
             The sessions of the repository's owner, or of everybody, in its namespace.
         """
-        found = self._run(lambda: self._store.list_sessions(limit=limit))
-        return [formats.session(record) for record in found]
+        records = self._run(lambda: self._store.list_sessions(limit=limit))
+        return [formats.session(record) for record in records]
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Makes an agent.
+        """Create an agent.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             session_agent: The agent.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is one of this name in the session, or no such session.
-            PayloadError: Its state is not JSON.
+            SessionException: An agent with this id exists, or the session does not exist.
+            PayloadError: The state is not JSON.
         """
-        made = self._run(
+        record = self._run(
             lambda: self._store.create_agent(
                 self._store.get(session_id),
                 session_agent.agent_id,
@@ -139,69 +139,69 @@ class DjangoSessionRepository(SessionRepository):
                 updated_at=formats.from_iso(session_agent.updated_at),
             )
         )
-        self._known.learn(made.id, made.data)
+        self._known_states.learn(record.id, record.data)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """Reads an agent.
+        """Return an agent.
 
         Args:
-            session_id: Its session.
-            agent_id: Its name.
+            session_id: The session's id.
+            agent_id: The agent's id.
             **kwargs: Ignored.
 
         Returns:
-            The agent; None if there is none, or no such session.
+            The agent; None if the agent or the session does not exist.
         """
-        found = self._run(lambda: self._find_agent(session_id, agent_id))
-        if found is None:
+        record = self._run(lambda: self._find_agent(session_id, agent_id))
+        if record is None:
             return None
-        self._known.learn(found.id, found.data)
-        return formats.session_agent(found)
+        self._known_states.learn(record.id, record.data)
+        return formats.session_agent(record)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Overwrites an agent's state.
+        """Replace an agent's state.
 
         Args:
-            session_id: Its session.
-            session_agent: The agent; its ``created_at`` stays as it is stored.
+            session_id: The session's id.
+            session_agent: The agent; its ``created_at`` is not written.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is no such agent.
-            PayloadError: Its state is not JSON.
+            SessionException: The agent does not exist.
+            PayloadError: The state is not JSON.
         """
 
         def update() -> None:
             session = self._store.get(session_id)
             agent = self._agent_of(session, session_agent.agent_id)
-            # Which messages the agent holds is not among Strands' data: what is known holds until
-            # the conversation manager removes some more.
+            # Strands' data do not contain the window: the stored one is valid until the
+            # conversation manager removes further messages.
             managed = session_agent.conversation_manager_state
             same = managed == agent.data.conversation_manager_state
             window = agent.data.window if same else None
-            # What was redacted since the caller knew the state is still in what it gives.
-            given = formats.agent_state(session_agent, window=window)
-            data = self._known.corrected_agent(agent.id, agent.data, given)
+            # The caller's state may contain texts that were redacted since it was read.
+            current = formats.agent_state(session_agent, window=window)
+            data = self._known_states.corrected_agent(agent.id, agent.data, current)
             self._store.update_agent(agent, data, epoch=session.redaction_epoch)
-            self._known.learn(agent.id, data)
+            self._known_states.learn(agent.id, data)
 
-        self._run(lambda: _again_if_stale(update))
+        self._run(lambda: _retry_if_stale(update))
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Writes a message behind the last one.
+        """Append a message.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
+            session_id: The session's id.
+            agent_id: The agent's id.
             session_message: The message; its ``message_id`` must be the next position.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is a message at this position, or a gap before it; or there
-                is no such agent.
-            PayloadError: It is not JSON or over a limit.
+            SessionException: There is a message at this position, or a gap before it; or the agent
+                does not exist.
+            PayloadError: The message is not JSON or exceeds a limit.
         """
         self._run(
             lambda: self._store.append(
@@ -214,40 +214,40 @@ class DjangoSessionRepository(SessionRepository):
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
-        """Reads a message.
+        """Return a message.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
-            message_id: Its position.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            message_id: The message's position.
             **kwargs: Ignored.
 
         Returns:
-            The message; None if there is none.
+            The message; None if it does not exist.
         """
 
         def read() -> SessionMessage | None:
             agent = self._find_agent(session_id, agent_id)
-            found = agent and self._store.read_message(agent, message_id)
-            return formats.session_message(found) if found else None
+            record = agent and self._store.read_message(agent, message_id)
+            return formats.session_message(record) if record else None
 
         return self._run(read)
 
     def update_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Replaces a message, or redacts it: its original is then overwritten.
+        """Replace a message, or redact it, which deletes the original.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
-            session_message: The message; its ``created_at`` stays as it is stored. With a
-                ``redact_message``, that is all that is kept.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            session_message: The message; its ``created_at`` is not written. If it has a
+                ``redact_message``, only that is stored.
             **kwargs: Ignored.
 
         Raises:
             SessionException: There is no message at this position.
-            PayloadError: It is not JSON or over a limit.
+            PayloadError: The message is not JSON or exceeds a limit.
         """
 
         def update() -> None:
@@ -268,71 +268,71 @@ class DjangoSessionRepository(SessionRepository):
         offset: int = 0,
         **kwargs: Any,
     ) -> list[SessionMessage]:
-        """Reads messages from the beginning.
+        """Return messages from the beginning.
 
         Args:
-            session_id: Their session.
-            agent_id: The agent whose conversation it is.
-            limit: How many at the most; None reads all.
-            offset: How many to pass over.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            limit: The maximum number of messages; None for all.
+            offset: The number of messages to skip.
             **kwargs: Ignored.
 
         Returns:
-            The messages in order; none if there is no such agent.
+            The messages in order; empty if the agent does not exist.
         """
 
         def read() -> list[SessionMessage]:
             agent = self._find_agent(session_id, agent_id)
             if agent is None:
                 return []
-            found = self._store.messages(agent, limit=limit, offset=offset)
-            return [formats.session_message(record) for record in found]
+            records = self._store.messages(agent, limit=limit, offset=offset)
+            return [formats.session_message(record) for record in records]
 
         return self._run(read)
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Stores the state of an orchestrator.
+        """Create the state of an orchestrator.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             multi_agent: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is one of this name in the session, or no such session.
-            PayloadError: Its state is not JSON.
+            SessionException: An orchestrator with this id exists, or the session does not exist.
+            PayloadError: The state is not JSON.
         """
         state = multi_agent.serialize_state()
-        made = self._run(
+        record = self._run(
             lambda: self._store.create_multi_agent(
                 self._store.get(session_id), multi_agent.id, state, kind=state.get("type", "")
             )
         )
-        self._known.learn(made.id, as_state(state))
+        self._known_states.learn(record.id, as_state(state))
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
-        """Reads the state of an orchestrator.
+        """Return the state of an orchestrator.
 
         Args:
-            session_id: Its session.
-            multi_agent_id: Its name.
+            session_id: The session's id.
+            multi_agent_id: The orchestrator's id.
             **kwargs: Ignored.
 
         Returns:
-            The state; None if there is none.
+            The state; None if it does not exist.
         """
 
         def read() -> dict[str, Any] | None:
             session = self._store.find(session_id)
-            found = session and self._store.read_multi_agent(session, multi_agent_id)
-            if not found:
+            record = session and self._store.read_multi_agent(session, multi_agent_id)
+            if not record:
                 return None
-            self._known.learn(found.id, as_state(found.state))
-            state: dict[str, Any] = found.state
+            self._known_states.learn(record.id, as_state(record.state))
+            state: dict[str, Any] = record.state
             return state
 
         return self._run(read)
@@ -340,33 +340,33 @@ class DjangoSessionRepository(SessionRepository):
     def update_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Overwrites the state of an orchestrator.
+        """Replace the state of an orchestrator.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             multi_agent: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is no such orchestrator.
-            PayloadError: Its state is not JSON.
+            SessionException: The orchestrator does not exist.
+            PayloadError: The state is not JSON.
         """
 
         def update() -> None:
             session = self._store.get(session_id)
-            found = self._store.read_multi_agent(session, multi_agent.id)
-            if found is None:
+            record = self._store.read_multi_agent(session, multi_agent.id)
+            if record is None:
                 raise SessionNotFoundError(
                     f"Orchestrator {multi_agent.id!r} in session {session_id!r} does not exist"
                 )
-            given = multi_agent.serialize_state()
-            state = self._known.corrected_orchestrator(found.id, found.state, given)
+            current = multi_agent.serialize_state()
+            state = self._known_states.corrected_orchestrator(record.id, record.state, current)
             self._store.update_multi_agent(
                 session, multi_agent.id, state, epoch=session.redaction_epoch
             )
-            self._known.learn(found.id, as_state(state))
+            self._known_states.learn(record.id, as_state(state))
 
-        self._run(lambda: _again_if_stale(update))
+        self._run(lambda: _retry_if_stale(update))
 
     def _run(self, function: Callable[[], R]) -> R:
         try:
@@ -376,24 +376,24 @@ class DjangoSessionRepository(SessionRepository):
 
     def _find_agent(self, session_id: str, agent_id: str) -> AgentRecord | None:
         session: SessionRecord | None = self._store.find(session_id)
-        found = None if session is None else self._store.read_agent(session, agent_id)
-        if found is not None:
-            check_dialect(found)
-        return found
+        record = None if session is None else self._store.read_agent(session, agent_id)
+        if record is not None:
+            check_dialect(record)
+        return record
 
     def _get_agent(self, session_id: str, agent_id: str) -> AgentRecord:
         return self._agent_of(self._store.get(session_id), agent_id)
 
     def _agent_of(self, session: SessionRecord, agent_id: str) -> AgentRecord:
-        found = self._store.read_agent(session, agent_id)
-        if found is None:
+        record = self._store.read_agent(session, agent_id)
+        if record is None:
             raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
-        check_dialect(found)
-        return found
+        check_dialect(record)
+        return record
 
 
-def _again_if_stale(update: Callable[[], None]) -> None:
-    """Runs an update again if somebody redacted between its reading and its writing."""
+def _retry_if_stale(update: Callable[[], None]) -> None:
+    """Retry an update if there was a redaction between its read and its write."""
     try:
         update()
     except StaleSessionError:

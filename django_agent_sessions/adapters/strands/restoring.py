@@ -1,4 +1,4 @@
-"""Giving an agent what its session holds."""
+"""Restore an agent from its session."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from . import formats
 from .conversation import Conversation, fingerprint
 
 Restored: TypeAlias = list[tuple[int, Any, Any]]
-"""Position, message and run of each, as ``SessionStore.restore`` reads them, all with ids."""
+"""Position, message and run id of each message of ``SessionStore.restore``, with tracking ids."""
 
 
 class Found(NamedTuple):
-    """What a session holds of an agent."""
+    """The stored data of an agent."""
 
     record: AgentRecord
     restored: Restored
@@ -32,16 +32,16 @@ class Found(NamedTuple):
 
 
 def check_dialect(record: AgentRecord) -> None:
-    """Refuses an agent that another SDK's adapter made."""
+    """Reject an agent of another SDK."""
     if record.dialect != transcripts.STRANDS:
         raise ConfigurationError(
-            f"agent {record.agent_id!r} holds messages of the format {record.dialect!r}, not of "
-            "Strands: use another session or agent_id"
+            f"agent {record.agent_id!r} contains messages of the format {record.dialect!r}, not "
+            "of Strands: use another session or agent_id"
         )
 
 
 def is_message(payload: Any) -> bool:
-    """Tells whether a payload is a message of Strands, as far as a restore needs it."""
+    """Return whether a payload has the fields of a Strands message that restoring needs."""
     return (
         isinstance(payload, dict)
         and payload.get("role") in ("user", "assistant")
@@ -50,27 +50,27 @@ def is_message(payload: Any) -> bool:
 
 
 def restore(agent: LocalAgent, conversation: Conversation, found: Found) -> None:
-    """Gives an agent what its session holds."""
+    """Restore an agent from its stored data."""
     record, restored, end = found
     conversation.record = record
     conversation.start_from(record.data.window, end)
     agent.state = StrandsAgentState(record.data.state)
     formats.session_agent(record).initialize_internal_state(agent)
-    prepended: list[Message] = []
+    summary_messages: list[Message] = []
     manager_state = record.data.conversation_manager_state
-    # A bidirectional agent has none, and neither has an agent that another tool made.
+    # Bidirectional agents and agents that were created by other tools have none.
     if isinstance(agent, Agent) and manager_state:
-        prepended = _restore_conversation_manager(agent.conversation_manager, record)
+        summary_messages = _restore_conversation_manager(agent.conversation_manager, record)
     for position, message, _ in restored:
         conversation.remember(position, message)
     if isinstance(agent, Agent) and agent._interrupt_state.activated:
-        restored = _with_waiting_last(agent, conversation, restored)
+        restored = _move_interrupted_last(agent, conversation, restored)
     if not (isinstance(agent, Agent) and agent.model.stateful):
-        # Pinned messages stand before a summary, as the conversation manager left them.
+        # Pinned messages come before a summary, as the conversation manager puts them.
         tail = record.data.window["tail"] if record.data.window else 0
         pinned = [message for position, message, _ in restored if position < tail]
         others = [message for position, message, _ in restored if position >= tail]
-        agent.messages = _repaired([*pinned, *prepended, *others])
+        agent.messages = _repair_tool_use([*pinned, *summary_messages, *others])
     conversation.mark_synced(fingerprint(agent), copy.deepcopy(record.data))
 
 
@@ -81,37 +81,39 @@ def _restore_conversation_manager(
     try:
         return manager.restore_from_session(state) or []
     except ValueError as error:
-        stored, given = state.get("__name__"), type(manager).__name__
-        if stored == given:
+        stored, current = state.get("__name__"), type(manager).__name__
+        if stored == current:
             raise
-        # Strands' own words do not tell what was stored, nor where.
+        # Strands' own message names neither the stored manager nor the agent.
         raise ConfigurationError(
             f"agent {record.agent_id!r} of session {record.session} was stored with the "
-            f"conversation manager {stored}, and is given {given}, which cannot read its state: "
-            "give it the former, or clear conversation_manager_state and window with "
-            "SessionStore.update_agent, and it begins with all messages"
+            f"conversation manager {stored}, and {current} cannot read its state: use the former, "
+            "or clear conversation_manager_state and window with SessionStore.update_agent, so "
+            "that the agent starts with all messages"
         ) from error
 
 
-def _repaired(messages: list[Message]) -> list[Message]:
-    """Pairs tool calls and results as Strands' own manager does after an interrupted process."""
+def _repair_tool_use(messages: list[Message]) -> list[Message]:
+    """Pair tool calls and results, as Strands' own manager does after an interrupted process."""
     blocks = [block for message in messages for block in message["content"]]
     if not any("toolUse" in block or "toolResult" in block for block in blocks):
         return messages
-    ordered = _with_results_behind_calls(messages)
+    ordered = _move_results_after_calls(messages)
     return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), ordered)
 
 
-def _with_waiting_last(agent: Agent, conversation: Conversation, restored: Restored) -> Restored:
-    """Puts last what waits for a person's answer: it goes on there, whatever was said meanwhile.
+def _move_interrupted_last(
+    agent: Agent, conversation: Conversation, restored: Restored
+) -> Restored:
+    """Move the interrupted turn to the end: the agent continues there, whatever came after it.
 
-    Other calls without results are none of its business: another run may have been killed.
+    Other calls without results do not count: their process may have been killed.
     """
     pending = agent._interrupt_state.pending_tool_execution
     waiting = _calls(pending.assistant_message) if pending is not None else set()
     for position, message, run_id in reversed(restored):
         if waiting & _results(message):
-            # The answer was given, and the process killed before it could write that.
+            # The interrupt was answered, but the process was killed before it wrote the state.
             agent._interrupt_state.deactivate()
             break
         if waiting & _calls(message):
@@ -121,18 +123,18 @@ def _with_waiting_last(agent: Agent, conversation: Conversation, restored: Resto
     return restored
 
 
-def _with_results_behind_calls(messages: list[Message]) -> list[Message]:
-    """Puts results behind their calls where another process spoke in between.
+def _move_results_after_calls(messages: list[Message]) -> list[Message]:
+    """Move results directly after their calls if another process wrote messages in between.
 
-    That is so where a run was gone on with by two at once, or by one under another run's name.
+    That happens if two processes continued the same run, or one did so under another run id.
     """
     ordered = list(messages)
     answered = set().union(*map(_results, messages))
     for index in range(len(ordered) - 1):
         waiting = (_calls(ordered[index]) & answered) - _results(ordered[index + 1])
         for later in range(index + 2, len(ordered) if waiting else 0):
-            found = _results(ordered[later])
-            if waiting & found and not found & _calls(ordered[later - 1]):
+            results = _results(ordered[later])
+            if waiting & results and not results & _calls(ordered[later - 1]):
                 ordered.insert(index + 1, ordered.pop(later))
                 break
     return ordered

@@ -1,7 +1,6 @@
-"""Taking out of live agents and orchestrators what somebody else redacted in their session.
+"""Remove texts from live agents and orchestrators that were redacted in their session.
 
-What they have in memory was read before the redaction. Unless it goes there too, their next write
-would bring it back.
+They were read before the redaction, so that their next write would write the texts again.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ from django_agent_sessions.records import AgentState
 
 @dataclass
 class Corrections:
-    """What was redacted in a state since it was known, for all that is still to be written of it.
+    """Redactions of a state since it was read, for all later writes of that state.
 
-    A live agent keeps copies in places of its own, so that its state is corrected on its way into
-    the database, each time.
+    A live agent keeps copies of its state in other objects, so its state is corrected before each
+    write.
     """
 
     secrets: set[str] = field(default_factory=set, repr=False)
-    _seen: list[tuple[AgentState, AgentState]] = field(default_factory=list, repr=False)
+    _changes: list[tuple[AgentState, AgentState]] = field(default_factory=list, repr=False)
 
     def note(self, before: AgentState | None, after: AgentState) -> None:
-        """Compares a state with what is now in the database."""
+        """Compare a state with the one in the database now."""
         if before is None:
             return
         removed = set().union(*(masking.removed(*pair) for pair in _pairs(before, after)))
         if removed:
             self.secrets |= masking.significant(removed)
-            self._seen.append((copy.deepcopy(before), copy.deepcopy(after)))
+            self._changes.append((copy.deepcopy(before), copy.deepcopy(after)))
 
     def apply(self, state: AgentState) -> AgentState:
-        """Takes out of a state what was redacted."""
-        for before, after in self._seen:
+        """Return a state without the redacted texts."""
+        for before, after in self._changes:
             state = replace(
                 state,
                 state=masking.follow(state.state, before.state, after.state),
@@ -56,40 +55,40 @@ class Corrections:
                     state.internal_state, before.internal_state, after.internal_state
                 ),
             )
-        return _scrubbed(state, self.secrets)
+        return _mask_state(state, self.secrets)
 
 
 class KnownStates:
-    """What the callers of a repository know of states, so as to tell what was redacted since."""
+    """The states that a repository's callers have read, to detect later redactions."""
 
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most
-        self._known: dict[UUID, AgentState] = {}
+    def __init__(self, max_states: int = 10_000) -> None:
+        self._max_states = max_states
+        self._states: dict[UUID, AgentState] = {}
         self._corrections: dict[UUID, Corrections] = {}
 
     def learn(self, key: UUID, state: AgentState) -> None:
-        """Notes a state that was read or written."""
-        self._known.pop(key, None)
-        self._known[key] = copy.deepcopy(state)
-        while len(self._known) > self._most:
-            forgotten = next(iter(self._known))
-            del self._known[forgotten]
+        """Record a state that was read or written."""
+        self._states.pop(key, None)
+        self._states[key] = copy.deepcopy(state)
+        while len(self._states) > self._max_states:
+            forgotten = next(iter(self._states))
+            del self._states[forgotten]
             self._corrections.pop(forgotten, None)
 
     def corrected_agent(self, key: UUID, stored: AgentState, given: AgentState) -> AgentState:
-        """Takes out of a state what was ever redacted since it was known."""
+        """Return a state without the texts that were redacted since it was read."""
         corrections = self._corrections.setdefault(key, Corrections())
-        corrections.note(self._known.get(key), stored)
+        corrections.note(self._states.get(key), stored)
         return corrections.apply(given)
 
     def corrected_orchestrator(self, key: UUID, stored: Any, given: Any) -> Any:
-        """Does what :meth:`corrected_agent` does, for an orchestrator."""
+        """Return an orchestrator's state without redacted texts; see `corrected_agent`."""
         corrected = self.corrected_agent(key, as_state(stored), as_state(given))
         return corrected.conversation_manager_state
 
 
 def as_state(orchestrator: Any) -> AgentState:
-    """Puts an orchestrator's state where the structured state of an agent is."""
+    """Wrap an orchestrator's state as the structured part of an agent's state."""
     return AgentState(conversation_manager_state=orchestrator)
 
 
@@ -101,7 +100,7 @@ def _pairs(before: AgentState, after: AgentState) -> list[tuple[Any, Any]]:
     ]
 
 
-def _scrubbed(state: AgentState, secrets: Collection[str]) -> AgentState:
+def _mask_state(state: AgentState, secrets: Collection[str]) -> AgentState:
     if not secrets:
         return state
     return replace(
@@ -115,7 +114,7 @@ def _scrubbed(state: AgentState, secrets: Collection[str]) -> AgentState:
 
 
 def scrub_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
-    """Masks texts in an agent's messages and states."""
+    """Mask texts in an agent's messages and states."""
     for message in agent.messages:
         masking.scrub_in_place(cast("dict[str, Any]", message), secrets)
     for key, value in agent.state.get().items():
@@ -132,7 +131,7 @@ def scrub_agent(agent: LocalAgent, secrets: Collection[str]) -> None:
 
 
 def scrub_orchestrator(source: MultiAgentBase, secrets: Collection[str]) -> None:
-    """Masks texts in what the nodes of a graph or swarm said, and in its task."""
+    """Mask texts in the results of a graph's or swarm's nodes, and in its task."""
     state = getattr(source, "state", None)
     _scrub_results(getattr(state, "results", None) or {}, secrets)
     for holder, name in ((state, "task"), (state, "handoff_message")):
@@ -164,7 +163,7 @@ def _scrub_interrupts(state: Any, secrets: Collection[str]) -> None:
 
 
 def _scrub_attributes(holder: Any, secrets: Collection[str]) -> None:
-    # A summary is an attribute of its manager, by whatever name.
+    # A conversation manager stores its summary in an attribute, whose name varies.
     for value in vars(holder).values() if holder is not None else ():
         if isinstance(value, dict | list):
             masking.scrub_in_place(value, secrets)

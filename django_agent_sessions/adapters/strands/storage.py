@@ -1,4 +1,4 @@
-"""Strands' ``SessionRepository`` on any Django storage, without a database."""
+"""Strands' ``SessionRepository`` on a Django storage, without a database."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ R = TypeVar("R")
 
 
 class StorageSessionRepository(SessionRepository):
-    """Sessions as files, as ``FileSessionManager`` and ``S3SessionManager`` write and read them.
+    """Sessions as files, in the layout of ``FileSessionManager`` and ``S3SessionManager``.
 
-    It needs no database, and may be called with a running event loop or without. Nothing is locked:
-    two processes that run one agent at the same time do not overwrite each other's messages, but
+    It needs no database, and may be called with or without a running event loop. It does not lock:
+    if two processes run an agent at the same time, they do not overwrite each other's messages, but
     the slower one gets an error.
 
-    What cannot be read is logged with its name. A message is then left out, and its number is not
-    used again; of an agent's state that cannot be read a copy is kept when it is next written.
+    Files that cannot be parsed are logged by name. Such a message is skipped, and its number is not
+    used again; a copy of such an agent's state is kept when the state is next written.
 
     Args:
         storage: The storage, or its alias in ``STORAGES``.
-        prefix: The folder in the storage that holds the sessions.
+        prefix: The folder of the sessions in the storage.
 
     Raises:
-        InvalidStorageError: There is no storage of that alias.
+        InvalidStorageError: ``STORAGES`` has no such alias.
     """
 
     def __init__(self, storage: Storage | str, prefix: str = "") -> None:
         self._layout = Layout(storage, prefix)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Makes a session.
+        """Create a session.
 
         Args:
             session: The session.
@@ -56,65 +56,65 @@ class StorageSessionRepository(SessionRepository):
             The session.
 
         Raises:
-            SessionException: There is one of this name.
-            InvalidIdError: The id cannot be one, or has a path separator.
+            SessionException: A session with this id exists.
+            InvalidIdError: The id is invalid or contains a path separator.
         """
-        with _as_strands_says(f"Session {session.session_id!r}"):
+        with _strands_errors(f"Session {session.session_id!r}"):
             self._layout.create_session(session.session_id, session.to_dict())
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """Reads a session.
+        """Return a session.
 
         Args:
-            session_id: Its name.
+            session_id: The session's id.
             **kwargs: Ignored.
 
         Returns:
-            The session; None if there is none.
+            The session; None if it does not exist.
 
         Raises:
-            SessionException: Its file is a symbolic link.
-            InvalidIdError: The id cannot be one, or has a path separator.
+            SessionException: The file is a symbolic link.
+            InvalidIdError: The id is invalid or contains a path separator.
         """
-        with _as_strands_says(f"Session {session_id!r}"):
+        with _strands_errors(f"Session {session_id!r}"):
             try:
-                found = self._layout.read_session(session_id)
-                return None if found is None else stored.made(Session.from_dict, found)
+                document = self._layout.read_session(session_id)
+                return None if document is None else stored.made(Session.from_dict, document)
             except PayloadError as error:
-                # It holds nothing that is needed.
+                # The file contains nothing that is required.
                 logger.error("Session %r is used without its file: %s", session_id, error)
                 return Session(session_id, SessionType.AGENT)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
-        """Deletes a session with all files in its folder.
+        """Delete a session with all files in its folder.
 
         Args:
-            session_id: Its name.
+            session_id: The session's id.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is none.
-            InvalidIdError: The id cannot be one, or has a path separator.
+            SessionException: The session does not exist.
+            InvalidIdError: The id is invalid or contains a path separator.
         """
         if not self._layout.delete_session(session_id):
             raise SessionException(f"Session {session_id!r} does not exist")
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Makes an agent.
+        """Create an agent.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             session_agent: The agent.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is one of this name in the session.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: Its state is not JSON.
+            SessionException: An agent with this id exists in the session.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The state is not JSON.
         """
         agent_id, document = session_agent.agent_id, session_agent.to_dict()
-        with _as_strands_says(f"Agent {agent_id!r} in session {session_id!r}"):
+        with _strands_errors(f"Agent {agent_id!r} in session {session_id!r}"):
             try:
                 self._layout.create_agent(session_id, agent_id, document)
             except FileExistsError:
@@ -123,28 +123,29 @@ class StorageSessionRepository(SessionRepository):
                 self._layout.write_agent(session_id, agent_id, document)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """Reads an agent.
+        """Return an agent.
 
         Args:
-            session_id: Its session.
-            agent_id: Its name.
+            session_id: The session's id.
+            agent_id: The agent's id.
             **kwargs: Ignored.
 
         Returns:
-            The agent; None if there is none. If its file cannot be read: an agent without a state,
-            that any conversation manager takes, so that the conversation goes on.
+            The agent; None if it does not exist. If its file cannot be parsed: an agent with an
+            empty state that every conversation manager accepts, so that the conversation can
+            continue.
 
         Raises:
-            SessionException: Its file is a symbolic link.
-            InvalidIdError: An id cannot be one, or has a path separator.
+            SessionException: The file is a symbolic link.
+            InvalidIdError: An id is invalid or contains a path separator.
         """
-        with _as_strands_says(f"Agent {agent_id!r} in session {session_id!r}"):
+        with _strands_errors(f"Agent {agent_id!r} in session {session_id!r}"):
             try:
-                found = self._layout.read_agent(session_id, agent_id)
-                return None if found is None else stored.made(stored.session_agent, found)
+                document = self._layout.read_agent(session_id, agent_id)
+                return None if document is None else stored.made(stored.session_agent, document)
             except PayloadError as error:
                 logger.error(
-                    "Agent %r in session %r goes on without its state: %s",
+                    "Agent %r in session %r continues without its state: %s",
                     agent_id,
                     session_id,
                     error,
@@ -152,20 +153,20 @@ class StorageSessionRepository(SessionRepository):
                 return stored.agent_without_state(agent_id)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Overwrites an agent's state.
+        """Replace an agent's state.
 
         Args:
-            session_id: Its session.
-            session_agent: The agent; its ``created_at`` is set to what is stored.
+            session_id: The session's id.
+            session_agent: The agent; its ``created_at`` is set to the stored one.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is no such agent.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: Its state is not JSON.
+            SessionException: The agent does not exist.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The state is not JSON.
         """
         agent_id = session_agent.agent_id
-        with _as_strands_says(f"Agent {agent_id!r} in session {session_id!r}"):
+        with _strands_errors(f"Agent {agent_id!r} in session {session_id!r}"):
             previous = self._read_agent(session_id, agent_id)
             if previous is not None:
                 session_agent.created_at = previous.created_at
@@ -174,21 +175,21 @@ class StorageSessionRepository(SessionRepository):
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Writes a message where there is none.
+        """Create a message at an unused position.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
-            session_message: The message. If a file of its ``message_id`` is there and cannot be
-                read, its ``message_id`` is set to the next one that is free.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            session_message: The message. If the file of its ``message_id`` exists but cannot be
+                parsed, its ``message_id`` is set to the next unused one.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is a message of this ``message_id``.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: It is not JSON.
+            SessionException: A message with this ``message_id`` exists.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The message is not JSON.
         """
-        with _as_strands_says(
+        with _strands_errors(
             f"Message {session_message.message_id} of agent {agent_id!r} in session {session_id!r}"
         ):
             try:
@@ -196,54 +197,54 @@ class StorageSessionRepository(SessionRepository):
             except FileExistsError:
                 if self._is_readable(session_id, agent_id, session_message.message_id):
                     raise
-                # Strands counts from the last message that it was given, and this one was not.
-                taken = self._layout.message_numbers(session_id, agent_id)
-                session_message.message_id = max([session_message.message_id, *taken]) + 1
+                # Strands counts from the last message that it read, which excludes this one.
+                used = self._layout.message_numbers(session_id, agent_id)
+                session_message.message_id = max([session_message.message_id, *used]) + 1
                 self._create_message(session_id, agent_id, session_message)
 
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
-        """Reads a message.
+        """Return a message.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
-            message_id: Its number.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            message_id: The message's number.
             **kwargs: Ignored.
 
         Returns:
-            The message; None if there is none, or none that can be read.
+            The message; None if it does not exist or cannot be parsed.
 
         Raises:
-            SessionException: Its file is a symbolic link.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            ValueError: The number is none.
+            SessionException: The file is a symbolic link.
+            InvalidIdError: An id is invalid or contains a path separator.
+            ValueError: The number is not an integer.
         """
-        with _as_strands_says(f"Message {message_id} of agent {agent_id!r}"):
+        with _strands_errors(f"Message {message_id} of agent {agent_id!r}"):
             try:
-                found = self._layout.read_message(session_id, agent_id, message_id)
+                document = self._layout.read_message(session_id, agent_id, message_id)
             except PayloadError as error:
-                _log_left_out(session_id, agent_id, message_id, error)
-                found = None
-        return None if found is None else stored.session_message(found, message_id)
+                _log_skipped(session_id, agent_id, message_id, error)
+                document = None
+        return None if document is None else stored.session_message(document, message_id)
 
     def update_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Replaces a message.
+        """Replace a message.
 
         Args:
-            session_id: Its session.
-            agent_id: The agent whose conversation it is.
-            session_message: The message; its ``created_at`` is set to what is stored. As Strands'
-                own managers do, this keeps the original beside a ``redact_message``.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            session_message: The message; its ``created_at`` is set to the stored one. Like Strands'
+                own managers, this stores the original besides a ``redact_message``.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is no such message, or none that can be read.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: It is not JSON.
+            SessionException: The message does not exist or cannot be parsed.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The message is not JSON.
         """
         number = session_message.message_id
         previous = self.read_message(session_id, agent_id, number)
@@ -252,7 +253,7 @@ class StorageSessionRepository(SessionRepository):
                 f"Message {number} of agent {agent_id!r} in session {session_id!r} does not exist"
             )
         session_message.created_at = previous.created_at
-        with _as_strands_says(f"Message {number} of agent {agent_id!r}"):
+        with _strands_errors(f"Message {number} of agent {agent_id!r}"):
             self._layout.write_message(session_id, agent_id, number, session_message.to_dict())
 
     def list_messages(
@@ -263,53 +264,53 @@ class StorageSessionRepository(SessionRepository):
         offset: int = 0,
         **kwargs: Any,
     ) -> list[SessionMessage]:
-        """Reads messages from the beginning, in parallel.
+        """Return messages from the beginning; the files are read in parallel.
 
         Args:
-            session_id: Their session.
-            agent_id: The agent whose conversation it is.
-            limit: How many at the most; None reads all.
-            offset: How many to pass over.
+            session_id: The session's id.
+            agent_id: The agent's id.
+            limit: The maximum number of messages; None for all.
+            offset: The number of messages to skip.
             **kwargs: Ignored.
 
         Returns:
-            The messages in order; none if there is no such agent. Those that cannot be read are
-            left out, but counted by ``limit`` and ``offset``.
+            The messages in order; empty if the agent does not exist. Messages that cannot be parsed
+            are skipped, but counted by ``limit`` and ``offset``.
 
         Raises:
             SessionException: A file is a symbolic link.
-            InvalidIdError: An id cannot be one, or has a path separator.
+            InvalidIdError: An id is invalid or contains a path separator.
         """
         numbers = self._layout.message_numbers(session_id, agent_id)
-        wanted = numbers[offset:] if limit is None else numbers[offset : offset + limit]
+        requested = numbers[offset:] if limit is None else numbers[offset : offset + limit]
         messages: list[SessionMessage] = []
-        with _as_strands_says(f"A message of agent {agent_id!r} in session {session_id!r}"):
-            for number, found in self._layout.read_messages(session_id, agent_id, wanted):
-                if isinstance(found, (PayloadError, FileNotFoundError)):
-                    _log_left_out(session_id, agent_id, number, found)
-                elif isinstance(found, Exception):
-                    raise found
+        with _strands_errors(f"A message of agent {agent_id!r} in session {session_id!r}"):
+            for number, document in self._layout.read_messages(session_id, agent_id, requested):
+                if isinstance(document, (PayloadError, FileNotFoundError)):
+                    _log_skipped(session_id, agent_id, number, document)
+                elif isinstance(document, Exception):
+                    raise document
                 else:
-                    messages.append(stored.session_message(found, number))
+                    messages.append(stored.session_message(document, number))
         return messages
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Stores the state of an orchestrator.
+        """Create the state of an orchestrator.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             multi_agent: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is one of this name in the session.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: Its state is not JSON.
+            SessionException: An orchestrator with this id exists in the session.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The state is not JSON.
         """
         name, state = multi_agent.id, multi_agent.serialize_state()
-        with _as_strands_says(f"Orchestrator {name!r} in session {session_id!r}"):
+        with _strands_errors(f"Orchestrator {name!r} in session {session_id!r}"):
             try:
                 self._layout.create_multi_agent(session_id, name, state)
             except FileExistsError:
@@ -320,26 +321,26 @@ class StorageSessionRepository(SessionRepository):
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
-        """Reads the state of an orchestrator.
+        """Return the state of an orchestrator.
 
         Args:
-            session_id: Its session.
-            multi_agent_id: Its name.
+            session_id: The session's id.
+            multi_agent_id: The orchestrator's id.
             **kwargs: Ignored.
 
         Returns:
-            The state; None if there is none, or none that can be read.
+            The state; None if it does not exist or cannot be parsed.
 
         Raises:
-            SessionException: Its file is a symbolic link.
-            InvalidIdError: An id cannot be one, or has a path separator.
+            SessionException: The file is a symbolic link.
+            InvalidIdError: An id is invalid or contains a path separator.
         """
-        with _as_strands_says(f"Orchestrator {multi_agent_id!r} in session {session_id!r}"):
+        with _strands_errors(f"Orchestrator {multi_agent_id!r} in session {session_id!r}"):
             try:
                 return self._layout.read_multi_agent(session_id, multi_agent_id)
             except PayloadError as error:
                 logger.error(
-                    "Orchestrator %r in session %r starts from the beginning: %s",
+                    "Orchestrator %r in session %r restarts without its state: %s",
                     multi_agent_id,
                     session_id,
                     error,
@@ -349,47 +350,47 @@ class StorageSessionRepository(SessionRepository):
     def update_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
     ) -> None:
-        """Overwrites the state of an orchestrator.
+        """Replace the state of an orchestrator.
 
         Args:
-            session_id: Its session.
+            session_id: The session's id.
             multi_agent: The graph or swarm.
             **kwargs: Ignored.
 
         Raises:
-            SessionException: There is no such orchestrator.
-            InvalidIdError: An id cannot be one, or has a path separator.
-            PayloadError: Its state is not JSON.
+            SessionException: The orchestrator does not exist.
+            InvalidIdError: An id is invalid or contains a path separator.
+            PayloadError: The state is not JSON.
         """
         name = multi_agent.id
-        with _as_strands_says(f"Orchestrator {name!r} in session {session_id!r}"):
+        with _strands_errors(f"Orchestrator {name!r} in session {session_id!r}"):
             self._read_multi_agent(session_id, name)
             self._layout.write_multi_agent(session_id, name, multi_agent.serialize_state())
 
     def _read_agent(self, session_id: str, agent_id: str) -> SessionAgent | None:
-        """Reads an agent that must be there; None if it cannot be read and was set aside."""
+        """Read an existing agent; None if its file cannot be parsed and a copy of it was kept."""
         file = self._layout.names.agent_file(session_id, agent_id)
-        return self._read_or_set_aside(
+        return self._read_or_back_up(
             lambda: self._layout.read_agent(session_id, agent_id), stored.session_agent, file
         )
 
     def _read_multi_agent(self, session_id: str, multi_agent_id: str) -> dict[str, Any] | None:
         file = self._layout.names.multi_agent_file(session_id, multi_agent_id)
-        return self._read_or_set_aside(
+        return self._read_or_back_up(
             lambda: self._layout.read_multi_agent(session_id, multi_agent_id), dict, file
         )
 
-    def _read_or_set_aside(
+    def _read_or_back_up(
         self,
         read: Callable[[], dict[str, Any] | None],
         make: Callable[[dict[str, Any]], R],
         file: str,
     ) -> R | None:
         try:
-            found = read()
-            if found is None:
+            document = read()
+            if document is None:
                 raise FileNotFoundError(file)
-            return stored.made(make, found)
+            return stored.made(make, document)
         except PayloadError:
             self._layout.files.set_aside(file)
             return None
@@ -405,14 +406,14 @@ class StorageSessionRepository(SessionRepository):
         return True
 
 
-def _log_left_out(session_id: str, agent_id: str, number: int, error: Exception) -> None:
+def _log_skipped(session_id: str, agent_id: str, number: int, error: Exception) -> None:
     logger.error(
-        "Message %d of agent %r in session %r is left out: %s", number, agent_id, session_id, error
+        "Message %d of agent %r in session %r is skipped: %s", number, agent_id, session_id, error
     )
 
 
 @contextmanager
-def _as_strands_says(what: str) -> Iterator[None]:
+def _strands_errors(what: str) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
@@ -420,4 +421,4 @@ def _as_strands_says(what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise SessionException(f"{what} does not exist") from error
     except SuspiciousFileOperation as error:
-        raise SessionException(f"{what} is refused: {error}") from error
+        raise SessionException(f"{what} cannot be accessed: {error}") from error

@@ -1,4 +1,4 @@
-"""Strands' data classes of the documents in its files."""
+"""Parse the documents in Strands' files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ R = TypeVar("R")
 
 
 def made(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
-    """Makes something of a document, which may be any JSON object."""
+    """Build an object from a document; raise ``PayloadError`` if its fields are wrong."""
     try:
         return make(document)
     except (KeyError, TypeError) as error:
         kind = type(error).__name__
-    raise PayloadError(f"it is not what Strands writes there: {kind}")
+    raise PayloadError(f"it is not a document of Strands: {kind}")
 
 
 def session_agent(document: dict[str, Any]) -> SessionAgent:
-    """As ``SessionAgent.from_dict`` does, on bytes that are bytes already."""
+    """Build a ``SessionAgent`` as ``from_dict`` does, from a document whose bytes are decoded."""
     if not isinstance(document["state"], dict):
-        raise TypeError("the state is no object")
+        raise TypeError("the state is not an object")
     return SessionAgent(
         document["agent_id"],
         document["state"],
@@ -35,23 +35,23 @@ def session_agent(document: dict[str, Any]) -> SessionAgent:
 
 
 def session_message(document: dict[str, Any], number: int) -> SessionMessage:
-    """As ``SessionMessage.from_dict`` does, on bytes that are bytes already.
+    """Build a ``SessionMessage`` as ``from_dict`` does, from a document whose bytes are decoded.
 
-    ``from_dict`` takes fifty times as long, because it looks up the class's signature for each key.
+    ``from_dict`` takes fifty times as long, because it reads the class's signature for each key.
     """
-    # The number is that of the file, which a copy may not have inside.
+    # The number of the file: a copied file may contain another one.
     return SessionMessage(
         document["message"], number, document.get("redact_message"), **_times(document)
     )
 
 
 def agent_without_state(agent_id: str) -> SessionAgent:
-    """An agent whose state was lost, and which any conversation manager takes."""
-    return SessionAgent(agent_id, {}, {"__name__": _AnyName(), "removed_message_count": 0})
+    """Return an agent with an empty state that every conversation manager accepts."""
+    return SessionAgent(agent_id, {}, {"__name__": _MatchesAnyName(), "removed_message_count": 0})
 
 
-class _AnyName(str):
-    """The name of whichever conversation manager compares its own with it."""
+class _MatchesAnyName(str):
+    """A name that is equal to the name of every conversation manager."""
 
     __slots__ = ()
     __hash__ = str.__hash__

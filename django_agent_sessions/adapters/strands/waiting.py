@@ -1,7 +1,7 @@
-"""Who waits for a Strands agent: the thread that called it synchronously.
+"""Register Strands' sync calls with the bridge.
 
-``agent("Hello")`` runs the agent's event loop in a fresh thread and blocks the caller until that
-thread has ended. This is the proof that the caller's transaction may be joined.
+``agent("Hello")`` runs the agent's event loop in a new thread and blocks the caller until that
+thread has ended, so that the call may join the caller's transaction.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from django_agent_sessions import bridge
 
 
 def register() -> None:
-    """Teaches the bridge Strands' way from sync to async."""
-    # The executor is made by this very call, and joined before the call returns.
+    """Register the function that blocks."""
+    # The function creates the executor itself, and joins it before it returns.
     bridge.register_waiting_call(run_async.__code__, "executor")

@@ -1,4 +1,4 @@
-"""The database work of one session's manager, in whatever thread the bridge chooses."""
+"""Database operations of a session's manager; they run in the thread that the bridge selects."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 
-_MOST_RELOADS = 10
+_MAX_RELOADS = 10
 
 
 class OpenSession:
-    """A session that is found, or made, when it is first asked for.
+    """A session that is read, or created, at its first use.
 
-    It refers to nothing that refers to it. Whatever did would hold the conversations that were
-    read until the garbage collector comes for them.
+    It must not be part of a reference cycle, which would keep the conversations in memory until the
+    garbage collector runs.
     """
 
     def __init__(
@@ -61,26 +61,28 @@ class OpenSession:
         self._record: SessionRecord | None = None
 
     def open(self) -> SessionRecord:
-        """Finds the session, or makes it."""
+        """Return the session; read or create it at the first call."""
         if self._record is None:
-            self._record = self._found() if self._create else self.store.get(self.session_id)
+            self._record = (
+                self._open_or_create() if self._create else self.store.get(self.session_id)
+            )
             self.epoch = self._record.redaction_epoch
         return self._record
 
-    def _found(self) -> SessionRecord:
+    def _open_or_create(self) -> SessionRecord:
         return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def reopen(self) -> SessionRecord:
-        """Finds the session as it is now, or makes it."""
+        """Read the session again, or create it."""
         self._record = None
         return self.open()
 
 
 class SessionWork:
-    """What a manager reads and writes of its session.
+    """Reads and writes of a manager.
 
-    A write that comes after a redaction by somebody else reads again first, so that nothing that
-    was taken out is brought back.
+    A write after a redaction by another process reloads first, so that no redacted text is written
+    again.
     """
 
     def __init__(self, session: OpenSession, *, raises: bool) -> None:
@@ -93,7 +95,7 @@ class SessionWork:
         self._raises = raises
 
     def conversation(self, agent: LocalAgent) -> Conversation:
-        """Finds what is known of an agent."""
+        """Return the conversation of an agent of this manager."""
         try:
             return self.conversations[agent.agent_id]
         except KeyError:
@@ -103,58 +105,58 @@ class SessionWork:
             ) from None
 
     def open(self) -> SessionRecord:
-        """Finds the session, or makes it."""
+        """Read the session, or create it."""
         return self._session.open()
 
     def load_ahead(self) -> None:
-        """Reads all that agents and orchestrators will ask for."""
+        """Read the data of all agents and orchestrators."""
         session = self.open()
         self.loaded_agents = {
-            record.agent_id: self._found(record)
+            record.agent_id: self._read_found(record)
             for record in self.store.list_agents(session)
             if record.dialect == transcripts.STRANDS
         }
         self.orchestrators.load_ahead()
 
     def read_or_make(self, conversation: Conversation, agent: LocalAgent) -> Found | None:
-        """Reads an agent with its messages; None if there was none, and it was made."""
+        """Read an agent with its messages; None if it did not exist and was created."""
         record = self.store.read_agent(self.open(), agent.agent_id)
         if record is not None:
-            return self._found(record)
+            return self._read_found(record)
         conversation.unwritten = seeds(agent)
         self._write(conversation, agent)
         return None
 
-    def _found(self, record: AgentRecord) -> Found:
-        # The end comes first: what is added after it is either read too, or a conflict.
+    def _read_found(self, record: AgentRecord) -> Found:
+        # Read the end first: a message that is appended after it is either read too or a conflict.
         end = self.store.next_position(record) if self._raises else 0
         return Found(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record)
-        # Where no window is known, Strands' own count of removed messages is an offset.
+        # Without a window, Strands' own count of removed messages is the offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
         restored = self.store.restore(record, offset=removed)
-        odd = [position for position, message, _ in restored if not is_message(message)]
-        for position in odd:
+        invalid = [position for position, message, _ in restored if not is_message(message)]
+        for position in invalid:
             logger.warning(
-                "message %d of agent %s (row %s) is none of Strands' and was left out",
+                "message %d of agent %s (row %s) is not a message of Strands and was skipped",
                 position,
                 record.agent_id,
                 record.id,
             )
-        if odd:
-            restored = [row for row in restored if row[0] not in odd]
+        if invalid:
+            restored = [row for row in restored if row[0] not in invalid]
         track(message for _, message, _ in restored)
         return restored
 
     def append(self, message: Message, agent: LocalAgent) -> None:
-        """Writes a message, and what else of the agent is not in the database."""
+        """Write a message, and everything else of the agent that is not in the database."""
         conversation = self.conversation(agent)
         with conversation.lock:
-            self._append_alone(conversation, message, agent)
+            self._append_locked(conversation, message, agent)
 
-    def _append_alone(
+    def _append_locked(
         self, conversation: Conversation, message: Message, agent: LocalAgent
     ) -> None:
         grown = conversation.grown(tracked(message))
@@ -165,7 +167,7 @@ class SessionWork:
         self._write(conversation, agent)
 
     def update(self, message: Message, agent: LocalAgent) -> None:
-        """Replaces a message that changed."""
+        """Replace a message that has changed."""
         conversation = self.conversation(agent)
         with conversation.lock:
             stored = conversation.find(message["tracking_id"])
@@ -183,23 +185,23 @@ class SessionWork:
         except StaleSessionError:
             self._reload()
             if stored.message["content"] != stored.content:
-                # It was redacted by somebody else; what grew behind it stays.
-                grown = message["content"][len(stored.content) :]
-                message["content"] = [*stored.message["content"], *grown]
+                # Another process redacted it; the content that was added after it stays.
+                added = message["content"][len(stored.content) :]
+                message["content"] = [*stored.message["content"], *added]
             self.store.update_message(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, message, stored.key)
 
     def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
-        """Writes what of an agent is not in the database: its row, messages and state."""
+        """Write what is not in the database: the agent's row, messages and state."""
         with conversation.lock:
             self._drop_rolled_back(conversation)
             self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
 
     def _at_epoch(self, write: Callable[[], R]) -> R:
-        """Writes, and again whenever something was redacted, or taken back, since it was read."""
-        for _ in range(_MOST_RELOADS):
+        """Write, and reload and retry after each redaction or rewind since the last read."""
+        for _ in range(_MAX_RELOADS):
             try:
                 return write()
             except StaleSessionError:
@@ -208,10 +210,10 @@ class SessionWork:
 
     def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
         if conversation.record is None:
-            # The agent's loop goes on meanwhile: what it changes then is still to be written.
+            # The agent's loop may change the state meanwhile, which must be written again then.
             current = fingerprint(agent)
             state = formats.agent_state(SessionAgent.from_agent(agent))
-            with _naming(f"the state of agent {agent.agent_id!r}"):
+            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
                 record = self.store.open_agent(
                     self.open(), agent.agent_id, dialect=transcripts.STRANDS, data=state
                 )
@@ -222,17 +224,17 @@ class SessionWork:
             self._write_messages(conversation, conversation.record, epoch)
         if (news := conversation.unsynced(agent)) is not None:
             state, current = news
-            with _naming(f"the state of agent {agent.agent_id!r}"):
+            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
                 self.store.update_agent(conversation.record, state, epoch=epoch)
             conversation.mark_synced(current, state)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
         new = conversation.unwritten
         for message in new if conversation.corrections.secrets else ():
-            # A model that was answering meanwhile may repeat what it was asked with.
+            # A model that was responding at the time of the redaction may repeat redacted text.
             masking.scrub_in_place(message.payload, conversation.corrections.secrets)
         try:
-            with _naming(f"a message of agent {record.agent_id!r}"):
+            with _name_in_error(f"a message of agent {record.agent_id!r}"):
                 written = self.store.append_many(
                     record,
                     new,
@@ -245,13 +247,12 @@ class SessionWork:
         except StaleSessionError:
             raise
         except PayloadError:
-            # Nothing was written. What can never be written must not stand in the way of what
-            # comes next.
-            sound = [message for message in new if _is_sound(message)]
-            conversation.unwritten = sound if len(sound) < len(new) else new[:-1]
+            # Nothing was written. A message that can never be written must not block later ones.
+            writable = [message for message in new if _is_writable(message)]
+            conversation.unwritten = writable if len(writable) < len(new) else new[:-1]
             raise
         except SessionConflictError:
-            # A caller who wants to hear of a conflict decides what to do.
+            # With on_conflict="raise" the caller decides what to do with the last message.
             if self._raises:
                 conversation.unwritten = new[:-1]
             raise
@@ -263,39 +264,39 @@ class SessionWork:
         conversation.remember_written(written)
         if connections[self.store.using].in_atomic_block:
             conversation.provisional.update(record.id for record in written)
-        conversation.spent += _spent(new)
+        conversation.spent += _usage_of(new)
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
-        """Forgets what was written in a transaction that was rolled back.
+        """Forget messages that were written in a transaction that was rolled back.
 
-        An agent that is used again after that would else take another writer's message, at the
-        same position, for its own.
+        Otherwise an agent that is used again would take another writer's message at the same
+        position for its own.
         """
         if not conversation.doubtful:
             return
         conversation.doubtful = False
-        there = self.store.positions(conversation.provisional)
-        gone = conversation.provisional - there.keys()
+        existing = self.store.positions(conversation.provisional)
+        missing = conversation.provisional - existing.keys()
         in_transaction = connections[self.store.using].in_atomic_block
-        conversation.provisional = set(there) if in_transaction else set()
-        if gone and conversation.record is not None:
-            conversation.forget(gone)
-            # The session and the agent may be gone with them.
+        conversation.provisional = set(existing) if in_transaction else set()
+        if missing and conversation.record is not None:
+            conversation.forget(missing)
+            # The session and the agent may have been rolled back too.
             session = self._session.reopen()
             conversation.record = self.store.read_agent(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
-        """Writes the agent's state, and what was pinned anew."""
+        """Write the agent's state, and changed pins."""
         self._write(conversation, agent)
         for stored in conversation.repinned(agent):
             self._at_epoch(partial(self._store_pin, conversation, stored))
 
     def _store_pin(self, conversation: Conversation, stored: Stored) -> None:
         row = _row_of(conversation)
-        # What is stored, because a conversation manager may have shortened what the agent holds.
-        found = self.store.read_message(row, stored.position)
-        if found is not None:
-            message = {k: v for k, v in found.content.items() if k != "metadata"}
+        # The stored content, because a conversation manager may have shortened the agent's.
+        record = self.store.read_message(row, stored.position)
+        if record is not None:
+            message = {k: v for k, v in record.content.items() if k != "metadata"}
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
             self.store.update_message(
@@ -304,7 +305,7 @@ class SessionWork:
         conversation.remember(stored.position, stored.message, stored.key)
 
     def end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
-        """Writes what is left at the end of an invocation, and counts it."""
+        """Write everything at the end of an invocation, and count its usage."""
         self.sync(conversation, agent)
         if conversation.spent != Usage():
             self.store.touch(_row_of(conversation).session, conversation.spent)
@@ -313,9 +314,9 @@ class SessionWork:
     def write_orchestrator(
         self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
     ) -> None:
-        """Writes an orchestrator's state."""
+        """Write an orchestrator's state."""
         self.open()
-        with _naming(f"the state of orchestrator {multi_agent_id!r}"):
+        with _name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
             self._at_epoch(
                 lambda: self.orchestrators.write(
                     multi_agent_id, state, epoch=self._session.epoch, ended=ended
@@ -323,19 +324,19 @@ class SessionWork:
             )
 
     def redact(self, redact_message: Message, agent: LocalAgent) -> None:
-        """Overwrites the agent's latest message, wherever it stands."""
+        """Replace the agent's latest message with its redacted version, wherever it is stored."""
         conversation = self.conversation(agent)
         with conversation.lock:
             self._drop_rolled_back(conversation)
             if conversation.unwritten:
-                # Its write failed: what will be written instead is the redacted version.
+                # Its write failed: the redacted version is written with the next write.
                 payload = conversation.unwritten[-1].payload
-                _forget(payload, _with_id_of(redact_message, payload))
+                _overwrite(payload, _with_tracking_id_of(redact_message, payload))
                 return
             latest = conversation.latest
             if latest is None:
                 raise SessionException("There is no message to redact")
-            # A prompt that was tried again stands in the conversation more than once.
+            # A retried prompt is in the conversation more than once.
             same = {stored.position: stored for stored in conversation.same_as(latest.message)}
             same |= {stored.position: stored for stored in conversation.same_as(redact_message)}
             for stored in {**same, latest.position: latest}.values():
@@ -344,18 +345,18 @@ class SessionWork:
     def _redact_stored(
         self, conversation: Conversation, stored: Stored, redact_message: Message
     ) -> None:
-        redacted = _with_id_of(redact_message, stored.message)
+        redacted = _with_tracking_id_of(redact_message, stored.message)
         epoch = self.store.redact_message(
             _row_of(conversation), stored.position, redacted, key=stored.key
         )
-        # If somebody else redacted too, the next write has to find that out.
+        # If another process has redacted too, the next write must reload.
         if epoch == self._session.epoch + 1:
             self._session.epoch = epoch
-        _forget(stored.message, redacted)
+        _overwrite(stored.message, redacted)
         conversation.remember(stored.position, stored.message, stored.key)
 
     def _reload(self) -> None:
-        """Reads again what was redacted, so that the agents and orchestrators forget it too."""
+        """Reload redactions, and apply them to the agents and orchestrators in memory."""
         session = self._session.reopen()
         secrets = self.orchestrators.taken_since_known()
         for record in self.store.list_agents(session):
@@ -367,7 +368,7 @@ class SessionWork:
         secrets = masking.significant(secrets)
         if not secrets:
             return
-        # What one agent said, another may have been told.
+        # A text of one agent may also be in the memory of others.
         self.orchestrators.scrub(secrets)
         for conversation in self.conversations.values():
             conversation.corrections.secrets |= secrets
@@ -378,22 +379,21 @@ class SessionWork:
                 scrub_agent(agent, secrets)
 
     def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
-        here = {
-            found.message_id: found.content
-            for found in self.store.messages(record)
-            if found.redact_message is not None
+        redacted = {
+            row.message_id: row.content
+            for row in self.store.messages(record)
+            if row.redact_message is not None
         }
-        # What somebody set aside since it was known is not at its place any more.
-        aside = {
-            found.content.get("tracking_id"): found.content
-            for found in self.store.redacted_aside(record)
+        # A rewind moves messages to another branch, so they are matched by their tracking ids.
+        moved = {
+            row.content.get("tracking_id"): row.content for row in self.store.redacted_aside(record)
         }
         secrets: set[str] = set()
         for stored in conversation.all_stored():
-            content = aside.get(stored.message["tracking_id"], here.get(stored.position))
+            content = moved.get(stored.message["tracking_id"], redacted.get(stored.position))
             if content is not None and content != stored.message:
                 secrets |= masking.removed(stored.message, content)
-                _forget(stored.message, content)
+                _overwrite(stored.message, content)
         return secrets
 
 
@@ -404,34 +404,34 @@ def _row_of(conversation: Conversation) -> AgentRecord:
 
 
 def seeds(agent: LocalAgent) -> list[NewMessage]:
-    """The messages that an agent was built with."""
+    """Return the messages that an agent was created with."""
     return [NewMessage(tracked(message)) for message in agent.messages]
 
 
-def _forget(message: Message, redacted: Message) -> None:
-    """Redacts a message in memory: in place, because the agent holds this very dict."""
+def _overwrite(message: Message, redacted: Message) -> None:
+    """Redact a message in memory, in place, because the agent holds this same dict."""
     if message is not redacted:
         message.clear()  # type: ignore[attr-defined] # a typed dict is a dict
         message.update(redacted)
 
 
-def _with_id_of(redacted: Message, original: Message) -> Message:
-    """Keeps Strands' id of a message whose redacted version has none."""
+def _with_tracking_id_of(redacted: Message, original: Message) -> Message:
+    """Set the original's tracking id if the redacted version has none."""
     if redacted.get("tracking_id") or not original.get("tracking_id"):
         return redacted
     return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
 
 
 @contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Says what it is that cannot be written: who wrote an agent has many values in many places."""
+def _name_in_error(what: str) -> Iterator[None]:
+    """Add what could not be written to the message of a ``PayloadError``."""
     try:
         yield
     except PayloadError as error:
         raise PayloadError(f"{what}: {error}") from error
 
 
-def _is_sound(message: NewMessage) -> bool:
+def _is_writable(message: NewMessage) -> bool:
     try:
         payloads.dumps(message.payload)
     except PayloadError:
@@ -439,7 +439,7 @@ def _is_sound(message: NewMessage) -> bool:
     return True
 
 
-def _spent(messages: list[NewMessage]) -> Usage:
+def _usage_of(messages: list[NewMessage]) -> Usage:
     spent = Usage()
     for message in messages:
         summary = transcripts.summary(transcripts.STRANDS, message.payload)

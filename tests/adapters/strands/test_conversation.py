@@ -223,7 +223,7 @@ class TestSeveralAgents:
         manager = DjangoSessionManager("s")
         first = build("Hello.", session_manager=manager)
 
-        with pytest.raises(SessionException, match="make a manager for each run"):
+        with pytest.raises(SessionException, match="create a manager for each run"):
             build(session_manager=manager)
 
         first("Hi")

@@ -175,7 +175,7 @@ def test_a_text_that_waited_while_another_run_asked_is_refused_and_the_answer_ta
     late = exclusive("Finished.")
     question = exclusive(call("approve", what="it"))("Do it")
 
-    with pytest.raises(SessionConflictError, match="waits for the answer"):
+    with pytest.raises(SessionConflictError, match="waits for an answer"):
         late("And that too")
     assert is_free(store)
     assert texts(stored()) == ["Do it", "call approve"]

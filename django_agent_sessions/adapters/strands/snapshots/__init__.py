@@ -1,9 +1,12 @@
-"""Strands' snapshots, stash and any other key of its ``Storage`` on the project's database.
+"""Strands' snapshots, stash and every other key of its ``Storage`` in the project's database.
 
-``storage`` is what Strands calls, ``work`` what that does. ``keys`` knows which keys name a
-snapshot; ``documents`` takes its bytes apart; ``alignment`` finds by comparing them which messages
-are known; ``saving`` and ``loading`` are between that and the store, and ``redacted`` keeps away
-what was redacted. ``memory`` is what a storage remembers from one save to the next.
+* ``storage``: the class that Strands calls; ``work``: its database operations;
+* ``keys``: which keys name a snapshot;
+* ``documents``: parses and builds the bytes of a snapshot;
+* ``alignment``: finds known messages by comparing bytes;
+* ``saving``, ``loading``: convert between snapshots and the store;
+* ``redacted``: applies redactions to what is written;
+* ``memory``: what a storage caches between saves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finding out which messages of a snapshot are known, by comparing bytes.
+"""Find the known messages of a snapshot by comparing bytes.
 
-A snapshot repeats the whole conversation. What it repeats is found in one comparison of memory;
-only what is new is read.
+A snapshot repeats the whole conversation. The repeated part is found with one comparison of memory;
+only new messages are parsed.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple, TypeAlias
 
 from .documents import UnstructuredError, message_at
 
-_SEARCHES = 16
-"""After so many searches through the bytes an index is made, which takes as long as ten of them."""
+_MAX_SEARCHES = 16
+"""Number of linear searches before an index is built, which takes as long as ten of them."""
 
 
 class Shared(NamedTuple):
-    """Known messages, byte for byte."""
+    """Known messages that are identical, byte for byte."""
 
     first: int
     stop: int
     place: int
-    """Where the first stands in the snapshot."""
+    """Offset of the first message in the snapshot."""
 
 
 class Changed(NamedTuple):
-    """A known message in another form."""
+    """A known message whose content differs."""
 
     place: int
-    """Which of the known ones."""
+    """Index of the known message."""
     message: Any
 
 
@@ -47,7 +47,7 @@ Piece: TypeAlias = Shared | Changed | New
 
 @dataclass
 class Text:
-    """Messages as bytes, one behind the other, as a snapshot has them."""
+    """Consecutive messages as bytes, separated as in a snapshot."""
 
     data: bytes
     start: int
@@ -56,7 +56,7 @@ class Text:
 
     @classmethod
     def of(cls, messages: Iterable[bytes]) -> Text:
-        """Makes a text of single messages."""
+        """Build a text from single messages."""
         offsets: array[int] = array("Q")
         place = 0
         parts = list(messages)
@@ -70,17 +70,17 @@ class Text:
         return len(self.offsets)
 
     def end(self, index: int) -> int:
-        """Where a message ends, counted from ``start``."""
+        """Return the end of a message, relative to ``start``."""
         if index + 1 < len(self.offsets):
             return self.offsets[index + 1] - 2
         return self.stop - self.start
 
     def raw(self, index: int) -> bytes:
-        """The bytes of a message."""
+        """Return the bytes of a message."""
         return self.data[self.start + self.offsets[index] : self.start + self.end(index)]
 
     def run(self, index: int, data: bytes, place: int) -> int:
-        """Counts the messages from an index on that stand at a place of other bytes."""
+        """Return how many messages from an index on are found at an offset of other bytes."""
         count = len(self) - index
         if count <= 0:
             return 0
@@ -100,14 +100,14 @@ class Text:
         return low
 
     def at(self, place: int) -> int | None:
-        """The index of the message that begins at a place, counted from ``start``."""
+        """Return the index of the message that begins at an offset, relative to ``start``."""
         index = bisect_left(self.offsets, place)
-        there = index < len(self.offsets) and self.offsets[index] == place
-        return index if there else None
+        is_start = index < len(self.offsets) and self.offsets[index] == place
+        return index if is_start else None
 
 
 class Aligner:
-    """Compares a snapshot with what is known."""
+    """Compares a snapshot with the known messages."""
 
     def __init__(self, known: Text) -> None:
         self._known = known
@@ -115,7 +115,7 @@ class Aligner:
         self._index: dict[bytes, list[int]] = {}
 
     def align(self, data: bytes, start: int) -> tuple[list[Piece], Text]:
-        """Takes a snapshot's messages apart."""
+        """Split a snapshot's messages into shared, changed and new ones."""
         pieces: list[Piece] = []
         offsets: array[int] = array("Q")
         known, index, place = self._known, 0, start
@@ -127,16 +127,16 @@ class Aligner:
                 pieces.append(Shared(index, index + run, place))
                 base = known.offsets[index]
                 shift = place - start - base
-                found = known.offsets[index : index + run]
-                offsets.extend(array("Q", [o + shift for o in found]) if shift else found)
+                shared = known.offsets[index : index + run]
+                offsets.extend(array("Q", [o + shift for o in shared]) if shift else shared)
                 place += known.end(index + run - 1) - base
                 index += run
             else:
                 message, stop = message_at(data, place)
                 raw = data[place:stop]
-                there = self._find(raw, index)
-                if there is not None:
-                    index = there
+                next_index = self._find(raw, index)
+                if next_index is not None:
+                    index = next_index
                     continue
                 same = self._find_id(message, index)
                 if same is None:
@@ -156,41 +156,41 @@ class Aligner:
             place += 2
 
     def _find(self, raw: bytes, first: int) -> int | None:
-        """Finds a message among those from an index on."""
+        """Return the index of an identical message, not before ``first``."""
         known = self._known
         if first >= len(known):
             return None
         self._searches += 1
-        if self._searches > _SEARCHES:
+        if self._searches > _MAX_SEARCHES:
             if not self._index:
                 for index in range(len(known)):
                     self._index.setdefault(known.raw(index), []).append(index)
-            there = self._index.get(raw, [])
-            at = bisect_left(there, first)
-            return there[at] if at < len(there) else None
+            indexes = self._index.get(raw, [])
+            position = bisect_left(indexes, first)
+            return indexes[position] if position < len(indexes) else None
         place = known.start + known.offsets[first]
         while (place := known.data.find(raw, place, known.stop)) >= 0:
-            found = known.at(place - known.start)
-            if found is not None:
-                return found
+            index_at = known.at(place - known.start)
+            if index_at is not None:
+                return index_at
             place += 1
         return None
 
     def _find_id(self, message: Any, first: int) -> int | None:
-        """Finds a message by Strands' durable id, first among those from an index on."""
-        name = message.get("tracking_id")
+        """Return the index of a message by its tracking id, preferably not before ``first``."""
+        tracking_id = message.get("tracking_id")
         known = self._known
-        # Behind the last one that is known, all is new.
-        if not isinstance(name, str) or not name or first >= len(known):
+        # After the last known message, all messages are new.
+        if not isinstance(tracking_id, str) or not tracking_id or first >= len(known):
             return None
-        needle = b'"tracking_id": ' + json.dumps(name, ensure_ascii=False).encode()
+        needle = b'"tracking_id": ' + json.dumps(tracking_id, ensure_ascii=False).encode()
         middle = known.start + known.offsets[first]
         for low, high in ((middle, known.stop), (known.start, middle)):
             place = low
             while (place := known.data.find(needle, place, high)) >= 0:
                 index = bisect_right(known.offsets, place - known.start) - 1
                 found, _ = message_at(known.data, known.start + known.offsets[index])
-                if found.get("tracking_id") == name:
+                if found.get("tracking_id") == tracking_id:
                     return index
                 place += 1
         return None

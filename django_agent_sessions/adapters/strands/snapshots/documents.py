@@ -1,7 +1,7 @@
-"""Snapshots as the bytes that Strands' ``SnapshotSessionManager`` writes: apart, and together.
+"""Parse and build snapshots exactly as Strands' ``SnapshotSessionManager`` writes them.
 
-A document is ``json.dumps`` with its default separators and without ASCII escapes. It is taken
-apart only if the parts make the same bytes again; anything else is for others to keep verbatim.
+A document is ``json.dumps`` with its default separators and without ASCII escapes. It is parsed
+only if the parts can be joined to the same bytes again; anything else is stored verbatim.
 
 Source: ``strands/session/snapshot_session_manager.py`` (1.62), ``_serialize_snapshot``.
 """
@@ -28,21 +28,21 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class UnstructuredError(ValueError):
-    """These bytes are not what Strands writes there, and have to be kept as they are."""
+    """These bytes are not a document of Strands, and must be stored verbatim."""
 
 
 def dumps(value: Any) -> bytes:
-    """Writes JSON as Strands does, with markers in the place of bytes."""
+    """Serialize JSON as Strands does, with markers for bytes."""
     try:
         return _encode(encode_bytes_values(value)).encode()
     except (TypeError, ValueError, RecursionError):
-        # Not raised here, where the error's context would hold the content.
+        # Raised below, because the context of the error would contain the content.
         pass
     raise UnstructuredError
 
 
 def loads(data: bytes) -> Any:
-    """Reads a whole document, with markers in the place of bytes."""
+    """Parse a whole document, with markers for bytes."""
     try:
         value = json.loads(data.decode())
         same = _encode(value).encode() == data
@@ -54,59 +54,59 @@ def loads(data: bytes) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Puts bytes in the place of Strands' markers, if the markers come back as they were."""
+    """Replace Strands' markers by bytes, if encoding restores the markers exactly."""
     try:
-        found = decode_bytes_values(value)
-        same = _encode(encode_bytes_values(found)) == _encode(value)
+        result = decode_bytes_values(value)
+        same = _encode(encode_bytes_values(result)) == _encode(value)
     except (TypeError, ValueError, RecursionError):
         same = False
     if not same:
         raise UnstructuredError
-    return found
+    return result
 
 
 def first_message(data: bytes) -> int:
-    """Finds where the messages of an agent's snapshot begin."""
+    """Return the offset of the first message of an agent's snapshot."""
     if found := _HEAD.match(data):
         return found.end()
     document = loads(data)
     content = document.get(_DATA) if isinstance(document, dict) else None
     if not isinstance(content, dict) or not isinstance(content.get(_MESSAGES), list):
         raise UnstructuredError
-    before, _ = _around(document)
+    before, _ = _serialize_frame(document)
     return len(before)
 
 
 def without_messages(data: bytes, first: int, stop: int) -> Any:
-    """Reads all of a snapshot but its messages."""
+    """Parse a snapshot without its messages."""
     return loads(data[: first - 1] + b"null" + data[stop + 1 :])
 
 
 def with_messages(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
-    """Makes a snapshot of its parts."""
-    before, behind = _around(document)
+    """Build a snapshot; return it with the start and end of its messages."""
+    before, after = _serialize_frame(document)
     between = b", ".join(messages)
-    return b"".join((before, between, behind)), len(before), len(before) + len(between)
+    return b"".join((before, between, after)), len(before), len(before) + len(between)
 
 
-def message_at(data: bytes, place: int) -> tuple[Any, int]:
-    """Reads one message of a snapshot."""
+def message_at(data: bytes, start: int) -> tuple[Any, int]:
+    """Parse one message of a snapshot; return it with its end."""
     size = _WINDOW
     while True:
-        whole = place + size >= len(data)
+        is_complete = start + size >= len(data)
         try:
-            text, _ = codecs.utf_8_decode(data[place : place + size], "strict", whole)
+            text, _ = codecs.utf_8_decode(data[start : start + size], "strict", is_complete)
             value, length = _decoder.raw_decode(text)
             break
         except (ValueError, RecursionError):
-            if whole:
+            if is_complete:
                 value = None
                 break
         size *= 8
     if not isinstance(value, dict):
         raise UnstructuredError
-    stop = place + len(text[:length].encode())
-    raw = data[place:stop]
+    stop = start + len(text[:length].encode())
+    raw = data[start:stop]
     if _BYTES_MARKER in raw:
         value = decoded(value)
     if dumps(value) != raw:
@@ -114,17 +114,17 @@ def message_at(data: bytes, place: int) -> tuple[Any, int]:
     return value, stop
 
 
-def _around(document: Any) -> tuple[bytes, bytes]:
-    """What stands before and behind the messages."""
-    before, behind = b"", b""
-    # What the store itself made may hold bytes, as the states of agents do.
+def _serialize_frame(document: Any) -> tuple[bytes, bytes]:
+    """Return the bytes before and after the messages."""
+    before, after = b"", b""
+    # A document that the store created may contain bytes, as the states of agents do.
     document = encode_bytes_values(document)
     for level in (document, document[_DATA]):
         inner = _DATA if level is document else _MESSAGES
         keys = list(level)
         at = keys.index(inner)
-        early = [f"{_encode(key)}: {_encode(level[key])}, " for key in keys[:at]]
-        late = [f", {_encode(key)}: {_encode(level[key])}" for key in keys[at + 1 :]]
-        before += ("{" + "".join(early) + _encode(inner) + ": ").encode()
-        behind = ("".join(late) + "}").encode() + behind
-    return before + b"[", b"]" + behind
+        before_keys = [f"{_encode(key)}: {_encode(level[key])}, " for key in keys[:at]]
+        after_keys = [f", {_encode(key)}: {_encode(level[key])}" for key in keys[at + 1 :]]
+        before += ("{" + "".join(before_keys) + _encode(inner) + ": ").encode()
+        after = ("".join(after_keys) + "}").encode() + after
+    return before + b"[", b"]" + after

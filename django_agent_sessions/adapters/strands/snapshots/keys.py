@@ -1,14 +1,14 @@
-"""Keys of a storage: which of them name a snapshot of which session.
+"""Keys of a storage that name a snapshot of a session.
 
 Source: ``strands/session/snapshot_session_manager.py`` and ``strands/_context_manager/stash.py``
-(1.62). Below a prefix of the storage's user stand::
+(1.62). Under a prefix that the storage's user chooses::
 
     <session id>/scopes/{agent|multiAgent}/<id>/snapshots/snapshot_latest.json
     <session id>/scopes/agent/<id>/snapshots/immutable_history/snapshot_<UUIDv7>.json
     context/<session id>/scopes/agent/<id>/…
 
-The prefix ``session/``, which Strands takes by itself, stands for the storage's own namespace of
-sessions; any other is a namespace below it.
+Strands' default prefix ``session/`` is the storage's own namespace of sessions; any other prefix is
+a namespace below it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from django_agent_sessions.store.snapshot_finding import SnapshotName, SnapshotP
 AGENT = "agent"
 MULTI_AGENT = "multiAgent"
 
-_OWN = "session"
+_DEFAULT_PREFIX = "session"
 _SNAPSHOT = re.compile(
     r"(?P<prefix>.+)/(?P<session>[^/]+)/scopes/"
     r"(?:(?P<scope>agent|multiAgent)/(?P<id>[^/]+)/snapshots/snapshot_latest\.json"
@@ -43,7 +43,7 @@ normalized_prefix = _normalize_prefix
 
 @dataclass(frozen=True, slots=True)
 class SnapshotKey:
-    """What a key says."""
+    """The parts of a key."""
 
     namespace: str
     session_id: str
@@ -53,34 +53,34 @@ class SnapshotKey:
 
 
 def parse(base: str, key: str) -> SnapshotKey | None:
-    """Reads a key."""
-    found = _SNAPSHOT.match(key)
-    if found is None:
+    """Parse a key; None if it does not name a snapshot."""
+    match = _SNAPSHOT.match(key)
+    if match is None:
         return None
-    namespace = _namespace(base, found["prefix"])
-    name = found["id"] or found["agent"]
-    if namespace is None or not (_is_id(found["session"]) and _is_id(name)):
+    namespace = _namespace(base, match["prefix"])
+    name = match["id"] or match["agent"]
+    if namespace is None or not (_is_id(match["session"]) and _is_id(name)):
         return None
     return SnapshotKey(
-        namespace, found["session"], found["scope"] or AGENT, name, found["snapshot"] or ""
+        namespace, match["session"], match["scope"] or AGENT, name, match["snapshot"] or ""
     )
 
 
 def stashed(base: str, key: str) -> tuple[str, str, str] | None:
-    """Reads the key of what a context manager put aside."""
-    found = _STASH.match(key)
-    if found is None:
+    """Parse the key of a context manager's stash: namespace, session id and agent id."""
+    match = _STASH.match(key)
+    if match is None:
         return None
-    namespace = base if found["prefix"] is None else _namespace(base, found["prefix"])
-    if namespace is None or not _is_id(found["session"]):
+    namespace = base if match["prefix"] is None else _namespace(base, match["prefix"])
+    if namespace is None or not _is_id(match["session"]):
         return None
-    return namespace, found["session"], found["agent"]
+    return namespace, match["session"], match["agent"]
 
 
 def key_of(base: str, name: SnapshotName) -> str | None:
-    """Writes the key of a snapshot."""
+    """Return the key of a snapshot; None if its names cannot be part of a key."""
     if name.namespace == base:
-        prefix = _OWN
+        prefix = _DEFAULT_PREFIX
     else:
         prefix = name.namespace[len(base) + 1 :] if base else name.namespace
     scope = AGENT if name.agent_id is not None else MULTI_AGENT
@@ -89,9 +89,9 @@ def key_of(base: str, name: SnapshotName) -> str | None:
         file = f"immutable_history/snapshot_{name.snapshot_id}.json"
     owner = name.agent_id if name.agent_id is not None else name.multi_agent_id
     key = f"{prefix}/{name.session_id}/scopes/{scope}/{owner}/snapshots/{file}"
-    found = parse(base, key)
-    # What REST and the admin made may have names that are no part of a key.
-    same = found is not None and (found.namespace, found.session_id, found.owner_id) == (
+    parsed = parse(base, key)
+    # Sessions that were created by REST or the admin may have ids that a key cannot contain.
+    same = parsed is not None and (parsed.namespace, parsed.session_id, parsed.owner_id) == (
         name.namespace,
         name.session_id,
         owner,
@@ -100,22 +100,22 @@ def key_of(base: str, name: SnapshotName) -> str | None:
 
 
 def places(base: str, prefix: str) -> list[SnapshotPlace]:
-    """Says where snapshots are whose keys begin in some way."""
-    found = []
+    """Return the namespaces, sessions and agents whose snapshot keys may begin with a prefix."""
+    result = []
     parts = prefix.split("/")
     for depth in range(1, len(parts)):
         namespace = _namespace(base, "/".join(parts[:depth]))
         if namespace is not None:
             rest = parts[depth:]
-            found.append(_place(namespace, rest))
-    if _OWN.startswith(prefix):
-        found.append(SnapshotPlace(base))
+            result.append(_snapshot_place(namespace, rest))
+    if _DEFAULT_PREFIX.startswith(prefix):
+        result.append(SnapshotPlace(base))
     beginning = f"{base}/{prefix}" if base else prefix
-    found.append(SnapshotPlace(beginning, below=True))
-    return found
+    result.append(SnapshotPlace(beginning, below=True))
+    return result
 
 
-def _place(namespace: str, rest: list[str]) -> SnapshotPlace:
+def _snapshot_place(namespace: str, rest: list[str]) -> SnapshotPlace:
     if len(rest) == 1:
         return SnapshotPlace(namespace, session_prefix=rest[0])
     # <session>/scopes/agent/<id>/…
@@ -124,7 +124,7 @@ def _place(namespace: str, rest: list[str]) -> SnapshotPlace:
 
 
 def _namespace(base: str, prefix: str) -> str | None:
-    if prefix == _OWN:
+    if prefix == _DEFAULT_PREFIX:
         return base
     try:
         return validate_namespace(f"{base}/{prefix}" if base else prefix)

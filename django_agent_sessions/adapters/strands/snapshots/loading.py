@@ -1,4 +1,4 @@
-"""Reading snapshots: the bytes are made anew of what is stored."""
+"""Build the bytes of a snapshot from the stored rows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .memory import Known
 
 
 def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
-    """Makes a snapshot of what was read."""
-    # An agent's state may hold bytes where no snapshot was written of it.
+    """Build a snapshot; return it with what the storage knows of the agent."""
+    # An agent's state may contain bytes if no snapshot of it was ever written.
     document = encode_bytes_values(loaded.document)
     content = document.get("data") if isinstance(document, dict) else None
     if not isinstance(content, dict) or not isinstance(loaded.messages, list):
         raise documents.UnstructuredError
     if "messages" not in content:
-        # Made by something else than Strands' manager.
+        # Created by something other than Strands' manager.
         document = {**document, "data": {"messages": None, **content}}
-    raws: list[bytes] = []
-    there: list[Any] = []
+    parts: list[bytes] = []
+    known_references: list[Any] = []
     for item in loaded.messages:
-        for reference, message in _messages(item, loaded):
-            raws.append(documents.dumps(message))
-            references.add_all(there, [reference])
-    text = Text.of(raws)
-    data, first, stop = documents.with_messages(document, raws)
+        for reference, message in _referenced_messages(item, loaded):
+            parts.append(documents.dumps(message))
+            references.add_all(known_references, [reference])
+    text = Text.of(parts)
+    data, first, stop = documents.with_messages(document, parts)
     text = Text(data, first, stop, text.offsets)
     known = Known(
         session=loaded.session,
@@ -39,7 +39,7 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
         revision=loaded.revision,
         last=loaded.last,
         branch=loaded.branch,
-        messages=there,
+        messages=known_references,
         text=text,
         snapshot_id=snapshot_id,
         document=document,
@@ -47,8 +47,8 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
     return data, known
 
 
-def _messages(item: Any, loaded: Loaded) -> Any:
-    """What a reference stands for; what is not there any more is left out."""
+def _referenced_messages(item: Any, loaded: Loaded) -> Any:
+    """Return the messages of a reference; those that no longer exist are left out."""
     if isinstance(item, list):
         for position in range(*item):
             if position in loaded.contents:

@@ -1,4 +1,4 @@
-"""What a storage remembers of the agents it read and wrote: enough to tell what is new."""
+"""Cache of the agents that a storage has read and written, to find out what is new."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Known:
 
     @property
     def end(self) -> int:
-        """The position behind the last message."""
+        """The position after the last message."""
         return 0 if self.last is None else self.last.position + 1
 
 
@@ -53,49 +53,49 @@ class KnownOrchestrator:
 
 
 class Memory(Generic[V]):
-    """The last of what was read and written."""
+    """A cache that evicts the least recently used value."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: OrderedDict[Hashable, V] = OrderedDict()
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
+        self._values: OrderedDict[Hashable, V] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> V | None:
-        """What is known under a key."""
+        """Return the value of a key, if it is cached."""
         with self._lock:
-            found = self._found.get(key)
-            if found is not None:
-                self._found.move_to_end(key)
-            return found
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
 
     def keep(self, key: Hashable, value: V) -> None:
-        """Remembers, and forgets what was not used for the longest time."""
+        """Add or replace a value."""
         with self._lock:
-            self._found[key] = value
-            self._found.move_to_end(key)
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._max_entries:
+                self._values.popitem(last=False)
 
     def forget(self, key: Hashable) -> None:
-        """Forgets one."""
+        """Remove a value."""
         with self._lock:
-            self._found.pop(key, None)
+            self._values.pop(key, None)
 
 
 class AgentMemory(Memory[Known]):
-    """The last agents, with their conversations up to a size."""
+    """A cache of agents that limits the total size of their conversations in bytes."""
 
-    def __init__(self, most: int, size: int) -> None:
-        super().__init__(most)
-        self._size = size
+    def __init__(self, max_entries: int, max_size: int) -> None:
+        super().__init__(max_entries)
+        self._max_size = max_size
 
     def keep(self, key: Hashable, value: Known) -> None:
-        """Remembers, and forgets what was not used for the longest time: first conversations."""
+        """Add or replace a value; the least recently used conversations are evicted first."""
         super().keep(key, value)
         size = 0
         with self._lock:
-            for known in reversed(self._found.values()):
+            for known in reversed(self._values.values()):
                 if known.text is not None:
                     size += len(known.text.data)
-                    if size > self._size:
+                    if size > self._max_size:
                         known.text = None

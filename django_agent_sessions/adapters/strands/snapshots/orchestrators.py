@@ -1,4 +1,4 @@
-"""Snapshots of graphs and swarms: their state, and the rest."""
+"""Snapshots of graphs and swarms: the state, and the rest of the document."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from .memory import KnownOrchestrator
 
 
 class OrchestratorSave:
-    """A snapshot of an orchestrator on its way into the store."""
+    """A snapshot of an orchestrator to be stored."""
 
     def __init__(self, data: bytes, known: KnownOrchestrator | None) -> None:
         document = documents.loads(data)
         content = document.get("data") if isinstance(document, dict) else None
         if not isinstance(content, dict) or not isinstance(content.get("state"), dict):
             raise documents.UnstructuredError
-        self._given = documents.decoded(content["state"])
+        self._state = documents.decoded(content["state"])
         self._document = {**document, "data": {**content, "state": None}}
         self._known = known
-        self.kind = str(self._given.get("type", ""))[:64]
+        self.kind = str(self._state.get("type", ""))[:64]
 
     def plan(self, epoch: int, stored: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """Says what to write."""
+        """Return the state and document to write, without redacted texts."""
         known = self._known
         if known is None:
             if epoch and stored()[0] is not None:
                 raise StaleSessionError(
-                    "something was redacted in the session, and what the orchestrator has of it "
-                    "is not known: restore it again"
+                    "a redaction happened in the session, and it is unknown whether the "
+                    "orchestrator still has the text: restore the orchestrator and try again"
                 )
-            return self._given, self._document
+            return self._state, self._document
         if known.epoch != epoch:
             state, _ = stored()
             if state is not None:
                 known.corrections.note(as_state(known.state), as_state(state))
-        corrected = known.corrections.apply(as_state(self._given)).conversation_manager_state
+        corrected = known.corrections.apply(as_state(self._state)).conversation_manager_state
         return corrected, self._document
 
     def known(self, session: UUID, epoch: int) -> KnownOrchestrator:
-        """What the storage knows when it is written."""
-        known = KnownOrchestrator(session, epoch, self._given)
+        """Return what the storage knows after the write."""
+        known = KnownOrchestrator(session, epoch, self._state)
         if self._known is not None:
             known.corrections = self._known.corrections
         return known
 
 
 def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
-    """Makes a snapshot of what was read."""
+    """Build a snapshot; return it with what the storage knows of the orchestrator."""
     content = document.get("data") if isinstance(document, dict) else None
     if isinstance(state, CorruptPayload) or not isinstance(content, dict):
         raise documents.UnstructuredError
@@ -63,7 +63,7 @@ def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, K
 
 
 def carried(known: KnownOrchestrator | None, now: KnownOrchestrator) -> KnownOrchestrator:
-    """Keeps what was known of redactions when an orchestrator is read again."""
+    """Keep the known redactions when an orchestrator is read again."""
     if known is None or known.session != now.session:
         return now
     if known.epoch != now.epoch:

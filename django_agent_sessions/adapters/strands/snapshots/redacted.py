@@ -1,4 +1,4 @@
-"""What somebody redacted stays away, whatever a writer that read before still has of it."""
+"""Apply redactions to the data of writers that read before the redaction."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from django_agent_sessions.store.snapshot_records import Loaded
 from . import documents
 from .memory import Known
 
-_FREE = ("state", "stash")
+_APPLICATION_KEYS = ("state", "stash")
 
 
 def note_redacted(corrections: Corrections, known: Known, document: Any, messages: Any) -> None:
-    """Compares a snapshot as it was known with what is stored now."""
+    """Compare a snapshot with the one that is stored now."""
     if isinstance(document, dict) and isinstance(known.document, dict):
         corrections.note(_state(known.document), _state(document))
     if isinstance(messages, list) and len(messages) == len(known.messages):
@@ -31,9 +31,9 @@ def note_redacted(corrections: Corrections, known: Known, document: Any, message
 
 
 def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
-    """Keeps what was known of redactions when an agent is read again.
+    """Keep the known redactions when an agent is read again.
 
-    Another agent of this process may still have in memory what was read before.
+    Another agent of this process may still have the earlier data in memory.
     """
     if known is None or known.agent != now.agent:
         return now
@@ -44,39 +44,42 @@ def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
 
 
 def corrected(document: Any, corrections: Corrections) -> Any:
-    """Takes out of a document what was redacted."""
+    """Return a document without the redacted texts."""
     state = _state(document)
-    found = corrections.apply(state)
-    if found is state:
+    corrected_state = corrections.apply(state)
+    if corrected_state is state:
         return document
-    free, data = found.state, {**found.conversation_manager_state, **found.state["data"]}
+    application_state, data = (
+        corrected_state.state,
+        {**corrected_state.conversation_manager_state, **corrected_state.state["data"]},
+    )
     return {
         key: {name: data.get(name) for name in document["data"]}
         if key == "data"
-        else free.get(key, value)
+        else application_state.get(key, value)
         for key, value in document.items()
     }
 
 
-def raw_by_position(known: Known | None, wanted: Container[int]) -> dict[int, bytes]:
-    """Gives messages as they were when they were last read or written."""
+def raw_by_position(known: Known | None, positions: Container[int]) -> dict[int, bytes]:
+    """Return messages with the bytes that were last read or written."""
     if known is None or known.text is None or known.branch != 0:
         return {}
-    found: dict[int, bytes] = {}
+    result: dict[int, bytes] = {}
     index = 0
     for item in known.messages:
         if not isinstance(item, list):
             index += 1
             continue
         for position in range(*item):
-            if position in wanted:
-                found[position] = known.text.raw(index)
+            if position in positions:
+                result[position] = known.text.raw(index)
             index += 1
-    return found
+    return result
 
 
 def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Known) -> None:
-    """Finds out what was redacted since an agent was last read or written."""
+    """Read the redactions since an agent was last read or written."""
     agent = store.read_agent(session, agent_id)
     if agent is None or agent.id != known.agent:
         return
@@ -89,7 +92,7 @@ def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Kn
 
 
 def scrubbed(data: bytes, secrets: Collection[str]) -> bytes:
-    """Masks texts in bytes that may be JSON or text."""
+    """Mask texts in bytes, which may be JSON or text."""
     if not secrets:
         return data
     try:
@@ -106,12 +109,14 @@ def scrubbed(data: bytes, secrets: Collection[str]) -> bytes:
 
 
 def _state(document: Any) -> AgentState:
-    """Puts what an application keeps apart from what the SDK does."""
+    """Convert a document to a state that separates the application's data from the SDK's."""
     data = document.get("data") or {}
     return AgentState(
         state={
-            "data": {key: data[key] for key in _FREE if key in data},
+            "data": {key: data[key] for key in _APPLICATION_KEYS if key in data},
             "app_data": document.get("app_data"),
         },
-        conversation_manager_state={key: value for key, value in data.items() if key not in _FREE},
+        conversation_manager_state={
+            key: value for key, value in data.items() if key not in _APPLICATION_KEYS
+        },
     )

@@ -1,4 +1,4 @@
-"""Which messages a snapshot has: ranges of positions, and messages in a form of their own."""
+"""The messages of a snapshot: ranges of positions, and messages with their own content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def add_range(references: list[Any], first: int, stop: int) -> None:
-    """Adds positions at the end."""
+    """Append a range of positions."""
     if references and isinstance(references[-1], list) and references[-1][1] == first:
         references[-1] = [references[-1][0], stop]
     elif first < stop:
@@ -15,7 +15,7 @@ def add_range(references: list[Any], first: int, stop: int) -> None:
 
 
 def add_all(references: list[Any], others: Sequence[Any]) -> None:
-    """Adds references at the end."""
+    """Append references."""
     for item in others:
         if isinstance(item, list):
             add_range(references, *item)
@@ -24,7 +24,7 @@ def add_all(references: list[Any], others: Sequence[Any]) -> None:
 
 
 def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
-    """Gives the references of some messages."""
+    """Iterate over the references of the messages from ``first`` up to ``stop``."""
     index = 0
     for item in references:
         count = item[1] - item[0] if isinstance(item, list) else 1
@@ -40,14 +40,14 @@ def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
 
 
 def last_position(references: Sequence[Any]) -> int | None:
-    """The position of the last message that is in the conversation, wherever it is named."""
+    """Return the highest position that is referenced."""
     spans = [item[1] - 1 if isinstance(item, list) else item.get("position") for item in references]
     return max((position for position in spans if position is not None), default=None)
 
 
 def ranges_of(positions: Sequence[int]) -> list[Any]:
-    """Writes positions as ranges."""
-    found: list[Any] = []
+    """Convert positions to ranges."""
+    ranges: list[Any] = []
     for position in positions:
-        add_range(found, position, position + 1)
-    return found
+        add_range(ranges, position, position + 1)
+    return ranges

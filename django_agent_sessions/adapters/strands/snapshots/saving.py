@@ -1,4 +1,4 @@
-"""One save of an agent's snapshot: what of it is new, and where it belongs."""
+"""One save of an agent's snapshot: what is new, and where it belongs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .redacted import corrected, note_redacted, raw_by_position
 logger = logging.getLogger("django_agent_sessions")
 
 
-class _AskRowsError(Exception):
-    """What is known does not suffice: the rows have to be read."""
+class _RowsRequiredError(Exception):
+    """The cached data are not sufficient: the rows must be read."""
 
 
 class _Rows:
-    """The conversation as it is in the database."""
+    """The conversation in the database."""
 
     def __init__(self, store: KeyedStore, head: Head, known: Known | None) -> None:
         placed = store.placed_payloads(head.agent)
         self.contents = {row.position: row.payload for row in placed if row.redacted}
         self.references = references.ranges_of([row.position for row in placed])
-        # Before it was redacted, a message is recognized by what it was.
+        # A redacted message is recognized by its content before the redaction.
         before = raw_by_position(known, self.contents) if self.contents else {}
         self.text = Text.of(
             before.get(row.position) or documents.dumps(row.payload) for row in placed
@@ -44,7 +44,7 @@ class _Rows:
 
 
 class AgentSave:
-    """A snapshot of an agent on its way into the store."""
+    """A snapshot of an agent to be stored."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class AgentSave:
         self._state: AgentState | None = None
 
     def plan(self, head: Head) -> Saving:
-        """Says what to write."""
+        """Return what to write."""
         check_dialect(head.agent)
         known = self._known
         if known is not None and known.agent != head.agent.id:
@@ -77,18 +77,18 @@ class AgentSave:
         self._outdated = bool(known and known.outdated)
         try:
             if stale or known is None or known.text is None or not _is_current(known, head):
-                raise _AskRowsError
-            saving = self._by_bytes(head, known, known.text)
-        except _AskRowsError:
-            saving = self._by_rows(head, known)
+                raise _RowsRequiredError
+            saving = self._plan_by_bytes(head, known, known.text)
+        except _RowsRequiredError:
+            saving = self._plan_by_rows(head, known)
         self._document = documents.without_messages(self._data, self._first, self._text.stop)
         if stale and known is not None:
             stored = self._store.stored_snapshot(head.agent, known.snapshot_id)
             note_redacted(self._corrections, known, *stored)
-        return self._finished(head, known, saving)
+        return self._finish(head, known, saving)
 
     def known(self, head: Head) -> Known:
-        """What the storage knows when it is written."""
+        """Return what the storage knows after the write."""
         saving, text = self._saving, self._text
         return Known(
             session=head.session,
@@ -108,8 +108,8 @@ class AgentSave:
 
     def _is_stale(self, head: Head, known: Known | None) -> bool:
         if known is None:
-            there = head.revision is not None or head.last is not None
-            if there and head.epoch not in (0, self._epoch):
+            exists = head.revision is not None or head.last is not None
+            if exists and head.epoch not in (0, self._epoch):
                 raise _stale(head)
             return False
         if head.epoch == known.epoch:
@@ -117,33 +117,35 @@ class AgentSave:
         if known.text is None:
             raise _stale(head)
         if known.last is not None and not self._store.is_there(head.agent, known.last):
-            # Somebody took the conversation back, and what was set aside may be redacted.
+            # The conversation was rewound, and the moved messages may have been redacted.
             raise _stale(head)
         return True
 
-    # --- what belongs where -------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------
 
-    def _by_bytes(self, head: Head, known: Known, text: Text) -> Saving:
+    def _plan_by_bytes(self, head: Head, known: Known, text: Text) -> Saving:
         pieces, self._text = Aligner(text).align(self._data, self._first)
         redacted: set[int] = set()
         changed = [piece for piece in pieces if isinstance(piece, Changed)]
         if changed:
-            found = [_position(known.messages, piece.place) for piece in changed]
-            positions = [position for position in found if position is not None]
+            found_positions = [_position(known.messages, piece.place) for piece in changed]
+            positions = [position for position in found_positions if position is not None]
             redacted = self._store.redacted_positions(head.agent, positions)
             if redacted:
-                raise _AskRowsError
-        return self._fit(head, known, pieces, known.messages, {}, by_rows=False)
+                raise _RowsRequiredError
+        return self._plan_messages(head, known, pieces, known.messages, {}, by_rows=False)
 
-    def _by_rows(self, head: Head, known: Known | None) -> Saving:
+    def _plan_by_rows(self, head: Head, known: Known | None) -> Saving:
         rows = _Rows(self._store, head, known)
         pieces, self._text = Aligner(rows.text).align(self._data, self._first)
         if rows.contents:
             self._note_redacted(pieces, rows)
-        return self._fit(head, known, pieces, rows.references, rows.contents, by_rows=True)
+        return self._plan_messages(
+            head, known, pieces, rows.references, rows.contents, by_rows=True
+        )
 
     def _note_redacted(self, pieces: Sequence[Piece], rows: _Rows) -> None:
-        """Finds out what was redacted in messages that this writer has as they were."""
+        """Record redactions of messages that this writer has with their original content."""
         for piece in pieces:
             if isinstance(piece, New):
                 continue
@@ -168,76 +170,78 @@ class AgentSave:
                             self._corrections.secrets |= removed
                     index += 1
 
-    def _fit(
+    def _plan_messages(
         self,
         head: Head,
         known: Known | None,
         pieces: Sequence[Piece],
-        there: list[Any],
+        known_references: list[Any],
         redacted: dict[int, Any],
         *,
         by_rows: bool,
     ) -> Saving:
         matched = max((at for at, p in enumerate(pieces) if not isinstance(p, New)), default=-1)
-        found: list[Any] = []
+        result: list[Any] = []
         updated: list[tuple[int, Any]] = []
         for piece in pieces[: matched + 1]:
             if isinstance(piece, Shared):
-                references.add_all(found, list(references.part(there, piece.first, piece.stop)))
+                references.add_all(
+                    result, list(references.part(known_references, piece.first, piece.stop))
+                )
             elif isinstance(piece, New):
                 if not by_rows:
-                    raise _AskRowsError
-                found.append({"message": piece.message})
+                    raise _RowsRequiredError
+                result.append({"message": piece.message})
             else:
-                self._place_changed(head, piece, there, redacted, found, updated)
+                self._place_changed(head, piece, known_references, redacted, result, updated)
         new = [piece.message for piece in pieces[matched + 1 :] if isinstance(piece, New)]
         keep, kind, end = None, str(Branch.Kind.REWOUND), head.end
-        reached = references.last_position(found)
+        reached = references.last_position(result)
         if new and reached is not None and reached + 1 < end:
             if not by_rows:
-                raise _AskRowsError
+                raise _RowsRequiredError
             keep, end = reached, reached + 1
             if known is not None and (known.revision, known.end) != (head.revision, head.end):
                 kind = str(Branch.Kind.CONFLICT)
                 logger.warning(
-                    "agent %s of session %s was saved by two writers at once: messages from %d on "
-                    "were set aside on a branch",
+                    "agent %s of session %s was saved by two writers at once: messages from "
+                    "position %d on were moved to a branch",
                     head.agent.id,
                     head.session,
                     end,
                 )
-        references.add_range(found, end, end + len(new))
-        return Saving(None, found, new, keep, kind, updated)
+        references.add_range(result, end, end + len(new))
+        return Saving(None, result, new, keep, kind, updated)
 
     def _place_changed(
         self,
         head: Head,
         piece: Changed,
-        there: list[Any],
+        known_references: list[Any],
         redacted: dict[int, Any],
-        found: list[Any],
+        result: list[Any],
         updated: list[tuple[int, Any]],
     ) -> None:
-        (item,) = references.part(there, piece.place, piece.place + 1)
+        (item,) = references.part(known_references, piece.place, piece.place + 1)
         if not isinstance(item, list):
-            found.append({**item, "message": piece.message})
+            result.append({**item, "message": piece.message})
             return
         position = item[0]
         if position in redacted:
-            # What is read is what was left of it.
-            references.add_range(found, *item)
+            # The redacted version stays.
+            references.add_range(result, *item)
         elif self._may_replace(head, position, piece.message):
-            references.add_range(found, *item)
+            references.add_range(result, *item)
             updated.append((position, piece.message))
         else:
-            found.append({"message": piece.message, "position": position})
+            result.append({"message": piece.message, "position": position})
 
     def _may_replace(self, head: Head, position: int, message: Any) -> bool:
-        """Tells whether a changed message takes the place of what it was.
+        """Return whether a changed message replaces the stored one.
 
-        A guardrail takes back what the user said last, and no snapshot may keep that. What a
-        bidirectional agent heard or said takes the place of its placeholder. Anything else that
-        changed is what an agent made of it for itself, such as a shortened result of a tool.
+        A guardrail replaces the user's last message, whose original no snapshot may keep. The
+        transcription of a bidirectional agent replaces its placeholder. Any other change is an
+        agent's own version of a message, such as a shortened tool result.
         """
         is_last = position == head.end - 1
         if is_last and message.get("role") == "user":
@@ -246,9 +250,9 @@ class AgentSave:
             return False
         return not self._store.is_kept(head.agent, position, but=self._snapshot_id)
 
-    # --- the rest -----------------------------------------------------------------------------
+    # --- document and state -------------------------------------------------------------------
 
-    def _finished(self, head: Head, known: Known | None, saving: Saving) -> Saving:
+    def _finish(self, head: Head, known: Known | None, saving: Saving) -> Saving:
         document = corrected(self._document, self._corrections)
         appended, messages = saving.appended, saving.messages
         secrets = self._corrections.secrets
@@ -277,36 +281,36 @@ def _state_of(document: Any, messages: list[Any], head: Head, saving: Saving) ->
     state = agent_state(document)
     base = head.end if saving.keep is None else saving.keep + 1
     length = base + len(saving.appended)
-    whole = messages == ([[0, length]] if length else [])
+    is_complete = messages == ([[0, length]] if length else [])
     try:
         return AgentState(
             state=documents.decoded(state.state),
             conversation_manager_state=documents.decoded(state.conversation_manager_state),
             internal_state=documents.decoded(state.internal_state),
-            window=None if whole else window(messages, length),
+            window=None if is_complete else window(messages, length),
         )
     except documents.UnstructuredError:
         return AgentState(
             state.state,
             state.conversation_manager_state,
             state.internal_state,
-            None if whole else window(messages, length),
+            None if is_complete else window(messages, length),
         )
 
 
 def _is_current(known: Known, head: Head) -> bool:
-    """Tells whether every message that is known is where it was, and as it was."""
+    """Return whether all known messages are unchanged and at their positions."""
     return known.branch == 0 and known.last == head.last
 
 
-def _position(there: list[Any], index: int) -> int | None:
-    (item,) = references.part(there, index, index + 1)
+def _position(known_references: list[Any], index: int) -> int | None:
+    (item,) = references.part(known_references, index, index + 1)
     position: int | None = item[0] if isinstance(item, list) else item.get("position")
     return position
 
 
 def _stale(head: Head) -> StaleSessionError:
     return StaleSessionError(
-        f"something was redacted in session {head.session}, or it was taken back in time, and what "
-        f"agent {head.agent.agent_id!r} has of it is out of date: restore the agent again"
+        f"session {head.session} was redacted or rewound after agent {head.agent.agent_id!r} read "
+        "it: restore the agent and try again"
     )

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_MOST_SEARCHED = 1000
+_MAX_SEARCHED = 1000
 
 
 class DjangoStorage:
-    """Keeps what Strands' constructs store in the project's database.
+    """Stores the data of Strands' constructs in the project's database.
 
     ::
 
@@ -38,8 +38,8 @@ class DjangoStorage:
             storage=DjangoStorage(owner=request.user),
         )
 
-    The snapshots of a ``SnapshotSessionManager`` become sessions, agents and messages as any
-    others: a save writes what is new. Whatever else is written comes back as it is.
+    The snapshots of a ``SnapshotSessionManager`` become ordinary sessions, agents and messages: a
+    save writes only what is new. Everything else is stored and returned verbatim.
 
     Each method works in any event loop without blocking it, and joins the transaction of a thread
     that waits for it.
@@ -47,13 +47,13 @@ class DjangoStorage:
     Args:
         owner: The user whose sessions and objects these are, or that user's primary key. Left
             out, every session is reached, and the objects of nobody.
-        namespace: The space of session ids, and of keys.
+        namespace: The namespace of session ids and keys.
         using: The alias of the database.
-        search_strategy: How to search, and what to tell of each write; by default the SDK's
-            search for words, through at most 1,000 keys.
+        search_strategy: The search, which may also index each write; by default the SDK's keyword
+            search in at most 1,000 keys.
 
     Raises:
-        InvalidIdError: The namespace cannot be one.
+        InvalidIdError: The namespace is invalid.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class DjangoStorage:
         self._work = StorageWork(owner=owner, namespace=namespace, using=using)
         self._search_strategy = search_strategy
         self._prefix = ""
-        self._most_listed: int | None = None
+        self._max_listed: int | None = None
 
     async def write(self, key: str, data: bytes) -> None:
-        """Writes bytes under a key, in the place of what was there.
+        """Write bytes under a key; replaces existing bytes.
 
         Args:
             key: The key.
             data: The bytes.
 
         Raises:
-            StorageError: They could not be written, or the session of the key is somebody else's.
+            StorageError: The write failed, or the session of the key has another owner.
         """
         normalized = keys.normalized(key)
         full = self._prefix + normalized
@@ -89,76 +89,76 @@ class DjangoStorage:
                 raise StorageError(f"{key!r} was written, but not indexed") from error
 
     async def read(self, key: str) -> bytes | None:
-        """Reads the bytes under a key.
+        """Return the bytes under a key.
 
         Args:
             key: The key.
 
         Returns:
-            The bytes; None if there are none, or none that are this owner's.
+            The bytes; None if there are none or they have another owner.
 
         Raises:
-            StorageError: They could not be read.
+            StorageError: The read failed.
         """
         full = self._prefix + keys.normalized(key)
         return await self._run(f"reading {key!r}", self._work.read, full)
 
     async def delete(self, key: str) -> None:
-        """Deletes what is under a key, if there is anything.
+        """Delete the bytes under a key, if there are any.
 
-        A session goes when its last snapshot and object does, unless it was written by others too.
+        A session is deleted with its last snapshot and object, unless other writers have used it.
 
         Args:
             key: The key.
 
         Raises:
-            StorageError: It could not be deleted; the session may be under legal hold.
+            StorageError: The deletion failed; the session may be under legal hold.
         """
         full = self._prefix + keys.normalized(key)
         await self._run(f"deleting {key!r}", self._work.delete, full)
 
     async def list(self, query: str = "") -> builtins.list[str]:
-        """Lists keys.
+        """List keys.
 
         Args:
-            query: How they begin; all, if empty.
+            query: The beginning of the keys; all keys, if empty.
 
         Returns:
-            The keys, in order of their code points.
+            The keys, sorted by code points.
 
         Raises:
-            StorageError: They could not be listed.
+            StorageError: The read failed.
         """
         full = self._prefix + keys.normalized_prefix(query)
-        found = await self._run(f"listing {query!r}", self._work.list, full)
-        return [key[len(self._prefix) :] for key in found[: self._most_listed]]
+        found_keys = await self._run(f"listing {query!r}", self._work.list, full)
+        return [key[len(self._prefix) :] for key in found_keys[: self._max_listed]]
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
-        """Searches in what is stored.
+        """Search the stored data.
 
         Args:
-            query: What to look for, in words.
+            query: The words to search for.
 
         Returns:
-            What was found, the best first.
+            The results, best first.
         """
         if self._search_strategy is not None:
             return await self._search_strategy.search(self, query)
         bounded = copy.copy(self)
-        bounded._most_listed = _MOST_SEARCHED
+        bounded._max_listed = _MAX_SEARCHED
         return await KeywordSearchStrategy().search(bounded, query)
 
     def namespace(self, prefix: str) -> Self:
-        """Makes a view of what is below a prefix.
+        """Return a view of the keys below a prefix.
 
         Args:
-            prefix: What every key of the view begins with.
+            prefix: The beginning of every key of the view.
 
         Returns:
             The view, on the same store.
 
         Raises:
-            StorageError: The prefix cannot be one.
+            StorageError: The prefix is invalid.
         """
         normalized = keys.normalized_prefix(prefix).rstrip("/")
         scoped = copy.copy(self)
@@ -175,8 +175,8 @@ class DjangoStorage:
         except AgentSessionsError as error:
             failure, cause = StorageError(f"{what}: {error}"), error
         except UnstructuredError:
-            failure = StorageError(f"{what}: what is stored is corrupt")
+            failure = StorageError(f"{what}: the stored data is corrupt")
         except (Error, OSError) as error:
-            # Without its words: PostgreSQL prints the row.
+            # Without the error's text, in which PostgreSQL prints the row.
             failure = StorageError(f"{what}: {type(error).__name__}")
         raise failure from cause

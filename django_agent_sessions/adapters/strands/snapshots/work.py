@@ -1,4 +1,4 @@
-"""What a storage does in the database, all sync."""
+"""Database operations of a storage; all sync."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from .saving import AgentSave
 
 R = TypeVar("R")
 
-_MOST_AGENTS = 1000
-_MOST_BYTES = 64 * 1024 * 1024
-_NO = ("", "", "")
+_MAX_AGENTS = 1000
+_MAX_BYTES = 64 * 1024 * 1024
+_NO_STASH = ("", "", "")
 
 
 class StorageWork:
-    """Reading, writing, deleting and listing by whole keys."""
+    """Read, write, delete and list by complete keys."""
 
     def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
         self._owner = owner
         self._using = using
         self._store = KeyedStore(owner=owner, namespace=namespace, using=using)
-        self._agents = AgentMemory(_MOST_AGENTS, _MOST_BYTES)
-        self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
-        # Redaction epochs, of what is kept verbatim.
-        self._epochs: Memory[int] = Memory(_MOST_AGENTS)
+        self._agents = AgentMemory(_MAX_AGENTS, _MAX_BYTES)
+        self._orchestrators: Memory[KnownOrchestrator] = Memory(_MAX_AGENTS)
+        # Redaction epochs of data that is stored verbatim.
+        self._epochs: Memory[int] = Memory(_MAX_AGENTS)
 
     async def arun(self, function: Callable[[], R]) -> R:
-        """Runs one of the others, in whatever event loop."""
+        """Run a method from an event loop."""
         return await bridge.run_async(function, using=self._store.using)
 
     def write(self, key: str, data: bytes) -> None:
-        """Writes what is under a key."""
+        """Write the bytes under a key."""
         name = keys.parse(self._store.namespace, key)
         if name is None:
             self._write_object(key, data)
@@ -56,57 +56,59 @@ class StorageWork:
             self._write_verbatim(key, name, data)
 
     def read(self, key: str) -> bytes | None:
-        """Reads what is under a key."""
+        """Return the bytes under a key."""
         name = keys.parse(self._store.namespace, key)
         if name is None:
             stash = keys.stashed(self._store.namespace, key)
             if stash is None:
                 return self._store.read_object(key)
-            session = self._of(stash[0]).find(stash[1])
+            session = self._store_of(stash[0]).find(stash[1])
             return None if session is None else self._store.read_object(key, session=session)
-        found = self._read_agent(name) if name.scope == keys.AGENT else self._read_multi(name)
-        if found is not None:
-            return found
-        session = self._of(name.namespace).find(name.session_id)
+        data = self._read_agent(name) if name.scope == keys.AGENT else self._read_orchestrator(name)
+        if data is not None:
+            return data
+        session = self._store_of(name.namespace).find(name.session_id)
         if session is None:
             return None
         self._epochs.keep(_directory(name), session.redaction_epoch)
-        kept = self._store.read_object(key, session=session)
-        if kept is None and name.scope == keys.AGENT and name.snapshot_id == LATEST:
-            # A conversation that was written message by message goes on.
-            log = self._of(name.namespace).load_log(name.session_id, name.owner_id)
-            return self._made(name, log)
-        return kept
+        verbatim = self._store.read_object(key, session=session)
+        if verbatim is None and name.scope == keys.AGENT and name.snapshot_id == LATEST:
+            # A conversation that was written message by message can be continued.
+            log = self._store_of(name.namespace).load_log(name.session_id, name.owner_id)
+            return self._build(name, log)
+        return verbatim
 
     def delete(self, key: str) -> None:
-        """Deletes what is under a key."""
+        """Delete the bytes under a key."""
         name = keys.parse(self._store.namespace, key)
         stash = keys.stashed(self._store.namespace, key)
         if name is None and stash is None:
             self._store.delete_object(key)
             return
-        namespace, session_id = (name.namespace, name.session_id) if name else (stash or _NO)[:2]
-        session = self._of(namespace).find(session_id)
+        namespace, session_id = (
+            (name.namespace, name.session_id) if name else (stash or _NO_STASH)[:2]
+        )
+        session = self._store_of(namespace).find(session_id)
         if session is None:
             return
-        gone = name is not None and self._delete_snapshot(name)
-        if self._store.delete_object(key, session=session) or gone:
+        was_deleted = name is not None and self._delete_snapshot(name)
+        if self._store.delete_object(key, session=session) or was_deleted:
             self._store.drop_if_empty(session.id)
 
     def list(self, prefix: str) -> list[str]:
-        """Lists the keys that begin with a prefix."""
+        """List the keys that begin with a prefix."""
         base = self._store.namespace
         names = self._store.snapshot_names(keys.places(base, prefix))
-        found = {key for name in names if (key := keys.key_of(base, name)) is not None}
-        found.update(self._store.object_keys(prefix))
-        return sorted(key for key in found if key.startswith(prefix))
+        found_keys = {key for name in names if (key := keys.key_of(base, name)) is not None}
+        found_keys.update(self._store.object_keys(prefix))
+        return sorted(key for key in found_keys if key.startswith(prefix))
 
     # --- agents -------------------------------------------------------------------------------
 
     def _write_agent(self, key: str, name: SnapshotKey, data: bytes) -> None:
         directory = _directory(name)
         known = self._agents.get(directory)
-        store = self._of(name.namespace)
+        store = self._store_of(name.namespace)
         save = AgentSave(store, name.snapshot_id, data, known, self._epochs.get(directory))
         fresh = False
 
@@ -121,12 +123,12 @@ class StorageWork:
             self._drop_verbatim(key, name)
 
     def _read_agent(self, name: SnapshotKey) -> bytes | None:
-        store = self._of(name.namespace)
-        return self._made(
+        store = self._store_of(name.namespace)
+        return self._build(
             name, store.load_snapshot(name.session_id, name.owner_id, name.snapshot_id)
         )
 
-    def _made(self, name: SnapshotKey, loaded: Loaded | None) -> bytes | None:
+    def _build(self, name: SnapshotKey, loaded: Loaded | None) -> bytes | None:
         if loaded is None:
             return None
         data, known = loading.made(loaded, name.snapshot_id)
@@ -140,15 +142,15 @@ class StorageWork:
         directory = _directory(name)
         known = self._orchestrators.get(directory)
         save = orchestrators.OrchestratorSave(data, known)
-        store = self._of(name.namespace)
+        store = self._store_of(name.namespace)
         session = store.save_orchestrator(name.session_id, name.owner_id, save.plan, kind=save.kind)
         self._orchestrators.keep(directory, save.known(*session))
         self._epochs.keep(directory, session[1])
         if known is None:
             self._drop_verbatim(key, name)
 
-    def _read_multi(self, name: SnapshotKey) -> bytes | None:
-        loaded = self._of(name.namespace).load_orchestrator(name.session_id, name.owner_id)
+    def _read_orchestrator(self, name: SnapshotKey) -> bytes | None:
+        loaded = self._store_of(name.namespace).load_orchestrator(name.session_id, name.owner_id)
         if loaded is None:
             return None
         data, known = orchestrators.made(*loaded)
@@ -158,10 +160,10 @@ class StorageWork:
         self._epochs.keep(directory, known.epoch)
         return data
 
-    # --- what is kept as it is ----------------------------------------------------------------
+    # --- verbatim data ------------------------------------------------------------------------
 
     def _write_verbatim(self, key: str, name: SnapshotKey, data: bytes) -> None:
-        store = self._of(name.namespace)
+        store = self._store_of(name.namespace)
         session = store.open(name.session_id)
         directory = _directory(name)
         known = self._agents.get(directory) if name.scope == keys.AGENT else None
@@ -169,8 +171,8 @@ class StorageWork:
             data = self._without_redacted(session, name.owner_id, known, data, store)
         elif session.redaction_epoch not in (0, self._epochs.get(directory)):
             raise StaleSessionError(
-                f"something was redacted in session {session.id}, and what {name.owner_id!r} has "
-                "of it is not known: restore it again"
+                f"a redaction happened in session {session.id}, and it is unknown whether "
+                f"{name.owner_id!r} still has the text: restore it and try again"
             )
         self._delete_snapshot(name)
         self._store.write_object(key, data, session=session)
@@ -182,7 +184,7 @@ class StorageWork:
             self._store.write_object(key, data)
             return
         namespace, session_id, agent_id = stash
-        store = self._of(namespace)
+        store = self._store_of(namespace)
         session = store.open(session_id)
         known = self._agents.get((namespace, session_id, keys.AGENT, agent_id))
         if known is not None:
@@ -197,7 +199,7 @@ class StorageWork:
         return scrubbed(data, known.corrections.secrets)
 
     def _drop_verbatim(self, key: str, name: SnapshotKey) -> None:
-        session = self._of(name.namespace).find(name.session_id)
+        session = self._store_of(name.namespace).find(name.session_id)
         if session is not None:
             self._store.delete_object(key, session=session)
 
@@ -208,10 +210,10 @@ class StorageWork:
         else:
             owner = {"multi_agent_id": name.owner_id}
             self._orchestrators.forget(directory)
-        store = self._of(name.namespace)
+        store = self._store_of(name.namespace)
         return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
 
-    def _of(self, namespace: str) -> KeyedStore:
+    def _store_of(self, namespace: str) -> KeyedStore:
         if namespace == self._store.namespace:
             return self._store
         return KeyedStore(owner=self._owner, namespace=namespace, using=self._using)

@@ -59,7 +59,7 @@ def test_an_agent_that_was_taken_back_must_be_restored_and_undoes_nothing(change
         store.restore_snapshot(head(), taken.id)
     there = [m["content"] for m in store.payloads(head())]
 
-    with pytest.raises(StorageError, match="restore the agent again"):
+    with pytest.raises(StorageError, match="restore the agent and try again"):
         live("four")
 
     assert [m["content"] for m in store.payloads(head())] == there

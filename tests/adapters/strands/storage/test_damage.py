@@ -99,7 +99,7 @@ class TestDamage:
 
         assert len(restored.messages) == 4
         assert restored.state.get() == {}
-        assert "goes on without its state" in caplog.text
+        assert "continues without its state" in caplog.text
         restored("Third")
         assert damaged.files()[f"{FOLDER}/agent.json.corrupt"] == data
         assert len(agent(damaged.strands("s")).messages) == 6
@@ -121,7 +121,7 @@ class TestDamage:
 
         assert place.files()[f"{name}.corrupt"] == b"{"
         assert place.repository().read_multi_agent("s", "graph")["status"] == "completed"
-        assert "starts from the beginning" in caplog.text
+        assert "restarts without its state" in caplog.text
 
     @pytest.mark.parametrize("data", [b"{", b'{"x": 1}'])
     def test_a_session_is_used_without_its_file_if_that_is_corrupt(self, damaged, data, caplog):
