@@ -31,6 +31,6 @@ def legacy(django_db_blocker):
     ids=lambda command: command[0],
 )
 def test_a_database_without_our_tables_is_told_with_what_to_do(legacy, command):
-    said = "the database 'legacy' has no tables of django_agent_sessions: migrate it, or name"
+    said = "database 'legacy' has no tables of django_agent_sessions: run migrate, or use"
     with pytest.raises(CommandError, match=said):
         call_command(*command, "--database", legacy)

@@ -97,7 +97,7 @@ def test_a_redaction_that_waits_for_its_text_is_stopped_like_any_other():
     _, err = process.communicate(timeout=60)
 
     assert process.returncode == STOPPED
-    assert err.startswith("Stopped before the end: ")
+    assert err.startswith("Stopped. Each session is redacted completely ")
     assert err.count("\n") == 1
 
 
@@ -141,7 +141,7 @@ def test_a_session_from_a_program_is_one_and_not_those_called_as_its_letters(sto
     for name in "12":
         store.open(name)
 
-    with pytest.raises(CommandError, match="there is no session '12'"):
+    with pytest.raises(CommandError, match="session '12' does not exist"):
         call_command("agent_sessions_export", "jsonl", session="12", reason="x")
 
 
@@ -189,7 +189,7 @@ def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"session f\\xfcr (" in done.stdout
-    assert b"2 sessions looked through, something in 2" in done.stdout
+    assert b"2 sessions searched, matches in 2" in done.stdout
 
 
 @pytest.mark.django_db(transaction=True)

@@ -121,11 +121,11 @@ def test_a_program_is_recorded_by_its_name_and_as_no_user(talk, ada):
 @pytest.mark.parametrize(
     ("who", "complaint"),
     [
-        (["--actor", "nobodyuser"], "'nobodyuser' names no user.*--program"),
-        (["--actor", ""], "names no user"),
-        (["--actor", "99999999"], "names no user"),
-        (["--program", "ada"], "'ada' is a user: give it as --actor"),
-        (["--program", " "], "needs a name"),
+        (["--actor", "nobodyuser"], "'nobodyuser' matches no user.*--program"),
+        (["--actor", ""], "matches no user"),
+        (["--actor", "99999999"], "matches no user"),
+        (["--program", "ada"], "'ada' is a user: use --actor"),
+        (["--program", " "], "requires a name"),
         (["--actor", "ada", "--program", "x"], "not allowed with"),
     ],
 )
@@ -144,7 +144,7 @@ def test_nobody_acts_in_a_name_that_is_not_theirs(talk, ada, who, complaint, mor
 def test_a_name_that_is_the_key_of_another_is_refused(talk, ada):
     get_user_model().objects.create_user(str(ada.pk))
 
-    with pytest.raises(CommandError, match="more than one"):
+    with pytest.raises(CommandError, match="or several"):
         run("talk", "--find", SECRET, "--reason", "x", "--actor", ada.pk)
 
     assert not AuditEvent.objects.exists()
@@ -217,7 +217,7 @@ def test_a_whole_message_goes_by_its_primary_key(talk):
 def test_nothing_found_is_said_and_changes_nothing(talk):
     before = everything()
     assert run("talk", "--find", "no such thing", "--reason", "x") == (
-        "nothing was found; nothing changed\n"
+        "no matches; nothing changed\n"
     )
     assert everything() == before
 
@@ -248,17 +248,17 @@ def test_a_session_is_found_in_its_namespace_or_by_its_primary_key(store, talk):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nobody", "--find", SECRET, "--reason", "x"], "there is no session 'nobody'"),
+        (["nobody", "--find", SECRET, "--reason", "x"], "session 'nobody' does not exist"),
         (["talk", "--namespace", "n", "--find", SECRET, "--reason", "x"], "in namespace 'n'"),
         (["talk", "--reason", "x"], "nothing to redact"),
-        (["talk", "--find", SECRET], "needs a --reason"),
-        (["talk", "--find", SECRET, "--reason", "  "], "needs a --reason"),
+        (["talk", "--find", SECRET], "requires a --reason"),
+        (["talk", "--find", SECRET, "--reason", "  "], "requires a --reason"),
         (["talk", "--find", "  ", "--reason", "x"], "to find is empty"),
         (["talk", "--find", "", "--reason", "x"], "to find is empty"),
         (["talk", "--pattern", "", "--reason", "x"], "to find is empty"),
         (["talk", "--pattern", "  ", "--dry-run"], "to find is empty"),
         (["talk", "--pattern", f"({SECRET}", "--reason", "x"], "not a valid regular expression"),
-        (["talk", "--detector", "nose", "--reason", "x"], "there is no such detector"),
+        (["talk", "--detector", "nose", "--reason", "x"], "unknown detector"),
         (["talk", "--message", "nose", "--reason", "x"], "a UUID"),
         (["talk", "--message", str(uuid4()), "--reason", "x"], "has no message"),
         (["talk", "--find-file", "/nowhere/at/all", "--reason", "x"], "cannot be read"),
@@ -325,7 +325,7 @@ def test_a_text_goes_from_all_sessions_of_a_user_and_from_nobody_elses(three):
         f"session hers ({hers.pk}):\nsession, title ({hers.pk}): found\nredacted: 1 place" in said
     )
     assert "harmless" not in said
-    assert said.endswith("\n3 sessions looked through, something in 2\n")
+    assert said.endswith("\n3 sessions searched, matches in 2\n")
     assert AuditEvent.objects.count() == 2
 
 
@@ -354,7 +354,7 @@ def test_several_sessions_are_named_and_no_other_is_touched(three):
     said = run("talk", "hers", "--find", SECRET, "--dry-run")
 
     assert said.count("would be redacted: ") == 2
-    assert said.endswith("\n2 sessions looked through, something in 2\n")
+    assert said.endswith("\n2 sessions searched, matches in 2\n")
     assert SECRET not in said
 
 
@@ -370,16 +370,16 @@ def test_only_those_of_a_namespace_are_gone_through(three):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--find", SECRET], "say which sessions"),
-        (["talk", "--everybody", "--find", SECRET], "say which sessions"),
-        (["--owner", "ada", "--everybody", "--find", SECRET], "say which sessions"),
-        (["talk", "--owner", "ada", "--find", SECRET], "say which sessions"),
-        (["talk", "nobodys", "--find", SECRET], "there is no session 'nobodys'"),
+        (["--find", SECRET], "specify either SESSION_ID"),
+        (["talk", "--everybody", "--find", SECRET], "specify either SESSION_ID"),
+        (["--owner", "ada", "--everybody", "--find", SECRET], "specify either SESSION_ID"),
+        (["talk", "--owner", "ada", "--find", SECRET], "specify either SESSION_ID"),
+        (["talk", "nobodys", "--find", SECRET], "session 'nobodys' does not exist"),
         (["--owner", "nope", "--find", SECRET], "there is no user 'nope'"),
         # As a script gives it whose variable is empty.
         (["--owner", "", "--find", SECRET], "there is no user ''"),
         (["--everybody", "--pattern", "("], "not a valid regular expression"),
-        (["--everybody", "--message", str(uuid4())], "--message is for one session"),
+        (["--everybody", "--message", str(uuid4())], "--message requires exactly one SESSION_ID"),
     ],
 )
 def test_sessions_that_are_not_clear_are_left_alone(three, arguments, complaint):
@@ -413,5 +413,5 @@ def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_wi
     process = start("django", "redact_agent_session", "nobody", "--detector", "all", "--dry-run")
     said, complaints = process.communicate(timeout=100)
     assert (process.returncode, said) == (1, "")
-    refusal = "there is no session 'nobody'; give its --namespace, or its key"
+    refusal = "session 'nobody' does not exist; use --namespace or its primary key"
     assert complaints == f"CommandError: {refusal}\n"

@@ -279,7 +279,7 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
             assert "is made" in index("create")
             assert "'simple'" in words_index()
             assert "ready" in index("status")
-            assert "there already" in index("create")
+            assert "already exists" in index("create")
             with connection.cursor() as cursor:
                 cursor.execute(
                     "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(%s)",
@@ -295,7 +295,7 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
     finally:
         assert "dropped" in index("drop")
     assert words_index() == ""
-    assert "There is no index." in index("drop")
+    assert "The index does not exist." in index("drop")
     assert "absent" in index("status")
 
 
@@ -309,14 +309,14 @@ def test_an_index_that_somebody_is_making_is_left_to_them(say):
             Session.objects.update(title="x")
             SessionMessage.objects.update(role="user")
             first = start("tests.search_process", "create")
-            while "being made" not in ended(start("tests.search_process", "status"))[0]:
+            while "being created" not in ended(start("tests.search_process", "status"))[0]:
                 time.sleep(0.05)
             for action in ("create", "drop"):
                 out, err, status = ended(start("tests.search_process", action))
                 assert (out, status) == ("", 1)
-                assert err.startswith("CommandError: somebody is making the index: wait")
+                assert err.startswith("CommandError: another process is creating the index: wait")
                 assert err.count("\n") == 1
-        assert ended(first) == ("The index is made.\n", "", 0)
+        assert ended(first) == ("The index was created.\n", "", 0)
         with FULL_TEXT:
             assert "ready" in index("status")
     finally:
@@ -333,7 +333,7 @@ def test_what_postgresql_gives_up_is_told_with_what_to_do(say):
     try:
         assert (out, status) == ("", 1)
         assert err.startswith("CommandError: PostgreSQL gave up (canceling statement due to ")
-        assert "run it again" in err
+        assert "run the command again" in err
         assert err.count("\n") == 1
         assert "made anew" in ended(start("tests.search_process", "create"))[0]
     finally:
@@ -402,7 +402,7 @@ def test_an_index_is_known_however_its_configuration_is_spelled(say, name):
         try:
             assert "is made" in index("create")
             assert "ready" in index("status")
-            assert "there already" in index("create")
+            assert "already exists" in index("create")
             say("one", "several invoices")
             assert found("invoice") == {"one"}
         finally:

@@ -281,7 +281,9 @@ def test_the_command_counts_and_says_so_in_a_line():
         call_command("roll_up_agent_usage", *arguments, stdout=out)
         return out.getvalue()
 
-    assert output().startswith("counted 5 messages and 1 sessions; all until 20")
+    assert output().startswith(
+        "counted 5 messages and 1 sessions; the figures are complete until 20"
+    )
     assert output("--database", "default").startswith("counted 0 messages and 0 sessions; ")
     again = output("--rebuild")
     assert again.startswith("counted 5 messages and 1 sessions; ")

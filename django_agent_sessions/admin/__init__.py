@@ -1,4 +1,4 @@
-"""Django's admin: conversations are found, read, redacted, exported, held and deleted."""
+"""Django admin pages for conversations, usage and the audit trail."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The audit trail in the admin: found and read, and nothing else.
+"""Read-only admin of the audit trail.
 
-Events hold no content, so reading them takes ``view_auditevent`` only. Keys are made in time, so
-that the newest come first, and a page or a span of time is found, by the primary key alone.
+Events hold no content, so reading them requires ``view_auditevent`` only. Primary keys are UUIDv7,
+so one index on the primary key serves the order, the pages and the time filter.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from .key_pages import AFTER, KeyChangeList
 from .permissions import Allowed, may, require
 
 if TYPE_CHECKING:
-    # Only the type checker knows whose admin and list it is.
+    # ModelAdmin is generic for the type checker only.
     _ModelAdmin = admin.ModelAdmin[AuditEvent]
 else:
     _ModelAdmin = admin.ModelAdmin
 
 PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
-"""All that events can be filtered by."""
+"""The permitted query parameters."""
 
 
 class AuditChangeList(KeyChangeList):
-    """Pages of events, the newest first, found by key; nothing is counted."""
+    """Pages of events, newest first, with keyset pagination and without a count."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        """Filters by what is offered and nothing else: Django would take any column."""
+        """Reject parameters other than the filters; Django would filter by any column."""
         parameters = self.get_filters_params()
         if not parameters.keys() <= PARAMETERS:
             raise IncorrectLookupParameters
@@ -56,14 +56,12 @@ class AuditChangeList(KeyChangeList):
         return super().get_queryset(request, exclude_parameters)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        """Keeps to the order of the keys."""
         return ["-id"]
 
     def get_results(self, request: HttpRequest) -> None:
-        """Reads one page, and whether there is another."""
         events, after = self.queryset, request.GET.get(AFTER)
         if after:
-            events = events.filter(pk__lt=_key(after))
+            events = events.filter(pk__lt=_parse_key(after))
         found = list(events[: self.list_per_page + 1])
         rows = found[: self.list_per_page]
         self.show_admin_actions = False
@@ -73,14 +71,13 @@ class AuditChangeList(KeyChangeList):
 
 
 class TimeFilter(admin.SimpleListFilter):
-    """Events of the last days."""
+    """Filter by age."""
 
-    title = gettext_lazy("when")
+    title = gettext_lazy("time")
     parameter_name = "when"
     days: ClassVar[dict[str, int]] = {"1d": 1, "7d": 7, "30d": 30, "365d": 365}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers some spans of time."""
         return [
             ("1d", _("Past 24 hours")),
             ("7d", _("Past 7 days")),
@@ -90,7 +87,6 @@ class TimeFilter(admin.SimpleListFilter):
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Keeps these."""
         value = str(self.value())
         if value == "older":
             return queryset.filter(pk__lt=first_id_at(timezone.now() - timedelta(days=365)))
@@ -99,53 +95,50 @@ class TimeFilter(admin.SimpleListFilter):
         return queryset
 
 
-class _ChosenFilter(admin.SimpleListFilter):
-    """Events of one thing that a link names; others are too many to be offered."""
+class _LinkFilter(admin.SimpleListFilter):
+    """Filter by a value that a link sets; there are too many values to list."""
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers only what was chosen."""
+        """Return only the value in use."""
         chosen = self.used_parameters.get(str(self.parameter_name))
         return [] if chosen is None else [(chosen, chosen)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Keeps these."""
         value = self.value()
         if value is None:
             return queryset
-        return queryset.filter(**{str(self.parameter_name): self.read(value)})
+        return queryset.filter(**{str(self.parameter_name): self.parse(value)})
 
-    def read(self, value: str) -> Any:
-        """Reads the value."""
+    def parse(self, value: str) -> Any:
         return value
 
 
-class SessionFilter(_ChosenFilter):
-    """Events of one session."""
+class SessionFilter(_LinkFilter):
+    """Filter by session."""
 
     title = gettext_lazy("this session")
     parameter_name = "session"
 
-    def read(self, value: str) -> UUID:
-        """Reads the primary key."""
-        return _key(value)
+    def parse(self, value: str) -> UUID:
+        return _parse_key(value)
 
 
-class ActorFilter(_ChosenFilter):
-    """Events of one user."""
+class ActorFilter(_LinkFilter):
+    """Filter by the user who acted."""
 
-    title = gettext_lazy("this actor's key")
+    title = gettext_lazy("this actor")
     parameter_name = "actor_id"
 
 
 class AuditEventAdmin(_ModelAdmin):
-    """Audit events, the newest first."""
+    """Read-only admin of audit events, newest first."""
 
     list_display = ("created_at", "action", "by", "of_session", "reason", "in_short")
     list_filter = ("action", TimeFilter, SessionFilter, ActorFilter)
     list_per_page = 100
-    # What is searched is told by :meth:`get_search_results`; this only brings the box.
+    # Shows the search box; get_search_results defines the search.
     search_fields = ("actor",)
-    # Not Django's own help text: it names the box only by that, which is no label to see.
+    # Not search_help_text: Django would use it as the only, invisible label of the search box.
     search_hint = gettext_lazy("Name or key of an actor, or key of a session or message")
     sortable_by = ()
     ordering = ("-id",)
@@ -170,27 +163,24 @@ class AuditEventAdmin(_ModelAdmin):
         css = {"all": ("agent_sessions/list.css",)}
 
     def has_view_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
-        """Takes ``view_auditevent``; Django's permission to change, which nobody can, is none."""
+        """Require ``view_auditevent``; unlike in Django, ``change_auditevent`` is not enough."""
         return may(request, Allowed.VIEW_AUDIT)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds: what is done does."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
-        """Nobody changes."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
-        """Nobody deletes: old events are purged by a command."""
+        """Return False: only the command ``purge_audit_events`` deletes events."""
         return False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[AuditChangeList]:
-        """Gives the list that pages by key."""
         return AuditChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEvent]:
-        """Reads where events are written, and tells of each whether its session still exists."""
+        """Read the write database, and annotate whether each event's session still exists."""
         events = super().get_queryset(request).using(bridge.database())
         sessions = Session.objects.filter(pk=OuterRef("session"))
         return events.annotate(session_exists=Exists(sessions))
@@ -198,7 +188,7 @@ class AuditEventAdmin(_ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Finds events by who did it, or to what."""
+        """Search by actor, or by the key of a session or target."""
         term = search_term.strip()
         if "\x00" in term:
             return queryset.none(), False
@@ -218,20 +208,18 @@ class AuditEventAdmin(_ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Shows an event."""
         require(request, Allowed.VIEW_AUDIT)
         return super().change_view(request, object_id, form_url, extra_context)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Shows Django's page about changes, which there are none of."""
         require(request, Allowed.VIEW_AUDIT)
         return super().history_view(request, object_id, extra_context)
 
     @admin.display(description=gettext_lazy("actor"))
     def by(self, event: AuditEvent) -> SafeString | str:
-        """Who did it, with a link to all that this user did."""
+        """Return the actor, linked to all events of this user."""
         if not event.actor_id:
             return event.actor or "–"
         url = self._events(actor_id=event.actor_id)
@@ -239,7 +227,7 @@ class AuditEventAdmin(_ModelAdmin):
 
     @admin.display(description=gettext_lazy("session"))
     def of_session(self, event: AuditEvent) -> SafeString | str:
-        """The session, with links to it, if it has a page still, and to all events of it."""
+        """Return the session, linked to its page if it still exists, and to its events."""
         if event.session is None:
             return "–"
         events = self._events(session=event.session)
@@ -247,25 +235,25 @@ class AuditEventAdmin(_ModelAdmin):
             return format_html(
                 '{} ({}) <div><a href="{}">{}</a></div>',
                 event.session,
-                _("gone"),
+                _("deleted"),
                 events,
-                _("its events"),
+                _("all events"),
             )
         if not self.admin_site.is_registered(Session):
-            return format_html('{} <a href="{}">{}</a>', event.session, events, _("its events"))
+            return format_html('{} <a href="{}">{}</a>', event.session, events, _("all events"))
         url = self._url("session_change", event.session)
         return format_html(
-            '<a href="{}">{}</a> <a href="{}">{}</a>', url, event.session, events, _("its events")
+            '<a href="{}">{}</a> <a href="{}">{}</a>', url, event.session, events, _("all events")
         )
 
     @admin.display(description=gettext_lazy("details"))
     def in_short(self, event: AuditEvent) -> str:
-        """The figures, without the keys of messages, which the event's own page shows."""
+        """Return the details without message keys, which the event's own page shows."""
         return in_words(event.details, within=event.session is not None) or "–"
 
     @admin.display(description=gettext_lazy("details as recorded"))
     def as_recorded(self, event: AuditEvent) -> str:
-        """All of the details, for programs and for who looks for a message by its key."""
+        """Return the details as stored JSON."""
         return json.dumps(event.details, ensure_ascii=False)
 
     def _events(self, **parameters: Any) -> str:
@@ -275,7 +263,7 @@ class AuditEventAdmin(_ModelAdmin):
         return reverse(f"{self.admin_site.name}:{self.opts.app_label}_{name}", args=args)
 
 
-def _key(text: str) -> UUID:
+def _parse_key(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:

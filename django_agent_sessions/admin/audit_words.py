@@ -1,7 +1,7 @@
-"""What an audit event's details say, in words.
+"""Translated descriptions of audit events' details.
 
-Events keep keys and figures, which no translation may change. Details are open: what another
-program recorded, or a later version of this one, is shown as it stands.
+Events store untranslated keys and numbers. Unknown keys, such as those that another program
+recorded, are shown unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 _KEYS = frozenset({"first", "last"})
-"""Keys of messages, which nobody can read: the event's own page has them."""
+"""Keys of messages, which only the event's own page shows."""
 
 _PAGES: dict[str, Any] = {
     "messages": gettext_lazy("conversation"),
@@ -23,7 +23,7 @@ _PAGES: dict[str, Any] = {
     "redact_agent_session": gettext_lazy("preview of a redaction, on the command line"),
     "download": gettext_lazy("a message as a file"),
     "raw": gettext_lazy("a message as it is stored"),
-    "text": gettext_lazy("the whole text of a message"),
+    "text": gettext_lazy("the full text of a message"),
     "media": gettext_lazy("an image or a file"),
     "state": gettext_lazy("stored state"),
 }
@@ -36,12 +36,12 @@ _COLUMNS: dict[str, Any] = {
     "state": gettext_lazy("state"),
     "conversation_manager_state": gettext_lazy("state of the conversation manager"),
     "internal_state": gettext_lazy("internal state"),
-    "window": gettext_lazy("what the model sees"),
+    "window": gettext_lazy("context window"),
 }
 _FIGURES: dict[str, Any] = {
     "messages": ngettext_lazy("%(count)s message", "%(count)s messages", "number"),
     "set_aside": ngettext_lazy(
-        "%(count)s message set aside", "%(count)s messages set aside", "number"
+        "%(count)s message moved to a branch", "%(count)s messages moved to a branch", "number"
     ),
     "hits": ngettext_lazy("%(count)s place", "%(count)s places", "number"),
     "states": ngettext_lazy("%(count)s state", "%(count)s states", "number"),
@@ -49,40 +49,40 @@ _FIGURES: dict[str, Any] = {
 
 
 def in_words(details: Any, *, within: bool = False) -> str:
-    """Says what an event's details are."""
+    """Return a translated, comma-separated description of an event's details."""
     if not isinstance(details, Mapping):
-        return _plain(details)
-    found = []
+        return _as_text(details)
+    phrases = []
     for name, value in details.items():
         if name not in _KEYS:
-            found.append(_said(name, value, within))
-    return ", ".join(words for words in found if words)
+            phrases.append(_phrase(name, value, within))
+    return ", ".join(phrase for phrase in phrases if phrase)
 
 
-def _said(name: str, value: Any, within: bool) -> str:
+def _phrase(name: str, value: Any, within: bool) -> str:
     if name == "found" and type(value) is int:
-        return _found(value, within)
+        return _found_count(value, within)
     if name == "kinds" and isinstance(value, Mapping):
-        return _("of these %(kinds)s") % {"kinds": _plain(value)} if value else ""
+        return _("of which %(kinds)s") % {"kinds": _as_text(value)} if value else ""
     if name in _FIGURES and type(value) is int:
         return str(_FIGURES[name] % {"number": value, "count": number_format(value)})
-    named: Callable[[str], Any] = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS}.get(
+    label_of: Callable[[str], Any] = {"page": _PAGES, "format": _FORMATS, "column": _COLUMNS}.get(
         name, {}
     ).get
-    known = named(value) if isinstance(value, str) else None
-    return f"{name} {_plain(value)}" if known is None else str(known)
+    label = label_of(value) if isinstance(value, str) else None
+    return f"{name} {_as_text(value)}" if label is None else str(label)
 
 
-def _found(number: int, within: bool) -> str:
+def _found_count(number: int, within: bool) -> str:
     count = {"count": number_format(number)}
     if within:
         return ngettext("%(count)s message found", "%(count)s messages found", number) % count
     return ngettext("%(count)s session found", "%(count)s sessions found", number) % count
 
 
-def _plain(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_as_text(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return ", ".join(_plain(one) for one in value)
+        return ", ".join(_as_text(item) for item in value)
     return str(value)

@@ -1,4 +1,4 @@
-"""The list of sessions, made for a million rows: pages are found by key, and nothing is counted."""
+"""The list of sessions, with keyset pagination and without counts, for very large tables."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ from .key_pages import AFTER, KeyChangeList
 from .permissions import Allowed, may
 
 BEFORE = "before"
-"""The parameter of a page that ends right before a position."""
+"""The query parameter of a page that ends before a position."""
 
 AGENTS = 3
-"""How many agents of a session are named."""
+"""Agents that a row names."""
 
 WORTH_ESTIMATING = 1000
-"""Fewer sessions are not worth saying how many there may be."""
+"""The smallest estimate that is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a session stands in the list."""
+    """The sort key of a session in the list."""
 
     moment: datetime
     key: UUID
 
     @classmethod
     def of(cls, session: Session) -> Position:
-        """Tells where a session stands."""
         return cls(session.last_activity_at, session.pk)
 
     @classmethod
     def read(cls, text: str) -> Position:
-        """Reads what ``str()`` made."""
+        """Parse ``str(position)``; raise ValueError for anything else."""
         moment, key = text.split("~")
         position = cls(datetime.fromisoformat(moment), UUID(key))
         if timezone.is_aware(position.moment) != timezone.is_aware(timezone.now()):
@@ -64,7 +63,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What the columns of one row show beside the session itself."""
+    """What the columns show of a session besides its own fields."""
 
     readable: bool
     agents: tuple[str, ...] = ()
@@ -74,28 +73,28 @@ class Listed:
 
 
 class SessionChangeList(KeyChangeList):
-    """Pages of sessions, in one order, found by the key of a row at their edge."""
+    """Pages of sessions by last activity, with keyset pagination."""
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
 
-    _from: str | None = None
+    _alias: str | None = None
 
     found: SearchResult | None = None
-    """What was searched for, if anything was."""
+    """The result of the search, if the query is not empty."""
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        """Keeps to the one order that an index has."""
+        """Return the one order that an index supports."""
         return ["-last_activity_at", "-id"]
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
-        """Filters and searches; which page it is makes no difference here."""
+        """Filter and search, independently of the page."""
         refuse_nul(self.get_filters_params())
 
         def read(using: str) -> Any:
             self.root_queryset = self.root_queryset.using(using)
             return self._sessions(request, exclude_parameters)
 
-        return read(self._from) if self._from else replicas.answered(request, read)
+        return read(self._alias) if self._alias else replicas.answered(request, read)
 
     def _sessions(self, request: HttpRequest, exclude_parameters: Any) -> Any:
         query, self.query = self.query, ""
@@ -110,21 +109,21 @@ class SessionChangeList(KeyChangeList):
         return sessions.filter(pk__in=self.found.sessions)
 
     def url_for_result(self, result: Any) -> str:
-        """Links to the newest message that a search found, where it found one."""
+        """Link to the newest message that the search found in the session, if any."""
         url = super().url_for_result(result)
         message = self.found.messages.get(result.pk) if self.found else None
         return f"{url}?at={message}#m-{message}" if message else url
 
     def get_results(self, request: HttpRequest) -> None:
-        """Reads the page: its sessions with their owners, and the sessions' agents."""
+        """Read the page: sessions, their owners and their first agents."""
         position, backwards = self._position(request)
         more = False
 
         def read(using: str) -> list[Session]:
             nonlocal more
             if using != self.queryset.db:
-                # What the replica had is not what there is.
-                self._from, self.found = using, None
+                # The replica was stale; search and filter the primary instead.
+                self._alias, self.found = using, None
                 self.queryset = self.get_queryset(request)
             rows, more = self._rows(position, backwards)
             return rows
@@ -138,8 +137,8 @@ class SessionChangeList(KeyChangeList):
         self.show(request, rows)
         self.candidates = conf.get_settings().SEARCH_CANDIDATES
         self.help_text = self._help(request)
-        narrowed = bool(self.query or self.has_active_filters)
-        self.estimate = None if narrowed or not self.older_url else self._estimate()
+        is_filtered = bool(self.query or self.has_active_filters)
+        self.estimate = None if is_filtered or not self.older_url else self._estimate()
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
         content = may(request, Allowed.READ)
@@ -157,7 +156,7 @@ class SessionChangeList(KeyChangeList):
         if may(request, Allowed.READ):
             return _(
                 "Exact id, beginning of the owner’s name, or words of title and messages. "
-                "Arguments of tools, JSON and reasoning are not searched."
+                "Tool arguments, JSON and reasoning are not searched."
             )
         return _("Exact id, or beginning of the owner’s name")
 
@@ -171,7 +170,7 @@ class SessionChangeList(KeyChangeList):
         return None, False
 
     def _rows(self, position: Position | None, backwards: bool) -> tuple[list[Session], bool]:
-        """Reads the sessions of a page, and tells whether more lie in that direction."""
+        """Return the sessions of a page, and whether more follow in that direction."""
         sessions: Any = self.queryset.defer("metadata", "origin")
         if position is not None:
             beyond = sessions.more_recent_than if backwards else sessions.less_recent_than
@@ -183,14 +182,14 @@ class SessionChangeList(KeyChangeList):
         return (rows[::-1] if backwards else rows), len(found) > self.list_per_page
 
     def _describe(self, rows: list[Session], *, readable: bool) -> None:
-        """Adds to each session what its row shows beside it."""
-        agents = _agents(rows, self.queryset.db)
+        """Set ``listed`` on each session."""
+        agents = _agents_by_session(rows, self.queryset.db)
         for session in rows:
-            named, total, frameworks = agents.get(session.pk, ((), 0, ()))
+            names, total, frameworks = agents.get(session.pk, ((), 0, ()))
             session.listed = Listed(  # type: ignore[attr-defined] # for the template
                 readable=readable,
-                agents=named,
-                more_agents=total - len(named),
+                agents=names,
+                more_agents=total - len(names),
                 frameworks=frameworks,
                 owner_url=self.get_query_string({"owner": session.owner_id}),
             )
@@ -199,7 +198,7 @@ class SessionChangeList(KeyChangeList):
         return self.get_query_string({parameter: str(Position.of(rows[0]))}) if rows else ""
 
     def _estimate(self) -> int | None:
-        """Asks PostgreSQL for what its last ANALYZE made of the table, which costs nothing."""
+        """Return PostgreSQL's row estimate for the table, which is free."""
         connection = connections[self.queryset.db]
         if connection.vendor != "postgresql":
             return None
@@ -212,10 +211,10 @@ class SessionChangeList(KeyChangeList):
         return row[0] if row and row[0] >= WORTH_ESTIMATING else None
 
 
-def _agents(
+def _agents_by_session(
     rows: Iterable[Session], using: str
 ) -> dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]]:
-    """Reads, in one statement and bounded, the first agents and the message formats of sessions."""
+    """Read the first agents, their number and the dialects of sessions in one bounded statement."""
     found = (
         SessionAgent.objects.using(using)
         .filter(session__in=[session.pk for session in rows])
@@ -232,10 +231,10 @@ def _agents(
     )
     agents: dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]] = {}
     for session, agent, dialect, place, total in found:
-        named, _total, formats = agents.get(session, ((), 0, ()))
+        names, _total, formats = agents.get(session, ((), 0, ()))
         if place <= AGENTS:
-            named = (*named, agent)
+            names = (*names, agent)
         if dialect not in formats:
             formats = (*formats, dialect)
-        agents[session] = (named, total, formats)
+        agents[session] = (names, total, formats)
     return agents

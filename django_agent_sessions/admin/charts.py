@@ -1,7 +1,7 @@
-"""Charts as SVG that the server makes: no script, no inline style, their data beside them.
+"""Charts as server-side SVG, without scripts and inline styles.
 
-Only what has no text is drawn: a picture is stretched to the width it is given, and letters in it
-would be stretched too. The labels are HTML around it (``agent_sessions/admin/chart.html``).
+The SVG contains no text, because it is stretched to the available width and would distort it. The
+template ``agent_sessions/admin/chart.html`` adds the labels and a table of the data.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
 HEIGHT = 100
-"""The height of every picture in its own units; the stylesheet says how many pixels that is."""
+"""The height of every chart in SVG units; the stylesheet sets the pixels."""
 
 _SLOT = 10
 _GAP = 2
-# More would hide the line; one that stands alone is always shown, as it has no line.
-_MOST_POINTS = 31
-_NICE = (2, 4, 6, 8, 10)
+# More points would hide the line. A point without neighbours is always drawn: it has no line.
+_MAX_POINTS = 31
+_AXIS_STEPS = (2, 4, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one colour shows."""
+    """One colour's values."""
 
     name: str
     colour: str
@@ -33,7 +33,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A rectangle; all in text, because templates would write numbers as the language does."""
+    """A rectangle; its numbers are strings because templates localize numbers."""
 
     colour: str
     x: str
@@ -44,7 +44,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A line, and the points it goes through."""
+    """A line and its points, as SVG paths."""
 
     colour: str
     path: str
@@ -53,7 +53,7 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The strip of one label: what it tells when it is pointed at."""
+    """The tooltip area of one label."""
 
     x: str
     width: str
@@ -62,7 +62,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart, ready for its template."""
+    """The context of the template ``chart.html``."""
 
     slug: str
     title: str
@@ -80,7 +80,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is below a chart."""
+    """The labels of the horizontal axis."""
 
     name: str
     short: Sequence[str]
@@ -90,63 +90,63 @@ class Axis:
 def bars(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
-    """Draws one bar for each label, the series one upon the other."""
+    """Return a stacked bar chart."""
     stacks = [sum(filter(None, values)) for values in zip(*(s.values for s in series), strict=True)]
     top = nice(max(stacks, default=0))
     marks = []
     for number in range(len(axis.short)):
         base = 0.0
-        for one in series:
-            value = one.values[number] or 0
+        for layer in series:
+            value = layer.values[number] or 0
             if value > 0:
                 base += value
-                marks.append(_bar(one.colour, number, base, value, top))
+                marks.append(_bar(layer.colour, number, base, value, top))
     return _chart(slug, title, axis, series, write, top, marks=marks)
 
 
 def lines(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
-    """Draws one line for each series, with gaps where there is nothing."""
-    top = nice(max((value for one in series for value in one.values if value), default=0))
-    strokes = [_stroke(one, top) for one in series]
+    """Return a line chart; a value of None makes a gap."""
+    top = nice(max((value for line in series for value in line.values if value), default=0))
+    strokes = [_stroke(line, top) for line in series]
     return _chart(slug, title, axis, series, write, top, strokes=strokes)
 
 
 def nice(value: float) -> float:
-    """Finds the end of a scale."""
+    """Return the round upper end of a scale for a maximum value."""
     power = 1
     while value > 10 * power:
         power *= 10
-    return float(next(step for step in _NICE if step * power >= value) * power)
+    return float(next(step for step in _AXIS_STEPS if step * power >= value) * power)
 
 
 def compact(value: float) -> str:
-    """Writes a number shortly."""
+    """Format a number with a unit prefix, such as 1.2k."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:
-            return _rounded(value / size, 100) + letter
-    return _rounded(value)
+            return _format_rounded(value / size, 100) + letter
+    return _format_rounded(value)
 
 
 def duration(milliseconds: float | None) -> str:
-    """Writes a time that somebody waited."""
+    """Format milliseconds; None becomes a dash."""
     if milliseconds is None:
         return "–"
     if milliseconds < 1000:
         return _("%s ms") % number_format(round(milliseconds), 0)
     if milliseconds < 120_000:
-        return _("%s s") % _rounded(milliseconds / 1000)
-    return _("%s min") % _rounded(milliseconds / 60_000)
+        return _("%s s") % _format_rounded(milliseconds / 1000)
+    return _("%s min") % _format_rounded(milliseconds / 60_000)
 
 
 def whole(value: float) -> str:
-    """Writes a number in full."""
+    """Format a number as a grouped integer."""
     return str(number_format(round(value), 0, force_grouping=True))
 
 
 def share(value: float, largest: float) -> str:
-    """Tells how long a bar in a table is."""
+    """Return the width of a bar in percent."""
     return f"{100 * value / largest:.2f}" if largest > 0 else "0"
 
 
@@ -164,7 +164,7 @@ def _chart(
     cell = duration if write is duration else whole
     rows = [
         [label, *(cell(value) if value is not None else "–" for value in values)]
-        for label, *values in zip(axis.long, *(one.values for one in series), strict=True)
+        for label, *values in zip(axis.long, *(line.values for line in series), strict=True)
     ]
     return Chart(
         slug=slug,
@@ -172,15 +172,15 @@ def _chart(
         description=_description(series, axis, cell),
         width=_SLOT * len(axis.short),
         ticks=[write(top), write(top / 2), write(0)],
-        labels=[axis.short[place] for place in (0, len(axis.short) // 2, -1)],
+        labels=[axis.short[index] for index in (0, len(axis.short) // 2, -1)],
         legend=list(series) if len(series) > 1 else [],
         marks=list(marks),
         strokes=list(strokes),
         slots=[
-            Slot(str(_SLOT * number), str(_SLOT), _tip(series, row))
+            Slot(str(_SLOT * number), str(_SLOT), _tooltip(series, row))
             for number, row in enumerate(rows)
         ],
-        columns=[axis.name, *(one.name for one in series)],
+        columns=[axis.name, *(line.name for line in series)],
         rows=rows,
     )
 
@@ -197,41 +197,41 @@ def _bar(colour: str, number: int, base: float, value: float, top: float) -> Mar
 
 def _stroke(series: Series, top: float) -> Stroke:
     path, points = [], []
-    around = [None, *series.values, None]
+    padded = [None, *series.values, None]
     for number, value in enumerate(series.values):
         if value is None:
             continue
-        place = f"{_SLOT * (number + 0.5):g} {HEIGHT * (1 - value / top):.2f}"
-        before, after = around[number], around[number + 2]
-        path.append(("M" if before is None else "L") + place)
-        if len(series.values) <= _MOST_POINTS or before is after is None:
-            # A line without length and with round ends stays a circle in a stretched picture.
-            points.append(f"M{place}h0")
+        point = f"{_SLOT * (number + 0.5):g} {HEIGHT * (1 - value / top):.2f}"
+        before, after = padded[number], padded[number + 2]
+        path.append(("M" if before is None else "L") + point)
+        if len(series.values) <= _MAX_POINTS or before is after is None:
+            # A zero-length line with round caps remains a circle in a stretched SVG.
+            points.append(f"M{point}h0")
     return Stroke(series.colour, "".join(path), "".join(points))
 
 
 def _description(series: Sequence[Series], axis: Axis, cell: Callable[[float], str]) -> str:
     sentences = []
-    for one in series:
+    for line in series:
         present = [
-            (value, label) for value, label in zip(one.values, axis.long, strict=True) if value
+            (value, label) for value, label in zip(line.values, axis.long, strict=True) if value
         ]
         if not present:
-            sentences.append(_("%(name)s: nothing.") % {"name": one.name})
+            sentences.append(_("%(name)s: no data.") % {"name": line.name})
             continue
         value, label = max(present, key=lambda pair: pair[0])
         sentences.append(
-            _("%(name)s: at most %(value)s, on %(label)s.")
-            % {"name": one.name, "value": cell(value), "label": label}
+            _("%(name)s: maximum %(value)s on %(label)s.")
+            % {"name": line.name, "value": cell(value), "label": label}
         )
     return " ".join(sentences)
 
 
-def _tip(series: Sequence[Series], row: Sequence[str]) -> str:
-    values = [f"{one.name}: {value}" for one, value in zip(series, row[1:], strict=True)]
+def _tooltip(series: Sequence[Series], row: Sequence[str]) -> str:
+    values = [f"{line.name}: {value}" for line, value in zip(series, row[1:], strict=True)]
     return "\n".join([row[0], *values])
 
 
-def _rounded(value: float, whole_from: float = 10) -> str:
-    digits = 1 if value < whole_from and round(value, 1) != round(value) else 0
+def _format_rounded(value: float, integers_from: float = 10) -> str:
+    digits = 1 if value < integers_from and round(value, 1) != round(value) else 0
     return str(number_format(round(value, digits), digits))

@@ -1,4 +1,4 @@
-"""What the columns of the list of sessions show."""
+"""The columns of the list of sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .changelist import Listed
 from .filters import FRAMEWORKS
 from .moments import local
 
-_LONGEST = 80
+_MAX_LENGTH = 80
 
 COLUMNS = (
     "conversation",
@@ -29,82 +29,79 @@ COLUMNS = (
     "messages",
     "tokens",
 )
-"""The columns in order: what a phone shows first is what matters most."""
+"""The columns in order of importance: narrow screens show the first ones."""
 
 
 class SessionColumns:
-    """The columns, for the admin of sessions."""
+    """Mixin with the ``list_display`` methods of the session admin."""
 
     @admin.display(description=gettext_lazy("session"))
     def conversation(self, session: Session) -> SafeString:
-        """The title, with the id below it; only the id for whoever may not read content.
+        """Return the title, the session id and badges.
 
-        What is special about it stands beside it, because of most sessions that is nothing.
+        The title is omitted for users without the permission to read content.
         """
-        name, signs = _short(session.session_id), _signs(session)
-        if not (_listed(session).readable and session.title):
-            return format_html('<span class="as-session">{}</span>{}', name, signs)
+        name, badges = _truncate(session.session_id), _badges(session)
+        if not (_row_data(session).readable and session.title):
+            return format_html('<span class="as-session">{}</span>{}', name, badges)
         return format_html(
             '<span class="as-session">{}</span>{} <span class="as-session-id">{}</span>',
-            _short(session.title),
-            signs,
+            _truncate(session.title),
+            badges,
             name,
         )
 
     @admin.display(description=gettext_lazy("owner"), empty_value="–")
     def owned_by(self, session: Session) -> SafeString | None:
-        """The owner, with a link to all sessions of the same."""
+        """Return the owner, linked to the list of their sessions."""
         if session.owner is None:
             return None
-        name = _short(session.owner.get_username())
+        name = _truncate(session.owner.get_username())
         label = _("All sessions of %(owner)s") % {"owner": name}
-        url = _listed(session).owner_url
+        url = _row_data(session).owner_url
         return format_html('<a href="{}" title="{}">{}</a>', url, label, name)
 
     @admin.display(description=gettext_lazy("framework"), empty_value="–")
     def framework(self, session: Session) -> str | None:
-        """The frameworks of the agents."""
-        found = _listed(session).frameworks
-        return ", ".join(str(FRAMEWORKS.get(name, name)) for name in found if name) or None
+        dialects = _row_data(session).frameworks
+        return ", ".join(str(FRAMEWORKS.get(name, name)) for name in dialects if name) or None
 
     @admin.display(description=gettext_lazy("agents"), empty_value="–")
     def agent_names(self, session: Session) -> SafeString | None:
-        """The first agents, and how many more there are."""
-        listed = _listed(session)
-        names = format_html_join(", ", "{}", ((_short(name),) for name in listed.agents))
-        if not listed.more_agents:
+        """Return the first agents and the number of further ones."""
+        row = _row_data(session)
+        names = format_html_join(", ", "{}", ((_truncate(name),) for name in row.agents))
+        if not row.more_agents:
             return names or None
-        more = _("and %(count)s more agents") % {"count": listed.more_agents}
+        more = _("and %(count)s more agents") % {"count": row.more_agents}
         return format_html(
-            '{} <span class="as-more" title="{}">+{}</span>', names, more, listed.more_agents
+            '{} <span class="as-more" title="{}">+{}</span>', names, more, row.more_agents
         )
 
     @admin.display(description=gettext_lazy("messages"))
     def messages(self, session: Session) -> SafeString:
-        """How many messages."""
-        return format_html('<span class="as-figure">{}</span>', _figure(session.message_count))
+        return format_html(
+            '<span class="as-figure">{}</span>', _format_number(session.message_count)
+        )
 
     @admin.display(description=gettext_lazy("tokens in / out"))
     def tokens(self, session: Session) -> SafeString:
-        """How many tokens went into the models, and came out."""
-        read, written = _figure(session.input_tokens), _figure(session.output_tokens)
+        read, written = _format_number(session.input_tokens), _format_number(session.output_tokens)
         figure = '<span class="as-figure">{}</span>'
         return format_html(f"{figure} / {figure}", read, written)
 
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
-        """When something was last said."""
-        shown = local(session.last_activity_at)
+        last_activity = local(session.last_activity_at)
         return format_html(
             '<time datetime="{}"><span class="as-figure">{}</span> {}</time>',
-            shown.isoformat(),
-            shown.strftime("%Y-%m-%d"),
-            shown.strftime("%H:%M"),
+            last_activity.isoformat(),
+            last_activity.strftime("%Y-%m-%d"),
+            last_activity.strftime("%H:%M"),
         )
 
 
-def _signs(session: Session) -> SafeString:
-    """Makes small signs that say in words what they mean."""
+def _badges(session: Session) -> SafeString:
     return format_html_join(
         "",
         ' <span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
@@ -113,27 +110,27 @@ def _signs(session: Session) -> SafeString:
 
 
 def _flags(session: Session) -> list[tuple[str, str]]:
-    found = []
+    flags = []
     if session.legal_hold:
-        found.append(("held", _("Under legal hold")))
+        flags.append(("held", _("Under legal hold")))
     if session.redactions:
-        found.append(("redacted", pgettext("session", "Redacted")))
+        flags.append(("redacted", pgettext("session", "Redacted")))
     if session.archived_at is not None:
-        found.append(("archived", pgettext("session", "Archived")))
+        flags.append(("archived", pgettext("session", "Archived")))
     if session.expires_at is not None and session.expires_at <= timezone.now():
-        found.append(("expired", pgettext("session", "Expired")))
-    return found
+        flags.append(("expired", pgettext("session", "Expired")))
+    return flags
 
 
-def _listed(session: Session) -> Listed:
-    # The page's own list has said so; another page that shows a column may not read content.
-    listed: Listed = getattr(session, "listed", Listed(readable=False))
-    return listed
+def _row_data(session: Session) -> Listed:
+    # Only the change list sets the attribute; elsewhere content stays hidden.
+    data: Listed = getattr(session, "listed", Listed(readable=False))
+    return data
 
 
-def _short(text: str) -> str:
-    return str(Truncator(displayable(text)).chars(_LONGEST))
+def _truncate(text: str) -> str:
+    return str(Truncator(displayable(text)).chars(_MAX_LENGTH))
 
 
-def _figure(number: int) -> str:
+def _format_number(number: int) -> str:
     return str(number_format(number, use_l10n=True, force_grouping=True))

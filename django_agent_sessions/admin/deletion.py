@@ -1,4 +1,4 @@
-"""Deletion in the admin: recorded with who did it, and refused for what is under legal hold."""
+"""Deletion in the admin: recorded in the audit trail, and refused under legal hold."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ from django_agent_sessions.transcripts import displayable
 from .permissions import Allowed, require
 
 if TYPE_CHECKING:
-    # Only the type checker knows whose admin it is.
+    # ModelAdmin is generic for the type checker only.
     _ModelAdmin = admin.ModelAdmin[Session]
 else:
     _ModelAdmin = admin.ModelAdmin
 
 
 class Deletion(_ModelAdmin):
-    """How the admin of sessions deletes. Nothing of it goes into Django's own log."""
+    """Mixin that deletes sessions for the session admin, without entries in Django's admin log."""
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[Any], dict[Any, int], set[Any], list[Any]]:
-        """Tells what a deletion takes with it, by the sessions' figures.
+        """Return what a deletion includes, from the sessions' counters.
 
-        Django would read every message with its payload, to name each of them on the page.
+        Django's implementation would load every message with its payload to list it on the
+        page.
         """
         sessions: Sequence[Session] = list(objs)
-        # Django's page only says that they are protected, and not by what.
-        held = [
-            format_html("{} – {}", self._named(session), _("under legal hold"))
+        # Django's page does not say why objects are protected.
+        protected = [
+            format_html("{} – {}", self._session_link(session), _("under legal hold"))
             for session in sessions
             if session.legal_hold
         ]
@@ -54,77 +55,78 @@ class Deletion(_ModelAdmin):
             Session._meta.verbose_name_plural: len(sessions),
             SessionMessage._meta.verbose_name_plural: sum(s.message_count for s in sessions),
         }
-        lacking = {
+        missing_permissions = {
             Session._meta.verbose_name
             for session in sessions
             if not self.has_delete_permission(request, session)
         }
-        return [self._named(session) for session in sessions], counts, lacking, held
+        return (
+            [self._session_link(session) for session in sessions],
+            counts,
+            missing_permissions,
+            protected,
+        )
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Deletes a session, once that is confirmed."""
         require(request, Allowed.VIEW, Allowed.DELETE)
         try:
             return super().delete_view(request, object_id, extra_context)
         except LegalHoldError:
-            return self._held_meanwhile(request)
+            return self._legal_hold_response(request)
 
     def response_delete(self, request: HttpRequest, obj_display: str, obj_id: Any) -> HttpResponse:
-        """Goes back to the list. Django does so only for who may change what is in it."""
-        answer = super().response_delete(request, obj_display, obj_id)
-        if not isinstance(answer, HttpResponseRedirect):
-            return answer
+        """Redirect to the list; Django does so only for users with the change permission."""
+        response = super().response_delete(request, obj_display, obj_id)
+        if not isinstance(response, HttpResponseRedirect):
+            return response
         opts = self.opts
         url = reverse(f"{self.admin_site.name}:{opts.app_label}_{opts.model_name}_changelist")
-        kept = self.get_preserved_filters(request)
+        filters = self.get_preserved_filters(request)
         return HttpResponseRedirect(
-            add_preserved_filters({"preserved_filters": kept, "opts": opts}, url)
+            add_preserved_filters({"preserved_filters": filters, "opts": opts}, url)
         )
 
     def delete_model(self, request: HttpRequest, obj: Session) -> None:
-        """Deletes a session in the name of the user."""
         with audit.acting(request.user):
-            # From where it was read: a router may send the deletion elsewhere. Django has a
-            # transaction open, which is not to last as long as very many messages take.
+            # Use the database that the session was read from, whatever the router returns.
+            # Delete after the commit, to keep Django's transaction short for large sessions.
             batches.delete_after_commit(obj, str(obj._state.db))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """Deletes sessions in the name of the user."""
-        parts = batches.are_possible(queryset.db)
-        # One that is open around it has to outlive a refusal.
-        guard: Any = nullcontext() if parts else transaction.atomic(queryset.db)
-        with guard, audit.acting(request.user):
+        in_batches = batches.are_possible(queryset.db)
+        # The savepoint keeps an outer transaction usable after a LegalHoldError.
+        savepoint: Any = nullcontext() if in_batches else transaction.atomic(queryset.db)
+        with savepoint, audit.acting(request.user):
             super().delete_queryset(request, queryset)
 
-    # An action's reason is in no report of an error.
+    # Keeps the reason of an action out of error reports.
     @method_decorator(sensitive_post_parameters("reason"))
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Shows the list, or runs an action."""
         try:
             return super().changelist_view(request, extra_context)
         except LegalHoldError:
-            return self._held_meanwhile(request)
+            return self._legal_hold_response(request)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Writes nothing: the audit trail has what there is to know."""
+        """Do nothing: the audit trail replaces Django's admin log."""
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Writes nothing."""
+        """Do nothing."""
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        """Writes nothing."""
+        """Do nothing."""
 
-    def _named(self, session: Session) -> SafeString:
+    def _session_link(self, session: Session) -> SafeString:
         site, opts = self.admin_site.name, self.opts
         url = reverse(f"{site}:{opts.app_label}_{opts.model_name}_change", args=[quote(session.pk)])
         return format_html('<a href="{}">{}</a>', url, displayable(str(session)))
 
-    def _held_meanwhile(self, request: HttpRequest) -> HttpResponse:
-        """Says that somebody put a session under hold between the question and the answer."""
+    def _legal_hold_response(self, request: HttpRequest) -> HttpResponse:
+        """Report that a session was put under legal hold before the confirmation."""
         text = _("Nothing was deleted: a session is under legal hold.")
         self.message_user(request, text, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

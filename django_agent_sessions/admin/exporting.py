@@ -1,9 +1,8 @@
-"""Export of one session or many, as Markdown or JSON Lines: streamed, and recorded before it is.
+"""Streaming export of sessions as Markdown or JSON Lines, recorded before the first byte is sent.
 
-The page of one session is a form, and its POST sends the file. A GET would do for the file, but
-not for the audit trail: browsers prefetch links, chat programs unfold them, and any page may embed
-an address, and each would write that somebody exported what nobody did. And a reason in a URL would
-be in every log.
+The page of one session is a form, and its POST sends the file. A GET could be triggered by
+prefetching, link previews or embedded URLs, and each would record an export that no user made. A
+reason in a URL would also end up in server logs.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from .permissions import Allowed, may, require
 
 MARKDOWN, JSONL = "markdown", "jsonl"
 
-_NEEDED = (Allowed.VIEW, Allowed.READ, Allowed.EXPORT)
+_REQUIRED = (Allowed.VIEW, Allowed.READ, Allowed.EXPORT)
 
 
 class ExportForm(forms.Form):
-    """As what to export, and why."""
+    """The format and the reason of an export."""
 
     form = forms.ChoiceField(
         label=_("Format"),
         choices=[
-            (MARKDOWN, _("Markdown, for people: the conversation as it was said")),
-            (JSONL, _("JSON Lines, for programs: everything, exactly")),
+            (MARKDOWN, _("Markdown: the conversation, for people")),
+            (JSONL, _("JSON Lines: all data, for programs")),
         ],
         widget=forms.RadioSelect,
         initial=MARKDOWN,
@@ -52,19 +51,17 @@ class ExportForm(forms.Form):
         label=_("Reason"),
         required=False,
         max_length=2000,
-        help_text=_("It is kept in the audit trail; do not repeat what was said."),
+        help_text=_("Stored in the audit trail. Do not quote the conversation."),
     )
 
 
 def may_export(request: HttpRequest) -> bool:
-    """Tells whether a user may export: that takes reading, too, and finding sessions."""
-    return may(request, *_NEEDED)
+    """Return whether the user may export, which requires finding and reading sessions, too."""
+    return may(request, *_REQUIRED)
 
 
 def export_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the page for the export of a session."""
-
-    # A reason may say what it should not, and is masked only when it is recorded.
+    # A reason may contain personal data; it is masked only when it is recorded.
     @sensitive_post_parameters("reason")
     def page(request: HttpRequest, object_id: UUID) -> HttpResponseBase:
         return export_view(model_admin, request, object_id)
@@ -80,51 +77,52 @@ def export_urls(model_admin: Any) -> list[URLPattern]:
 
 @sensitive_variables()
 def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponseBase:
-    """Asks as what to export a session, and sends the file."""
-    require(request, *_NEEDED)
-    session = _row(model_admin.get_queryset(request), object_id)
+    """Show the export form of a session, and send the file on POST."""
+    require(request, *_REQUIRED)
+    session = _load_session(model_admin.get_queryset(request), object_id)
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
-    chosen = request.GET.get("as", MARKDOWN)
-    form = ExportForm(request.POST or None, initial={"form": chosen})
+    format_ = request.GET.get("as", MARKDOWN)
+    form = ExportForm(request.POST or None, initial={"form": format_})
     if request.method != "POST" or not form.is_valid():
-        return _form_page(model_admin, request, session, form)
+        return _form_response(model_admin, request, session, form)
     reason = form.cleaned_data["reason"]
     if form.cleaned_data["form"] == JSONL:
-        pieces = _each(_Export(request, JSONL, reason), [session], _json_line)
-        return serving.download(request, pieces, serving.file_name(session), "jsonl")
-    pieces = _each(_Export(request, MARKDOWN, reason), [session], _markdown)
-    return serving.download(request, pieces, serving.file_name(session), "md")
+        chunks = _stream_sessions(_Export(request, JSONL, reason), [session], _jsonl)
+        return serving.download(request, chunks, serving.file_name(session), "jsonl")
+    chunks = _stream_sessions(_Export(request, MARKDOWN, reason), [session], _markdown)
+    return serving.download(request, chunks, serving.file_name(session), "md")
 
 
 @admin.action(description=_("Export as Markdown"), permissions=["export"])
 def export_markdown(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
-    """Sends the chosen sessions as Markdown: one as a file, several as an archive of files."""
-    sessions = _rows(queryset)
+    """Send the selected sessions as Markdown: one file, or a ZIP archive of several."""
+    sessions = _load_sessions(queryset)
     first = list(itertools.islice(sessions, 2))
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
-        pieces = _each(_Export(request, MARKDOWN), sessions, _markdown)
-        return serving.download(request, pieces, serving.file_name(first[0]), "md")
-    return serving.download(request, _zipped(request, sessions), "conversations", "zip")
+        chunks = _stream_sessions(_Export(request, MARKDOWN), sessions, _markdown)
+        return serving.download(request, chunks, serving.file_name(first[0]), "md")
+    return serving.download(request, _stream_zip(request, sessions), "conversations", "zip")
 
 
 @admin.action(description=_("Export as JSON Lines"), permissions=["export"])
 def export_jsonl(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponseBase:
-    """Sends the chosen sessions as JSON Lines, one a line."""
-    pieces = _each(_Export(request, JSONL), _rows(queryset), _json_line)
-    return serving.download(request, pieces, "conversations", "jsonl")
+    """Send the selected sessions as JSON Lines."""
+    chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(queryset), _jsonl)
+    return serving.download(request, chunks, "conversations", "jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """Who exports as what, and why.
+    """The request, format and reason of an export.
 
-    Django cannot hide a generator's variables from reports of errors: the reason is in here.
+    Django's ``sensitive_variables`` cannot hide a generator's variables from error reports; the
+    ``repr=False`` fields of this class do.
     """
 
     request: HttpRequest = field(repr=False)
@@ -133,7 +131,7 @@ class _Export:
 
     @sensitive_variables()
     def record(self, session: Session) -> None:
-        """Records that a session is about to leave."""
+        """Record the export of a session in the audit trail."""
         audit.record(
             AuditEvent.Action.EXPORTED,
             session=session.pk,
@@ -144,54 +142,54 @@ class _Export:
         )
 
 
-def _each(
+def _stream_sessions(
     export: _Export, sessions: Iterable[Session], write: Callable[[Session], Iterator[str]]
 ) -> Iterator[bytes]:
-    """Writes sessions one after the other; each is recorded before its first byte leaves."""
+    """Write sessions one after another; record each before its first byte is sent."""
     for session in sessions:
         export.record(session)
         yield from serving.encoded(write(session))
 
 
-def _zipped(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:
-    # Here, because the start of each process and command would wait for it.
+def _stream_zip(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:
+    # Imported here to keep the start of processes and commands fast.
     import zipfile
 
-    sink, export = _Sink(), _Export(request, MARKDOWN)
-    # It cannot go back in what was sent: sizes stand behind the files.
-    with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
+    buffer, export = _ZipBuffer(), _Export(request, MARKDOWN)
+    # Sent bytes cannot be rewritten, so the sizes follow the files.
+    with zipfile.ZipFile(buffer, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
         for session in sessions:
-            # Two ids may become one safe name; the key makes it unique.
+            # Two session ids may result in the same safe name; the key makes it unique.
             name = f"{serving.file_name(session)}_{session.pk}.md"
             info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
             info.compress_type = zipfile.ZIP_DEFLATED
             with archive.open(info, "w", force_zip64=True) as file:
-                for piece in _each(export, [session], _markdown):
-                    file.write(piece)
-                    yield sink.taken()
-    yield sink.taken()
+                for chunk in _stream_sessions(export, [session], _markdown):
+                    file.write(chunk)
+                    yield buffer.take()
+    yield buffer.take()
 
 
-class _Sink:
-    """What an archive is written into, to be taken out piece by piece."""
+class _ZipBuffer:
+    """A write-only buffer that an archive is written to and the response is read from."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
 
-    def write(self, piece: bytes) -> int:
-        self._pieces.append(bytes(piece))
-        return len(piece)
+    def write(self, data: bytes) -> int:
+        self._chunks.append(bytes(data))
+        return len(data)
 
     def flush(self) -> None:
-        """There is nothing behind it."""
+        """Do nothing; ``ZipFile`` calls it."""
 
-    def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+    def take(self) -> bytes:
+        chunks, self._chunks = self._chunks, []
+        return b"".join(chunks)
 
 
-# What writes a session is imported where it is needed: it can read sessions too, and the start of
-# each process and command would wait for what that takes.
+# interchange is imported where it is needed: it also contains the importers, which would slow down
+# the start of processes and commands.
 
 
 def _markdown(session: Session) -> Iterator[str]:
@@ -200,24 +198,24 @@ def _markdown(session: Session) -> Iterator[str]:
     return export_markdown(session)
 
 
-def _json_line(session: Session) -> Iterator[str]:
+def _jsonl(session: Session) -> Iterator[str]:
     from django_agent_sessions.interchange import export_sessions
 
     return export_sessions([session], using=_alias(session))
 
 
-def _rows(queryset: QuerySet[Session]) -> Iterator[Session]:
+def _load_sessions(queryset: QuerySet[Session]) -> Iterator[Session]:
     from django_agent_sessions.interchange.rows import each_session
 
     for key in each_session(queryset):
-        session = _row(queryset.model._default_manager.using(queryset.db), key)
+        session = _load_session(queryset.model._default_manager.using(queryset.db), key)
         if session is not None:
             yield session
 
 
-def _row(rows: Any, key: UUID) -> Session | None:
-    found = rows.select_related(None).only("session_id", "message_count")
-    session: Session | None = found.filter(pk=key).first()
+def _load_session(rows: Any, key: UUID) -> Session | None:
+    sessions = rows.select_related(None).only("session_id", "message_count")
+    session: Session | None = sessions.filter(pk=key).first()
     return session
 
 
@@ -225,7 +223,7 @@ def _alias(session: Session) -> str:
     return session._state.db or bridge.database()
 
 
-def _form_page(
+def _form_response(
     model_admin: Any, request: HttpRequest, session: Session, form: ExportForm
 ) -> HttpResponse:
     site = model_admin.admin_site

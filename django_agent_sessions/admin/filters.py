@@ -1,4 +1,4 @@
-"""Filters of the list of sessions. None of them counts, or looks at all rows for its choices."""
+"""Filters of the list of sessions. They do not count rows or scan the table for their choices."""
 
 from __future__ import annotations
 
@@ -23,34 +23,32 @@ if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
 
 NAMESPACES = 20
-"""How many namespaces are offered."""
+"""The most namespaces that the filter lists."""
 
 FRAMEWORKS: dict[str, _StrPromise | str] = {
     STRANDS: "Strands",
     OPENAI: "OpenAI",
     ASSISTANT_UI: "assistant-ui",
 }
-"""What the message formats are called."""
+"""Labels of the message formats."""
 
 
 def refuse_nul(parameters: Mapping[str, Sequence[str]]) -> None:
-    """Refuses what PostgreSQL would, once it is asked."""
+    """Reject NUL characters, which PostgreSQL cannot process."""
     if any("\x00" in value for values in parameters.values() for value in values):
         raise IncorrectLookupParameters
 
 
 class FrameworkFilter(admin.SimpleListFilter):
-    """Sessions that have an agent of a framework."""
+    """Sessions with an agent of a framework."""
 
     title = _("framework")
     parameter_name = "framework"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers the frameworks that are known."""
         return FRAMEWORKS.items()
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         if self.value() is None:
             return queryset
         return queryset.filter(
@@ -65,17 +63,16 @@ class NamespaceFilter(admin.SimpleListFilter):
     parameter_name = "namespace"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers the first namespaces, and the chosen one, unless there is only one."""
-        found = _namespaces(model_admin.get_queryset(request))
+        """Return the first namespaces and the selected one, or nothing if there is only one."""
+        names = _first_namespaces(model_admin.get_queryset(request))
         chosen = self.used_parameters.get(self.parameter_name)
-        if chosen is not None and chosen not in found:
-            found.append(chosen)
-        elif len(found) < 2 and chosen is None:
+        if chosen is not None and chosen not in names:
+            names.append(chosen)
+        elif len(names) < 2 and chosen is None:
             return []
-        return [(name, displayable(name) or _("(none)")) for name in found]
+        return [(name, displayable(name) or _("(none)")) for name in names]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         value = self.value()
         if value is None:
             return queryset
@@ -83,31 +80,29 @@ class NamespaceFilter(admin.SimpleListFilter):
 
 
 class OwnedFilter(admin.SimpleListFilter):
-    """Sessions that belong to somebody, or to nobody."""
+    """Sessions with or without an owner."""
 
     title = _("owner")
     parameter_name = "owned"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers both."""
-        return [("yes", _("Has an owner")), ("no", _("Has none"))]
+        return [("yes", _("Has an owner")), ("no", _("Has no owner"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         if self.value() not in {"yes", "no"}:
             return queryset
         return queryset.filter(owner__isnull=self.value() == "no")
 
 
 class OwnerFilter(admin.SimpleListFilter):
-    """Sessions of one user, whom a link in the list names."""
+    """Sessions of one user, to which a link in the list leads."""
 
     title = _("this owner")
     parameter_name = "owner"
     owner: Any = None
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers only whoever was chosen."""
+        """Return only the selected user."""
         chosen = self.used_parameters.get(self.parameter_name)
         if chosen is None:
             return []
@@ -120,7 +115,6 @@ class OwnerFilter(admin.SimpleListFilter):
         return [(chosen, displayable(self.owner.get_username()) if self.owner else chosen)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         if self.value() is None:
             return queryset
         return queryset.none() if self.owner is None else queryset.filter(owner=self.owner.pk)
@@ -134,7 +128,6 @@ class ActivityFilter(admin.SimpleListFilter):
     days: ClassVar[dict[str, int]] = {"1d": 1, "7d": 7, "30d": 30}
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers some spans of time."""
         return [
             ("1d", _("Past 24 hours")),
             ("7d", _("Past 7 days")),
@@ -143,7 +136,6 @@ class ActivityFilter(admin.SimpleListFilter):
         ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         value = self.value() or ""
         if days := self.days.get(value):
             return queryset.filter(last_activity_at__gte=timezone.now() - timedelta(days=days))
@@ -153,16 +145,14 @@ class ActivityFilter(admin.SimpleListFilter):
 
 
 class _FlagFilter(admin.SimpleListFilter):
-    """Sessions that have a flag, or have it not."""
+    """Sessions that do or do not have this flag."""
 
     condition: ClassVar[Callable[[], Q]]
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
-        """Offers both."""
         return [("yes", _("Yes")), ("no", _("No"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Keeps these."""
         if self.value() not in {"yes", "no"}:
             return queryset
         condition = type(self).condition()
@@ -170,7 +160,7 @@ class _FlagFilter(admin.SimpleListFilter):
 
 
 class RedactedFilter(_FlagFilter):
-    """Sessions in which something was redacted."""
+    """Sessions with redactions."""
 
     title = _("redacted")
     parameter_name = "redacted"
@@ -186,7 +176,7 @@ class HeldFilter(_FlagFilter):
 
 
 class ExpiredFilter(_FlagFilter):
-    """Sessions whose time is over."""
+    """Expired sessions."""
 
     title = _("expired")
     parameter_name = "expired"
@@ -196,7 +186,7 @@ class ExpiredFilter(_FlagFilter):
 
 
 class ArchivedFilter(_FlagFilter):
-    """Sessions that were archived."""
+    """Archived sessions."""
 
     title = _("archived")
     parameter_name = "archived"
@@ -214,18 +204,18 @@ FILTERS = (
     ExpiredFilter,
     ArchivedFilter,
 )
-"""The filters in the order in which they are shown."""
+"""The filters in display order."""
 
-PARAMETERS = frozenset(shown.parameter_name for shown in FILTERS)
-"""All that can be filtered by. Django would take any column, and so tell what is in a title."""
+PARAMETERS = frozenset(each_filter.parameter_name for each_filter in FILTERS)
+"""The permitted filters. Django would accept any column and so reveal what is in a title."""
 
 
-def _namespaces(sessions: QuerySet[Any]) -> list[str]:
-    """Reads the first namespaces from one to the next by the index, however many rows each has."""
-    found: list[str] = []
+def _first_namespaces(sessions: QuerySet[Any]) -> list[str]:
+    """Read the first namespaces with one index seek each, however many rows each has."""
+    names: list[str] = []
     last = sessions.order_by().aggregate(least=Min("namespace"))["least"]
-    while last is not None and len(found) < NAMESPACES:
-        found.append(last)
+    while last is not None and len(names) < NAMESPACES:
+        names.append(last)
         rest = sessions.order_by().filter(namespace__gt=last)
         last = rest.aggregate(least=Min("namespace"))["least"]
-    return found
+    return names

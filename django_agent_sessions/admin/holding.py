@@ -1,4 +1,4 @@
-"""Legal hold in the admin: actions of the list, with a page that asks for the reason."""
+"""Legal hold in the admin: change list actions with a page that asks for the reason."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from django_agent_sessions.models import Session
 
 from .permissions import Allowed, may
 
-_MAX_REASON = 2000
+_MAX_REASON_LENGTH = 2000
 
 
 class ReasonForm(forms.Form):
-    """Why it is done."""
+    """The reason of a change."""
 
     reason = forms.CharField(
         label=gettext_lazy("Reason"),
-        max_length=_MAX_REASON,
+        max_length=_MAX_REASON_LENGTH,
         widget=forms.Textarea({"rows": 4, "cols": 60}),
-        help_text=gettext_lazy("It is kept in the audit trail. Do not repeat what was said."),
+        help_text=gettext_lazy("Stored in the audit trail. Do not quote the conversation."),
     )
 
 
 def may_hold(request: HttpRequest) -> bool:
-    """Tells whether a user may put sessions under legal hold and release them."""
+    """Return whether the user may put sessions under legal hold and release them."""
     return may(request, Allowed.VIEW, Allowed.CHANGE)
 
 
@@ -44,20 +44,20 @@ def may_hold(request: HttpRequest) -> bool:
 def hold_selected(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponse | None:
-    """Asks for a reason, then puts the selected sessions under legal hold."""
-    done = _confirmed(model_admin, request, queryset, "hold_selected", holds.hold)
-    if isinstance(done, HttpResponse):
-        return done
-    if not done:
-        text = _("Nothing changed: what was selected is under legal hold already, or is gone.")
+    """Put the selected sessions under legal hold after asking for a reason."""
+    result = _confirm_and_apply(model_admin, request, queryset, "hold_selected", holds.hold)
+    if isinstance(result, HttpResponse):
+        return result
+    if not result:
+        text = _("Nothing changed: the sessions are already under legal hold or were deleted.")
         model_admin.message_user(request, text, messages.WARNING)
         return None
     text = ngettext(
         "%(count)d session is now under legal hold.",
         "%(count)d sessions are now under legal hold.",
-        done,
+        result,
     )
-    model_admin.message_user(request, text % {"count": done}, messages.SUCCESS)
+    model_admin.message_user(request, text % {"count": result}, messages.SUCCESS)
     return None
 
 
@@ -65,37 +65,37 @@ def hold_selected(
 def release_selected(
     model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
 ) -> HttpResponse | None:
-    """Asks for a reason, then releases the selected sessions from legal hold."""
-    done = _confirmed(model_admin, request, queryset, "release_selected", holds.release)
-    if isinstance(done, HttpResponse):
-        return done
-    if not done:
-        text = _("Nothing changed: nothing of what was selected is under legal hold.")
+    """Release the selected sessions from legal hold after asking for a reason."""
+    result = _confirm_and_apply(model_admin, request, queryset, "release_selected", holds.release)
+    if isinstance(result, HttpResponse):
+        return result
+    if not result:
+        text = _("Nothing changed: none of the selected sessions is under legal hold.")
         model_admin.message_user(request, text, messages.WARNING)
         return None
     text = ngettext(
         "%(count)d session was released from legal hold.",
         "%(count)d sessions were released from legal hold.",
-        done,
+        result,
     )
-    model_admin.message_user(request, text % {"count": done}, messages.SUCCESS)
+    model_admin.message_user(request, text % {"count": result}, messages.SUCCESS)
     return None
 
 
-# A reason may say what it should not, and is masked only when it is recorded.
+# A reason may contain personal data; it is masked only when it is recorded.
 @sensitive_variables()
-def _confirmed(
+def _confirm_and_apply(
     model_admin: Any,
     request: HttpRequest,
     queryset: QuerySet[Session],
     action: str,
     change: Callable[..., bool],
 ) -> HttpResponse | int:
-    """Shows the page that asks, or does it and tells for how many sessions it made a difference."""
+    """Return the page that asks for a reason, or the number of sessions that were changed."""
     form = ReasonForm(request.POST if "reason" in request.POST else None)
     sessions = list(queryset)
     if not form.is_valid():
-        return _page(model_admin, request, form, sessions, action)
+        return _confirmation_page(model_admin, request, form, sessions, action)
     changed = 0
     for session in sessions:
         try:
@@ -106,12 +106,12 @@ def _confirmed(
                 using=queryset.db,
             )
         except SessionNotFoundError:
-            # Somebody deleted it since it was selected.
+            # The session was deleted after it was selected.
             continue
     return changed
 
 
-def _page(
+def _confirmation_page(
     model_admin: Any, request: HttpRequest, form: ReasonForm, sessions: list[Session], action: str
 ) -> HttpResponse:
     holding = action == "hold_selected"

@@ -1,4 +1,4 @@
-"""Moments as people read them, in projects with time zones and in those without."""
+"""Times as the admin shows them, with and without ``USE_TZ``."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from django.utils import timezone
 
 
 def local(moment: datetime) -> datetime:
-    """Gives a moment in the viewer's time zone."""
+    """Convert an aware time to the current time zone; return a naive one unchanged."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

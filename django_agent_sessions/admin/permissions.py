@@ -1,4 +1,4 @@
-"""Who may do what in the admin."""
+"""Permission checks of the admin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Allowed", "may", "require"]
 
 
 def may(request: HttpRequest, *allowed: Allowed) -> bool:
-    """Tells whether a user has all of these permissions."""
+    """Return whether the user has all of these permissions."""
     return permissions.may(request.user, *allowed)
 
 
 def require(request: HttpRequest, *allowed: Allowed) -> None:
-    """Hides a page from whoever lacks a permission."""
+    """Raise Http404 unless the user has all of these permissions."""
     if not may(request, *allowed):
         raise Http404

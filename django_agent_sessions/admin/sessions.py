@@ -1,4 +1,4 @@
-"""Sessions in the admin: what is put together here lives in the modules beside."""
+"""The session admin, composed of the other modules of this package."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .permissions import Allowed, may, require
 
 
 class SessionAdmin(SessionColumns, Deletion):
-    """Sessions, the most recently active first."""
+    """Admin of sessions, most recently active first."""
 
     list_display = COLUMNS
     list_filter = FILTERS
     list_per_page = 50
     list_select_related = ("owner",)
-    # What is searched is told by :meth:`get_search_results`; this only brings the box.
+    # Shows the search box; get_search_results defines the search.
     search_fields = ("session_id",)
-    # An index has one order, and a million rows cannot be sorted for a page.
+    # Only one order has an index; sorting a large table for each page would be slow.
     sortable_by = ()
     ordering = ("-last_activity_at", "-id")
     show_full_result_count = False
@@ -49,39 +49,35 @@ class SessionAdmin(SessionColumns, Deletion):
         css = {"all": ("agent_sessions/list.css",)}
 
     def has_view_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
-        """Takes ``view_session``: whoever may only hold sessions must be let in here, too."""
+        """Require ``view_session``; ``change_session`` alone is not enough."""
         return may(request, Allowed.VIEW)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds: agents do."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
-        """Nobody changes: the store is the one writer."""
+        """Return False: only the store writes sessions."""
         return False
 
     def has_export_permission(self, request: HttpRequest) -> bool:
-        """Whether the actions of :mod:`.exporting` are there."""
         return exporting.may_export(request)
 
     def has_hold_permission(self, request: HttpRequest) -> bool:
-        """Whether the actions of :mod:`.holding` are there."""
         return holding.may_hold(request)
 
     def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
-        """Allows our own filters only: ``?title__startswith=`` would tell what is in a title."""
+        """Allow our filters only: ``?title__startswith=`` would reveal titles."""
         return lookup in PARAMETERS
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SessionChangeList]:
-        """Gives the list that pages by key."""
         return SessionChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        """Reads where the store writes, never a replica: all that follows stays in this alias."""
+        """Read the write database instead of a replica; related queries use the same alias."""
         return super().get_queryset(request).using(bridge.database())
 
     def get_preserved_filters(self, request: HttpRequest) -> str:
-        """Hands the list's filters on to the pages of a session, without the words of a search."""
+        """Preserve the list's filters on the pages of a session, but not the search terms."""
         name = "_changelist_filters"
         filters = QueryDict(
             QueryDict(super().get_preserved_filters(request)).get(name), mutable=True
@@ -92,33 +88,33 @@ class SessionAdmin(SessionColumns, Deletion):
     def get_search_results(
         self, request: HttpRequest, queryset: Any, search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Finds sessions by id and owner, for widgets that choose one; the list does more."""
+        """Search by session id and owner, for autocomplete; the change list searches more."""
         if not search_term:
             return queryset, False
-        found = find_sessions(search_term, sessions=queryset, content=False, using=queryset.db)
-        return queryset.filter(pk__in=found.sessions), False
+        result = find_sessions(search_term, sessions=queryset, content=False, using=queryset.db)
+        return queryset.filter(pk__in=result.sessions), False
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Runs an action for what was selected on the page, never for all that there is."""
+        """Run an action for the selected rows only, never for all pages."""
         selected: Any = request.POST.copy()
         selected["select_across"] = "0"
         request.POST = selected
         return super().response_action(request, queryset, *args, **kwargs)
 
     def get_urls(self) -> list[URLPattern]:
-        """Puts the pages of a session before Django's own, which would take anything for a key."""
-        # Here, because the start of each process and command would wait for what they need.
+        """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
+        # Imported here to keep the start of processes and commands fast.
         from . import redacting, timeline, transcript
 
-        ours = [
+        urls = [
             *transcript.transcript_urls(self),
             *exporting.export_urls(self),
             *redacting.redact_urls(self),
             *timeline.timeline_urls(self),
         ]
-        return [*ours, *super().get_urls()]
+        return [*urls, *super().get_urls()]
 
     def change_view(
         self,
@@ -127,7 +123,7 @@ class SessionAdmin(SessionColumns, Deletion):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Shows the conversation; there is nothing to change."""
+        """Show the conversation, read-only."""
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
         from .transcript import transcript_view
@@ -137,6 +133,5 @@ class SessionAdmin(SessionColumns, Deletion):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Shows Django's page about changes, which there are none of."""
         require(request, Allowed.VIEW)
         return super().history_view(request, object_id, extra_context)

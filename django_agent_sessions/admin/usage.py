@@ -1,4 +1,4 @@
-"""Usage in the admin: one page, which :mod:`.usage_page` fills."""
+"""The usage page of the admin."""
 
 from __future__ import annotations
 
@@ -16,33 +16,30 @@ from django_agent_sessions.models import UsageRollup
 from .permissions import Allowed, may
 
 if TYPE_CHECKING:
-    # Only the type checker knows whose admin it is.
+    # ModelAdmin is generic for the type checker only.
     _ModelAdmin = admin.ModelAdmin[UsageRollup]
 else:
     _ModelAdmin = admin.ModelAdmin
 
 
 class UsageAdmin(_ModelAdmin):
-    """One page instead of a list of rows; it changes nothing but the progress of the count."""
+    """Read-only admin with one page of figures instead of a list of rows."""
 
     def has_view_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        """Takes ``view_usagerollup`` itself; a permission to change does not stand in for it."""
+        """Require ``view_usagerollup``; ``change_usagerollup`` is not enough."""
         return may(request, Allowed.VIEW_USAGE)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds: the roll-up does."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        """Nobody changes."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
-        """Nobody deletes."""
         return False
 
     def get_urls(self) -> list[URLPattern]:
-        """Only the page and its button: single rows have no page."""
+        """Return the page and its update button; rows have no pages."""
         name = "agent_sessions_usagerollup"
         wrap = self.admin_site.admin_view
         return [
@@ -53,10 +50,9 @@ class UsageAdmin(_ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Shows the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        # Here, because the start of each process and command would wait for what it needs.
+        # Imported here to keep the start of processes and commands fast.
         from .usage_page import shown
 
         context = {
@@ -71,7 +67,7 @@ class UsageAdmin(_ModelAdmin):
         return TemplateResponse(request, "agent_sessions/admin/usage.html", context)
 
     def update_view(self, request: HttpRequest) -> HttpResponse:
-        """Counts what was said since the last time, for some seconds, and shows the page."""
+        """Roll up new messages for a few seconds, then redirect to the page."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         if request.method != "POST":

@@ -1,4 +1,4 @@
-"""What the usage page shows: how much was said, by which agents and for whom."""
+"""The figures of the usage page: totals, charts, and tables by agent and by owner."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from django_agent_sessions import usage
 from . import charts
 
 RANGES = (7, 30, 90)
-"""Over how many days the page can look."""
+"""The numbers of days to choose from."""
 
 _COMMAND = "manage.py roll_up_agent_usage"
-_MONTHS = 60
+_MAX_MONTHS = 60
 _SECONDS = 5.0
-# Small, so that the time above is kept also where a batch is slow.
+# Small batches keep to the time limit on slow databases, too.
 _BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the page shows."""
+    """The selected number of days and month."""
 
     days: int
     month: date
 
     def query(self, **changes: Any) -> str:
-        """Makes the query of a link."""
+        """Return the query string of a link."""
         days = changes.get("days", self.days)
         return "?" + urlencode({"days": days, "month": f"{changes.get('month', self.month):%Y-%m}"})
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure for the whole range."""
+    """A figure for the selected days."""
 
     name: str
     value: str
@@ -53,7 +53,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A row of the agents' or the owners' table."""
+    """A row of the table of agents or owners."""
 
     name: str
     known: bool
@@ -61,21 +61,21 @@ class Rank:
     cells: list[str]
 
 
-def shown(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Reads what the page shows."""
+def shown(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return the template context for the query parameters."""
     months = _months(usage.first_day())
-    choice = _choice(asked, months)
+    choice = _read_choice(params, months)
     return {
         "choice": choice,
         "ranges": [(days, choice.query(days=days)) for days in RANGES],
         "months": [(f"{month:%Y-%m}", _month_name(month), month) for month in months],
         "counted_until": usage.counted_until(),
-        **_figures(choice),
+        **_figures_context(choice),
     }
 
 
 def count_on(request: HttpRequest) -> str:
-    """Counts what was said since the last time, for some seconds, and tells the user."""
+    """Roll up new messages for a few seconds, report the result and return a query string."""
     counted = usage.roll_up(seconds=_SECONDS, batch=_BATCH)
     text = _("%(messages)s messages and %(sessions)s sessions were counted.") % {
         "messages": charts.whole(counted.messages),
@@ -84,67 +84,67 @@ def count_on(request: HttpRequest) -> str:
     if counted.complete:
         messages.success(request, text)
     else:
-        more = _("There are more: press again, or run %s.") % _COMMAND
+        more = _("More remain: press the button again, or run %s.") % _COMMAND
         messages.warning(request, f"{text} {more}")
-    return _choice(request.POST, _months(usage.first_day())).query()
+    return _read_choice(request.POST, _months(usage.first_day())).query()
 
 
-# --- what is chosen -------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
-def _choice(asked: Mapping[str, str], months: Sequence[date]) -> Choice:
-    days = next((days for days in RANGES if str(days) == asked.get("days")), 30)
-    month = next((m for m in months if f"{m:%Y-%m}" == asked.get("month")), months[0])
+def _read_choice(params: Mapping[str, str], months: Sequence[date]) -> Choice:
+    days = next((days for days in RANGES if str(days) == params.get("days")), 30)
+    month = next((m for m in months if f"{m:%Y-%m}" == params.get("month")), months[0])
     return Choice(days, month)
 
 
 def _months(first: date | None) -> list[date]:
-    """This month, and those before it back to the first that there are figures of."""
+    """Return the current month and the earlier ones with figures, newest first."""
     month = usage.today().replace(day=1)
     oldest = (first or month).replace(day=1)
-    found = [month]
-    while month > oldest and len(found) < _MONTHS:
+    months = [month]
+    while month > oldest and len(months) < _MAX_MONTHS:
         month = month.replace(
             year=month.year - (month.month == 1), month=(month.month - 2) % 12 + 1
         )
-        found.append(month)
-    return found
+        months.append(month)
+    return months
 
 
 def _month_name(month: date) -> str:
     return date_format(month, "YEAR_MONTH_FORMAT")
 
 
-# --- what is shown --------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 
-def _figures(choice: Choice) -> dict[str, Any]:
+def _figures_context(choice: Choice) -> dict[str, Any]:
     days = usage.daily(choice.days)
     agents = usage.by_agent(choice.days)
     owners = usage.by_owner(choice.month)
     return {
         "tiles": _tiles(usage.total(days)),
         "charts": _charts(days),
-        "agents": _agents(agents),
-        "owners": _owners(owners),
+        "agents": _agent_rows(agents),
+        "owners": _owner_rows(owners),
         "month_name": _month_name(choice.month),
     }
 
 
 def _tiles(total: usage.Figures) -> list[Tile]:
-    def counted(name: str, value: int) -> Tile:
+    def count_tile(name: str, value: int) -> Tile:
         return Tile(name, charts.compact(value), charts.whole(value))
 
-    def waited(name: str, value: float | None) -> Tile:
+    def duration_tile(name: str, value: float | None) -> Tile:
         return Tile(name, charts.duration(value), charts.duration(value))
 
     return [
-        counted(_("Sessions"), total.sessions),
-        counted(_("Messages"), total.messages),
-        counted(_("Tokens in"), total.input_tokens),
-        counted(_("Tokens out"), total.output_tokens),
-        waited(_("Latency p50"), total.p50),
-        waited(_("Latency p95"), total.p95),
+        count_tile(_("Sessions"), total.sessions),
+        count_tile(_("Messages"), total.messages),
+        count_tile(_("Tokens in"), total.input_tokens),
+        count_tile(_("Tokens out"), total.output_tokens),
+        duration_tile(_("Latency p50"), total.p50),
+        duration_tile(_("Latency p95"), total.p95),
     ]
 
 
@@ -158,8 +158,8 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
     def series(name: str, colour: str, read: Callable[[usage.DayFigures], Any]) -> charts.Series:
         return charts.Series(name, colour, [read(figures) for figures in days])
 
-    sessions = series(_("Sessions"), "a", lambda day: day.sessions)
-    said = series(_("Messages"), "a", lambda day: day.messages)
+    session_series = series(_("Sessions"), "a", lambda day: day.sessions)
+    message_series = series(_("Messages"), "a", lambda day: day.messages)
     tokens = [
         series(_("Tokens in"), "a", lambda day: day.input_tokens),
         series(_("Tokens out"), "b", lambda day: day.output_tokens),
@@ -169,54 +169,54 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
         series(_("p95"), "b", lambda day: day.p95),
     ]
     return [
-        charts.bars("sessions", _("Sessions per day"), axis, [sessions], charts.compact),
-        charts.bars("messages", _("Messages per day"), axis, [said], charts.compact),
+        charts.bars("sessions", _("Sessions per day"), axis, [session_series], charts.compact),
+        charts.bars("messages", _("Messages per day"), axis, [message_series], charts.compact),
         charts.bars("tokens", _("Tokens per day"), axis, tokens, charts.compact),
         charts.lines("latency", _("Latency of the models"), axis, latency, charts.duration),
     ]
 
 
-def _agents(figures: Sequence[usage.AgentFigures]) -> list[Rank]:
+def _agent_rows(figures: Sequence[usage.AgentFigures]) -> list[Rank]:
     return [
         Rank(
-            one.agent_id,
+            agent.agent_id,
             True,
-            charts.share(one.messages, figures[0].messages),
-            _cells(one),
+            charts.share(agent.messages, figures[0].messages),
+            _cells(agent),
         )
-        for one in figures
+        for agent in figures
     ]
 
 
-def _owners(figures: Sequence[usage.OwnerFigures]) -> list[Rank]:
-    names = _names([one.owner for one in figures if one.owner])
-    nobody, gone = _("nobody"), _("deleted user %s")
+def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[Rank]:
+    names = _user_names([owner.owner for owner in figures if owner.owner])
+    no_owner, deleted = _("no owner"), _("deleted user %s")
     return [
         Rank(
-            names.get(one.owner) or (gone % one.owner if one.owner else nobody),
-            one.owner in names,
-            charts.share(one.messages, figures[0].messages),
-            _cells(one),
+            names.get(owner.owner) or (deleted % owner.owner if owner.owner else no_owner),
+            owner.owner in names,
+            charts.share(owner.messages, figures[0].messages),
+            _cells(owner),
         )
-        for one in figures
+        for owner in figures
     ]
 
 
 def _cells(figures: usage.Figures) -> list[str]:
     counts = (figures.messages, figures.sessions, figures.input_tokens, figures.output_tokens)
-    waited = (figures.p50, figures.p95)
-    return [*map(charts.whole, counts), *map(charts.duration, waited)]
+    latencies = (figures.p50, figures.p95)
+    return [*map(charts.whole, counts), *map(charts.duration, latencies)]
 
 
-def _names(keys: Sequence[str]) -> dict[str, str]:
-    """The names of users, by their keys as text; one statement."""
+def _user_names(keys: Sequence[str]) -> dict[str, str]:
+    """Return the names of users by primary key as text, with one query."""
     user = get_user_model()
-    known = []
+    primary_keys = []
     for key in keys:
         try:
-            known.append(user._meta.pk.to_python(key))
+            primary_keys.append(user._meta.pk.to_python(key))
         except ValidationError:
-            # The project has changed its users since: the key is none of theirs.
+            # The key is from a former user model of the project.
             continue
-    rows = user._default_manager.filter(pk__in=known)
+    rows = user._default_manager.filter(pk__in=primary_keys)
     return {str(pk): str(name) for pk, name in rows.values_list("pk", user.USERNAME_FIELD)}

@@ -1,8 +1,8 @@
-"""Checking that what is stored is whole, and mending what can be.
+"""Check the integrity of stored data, and repair what can be repaired without loss.
 
-A check reads in bounded pieces, session by session, so that its memory does not depend on how much
-there is. Agents may go on meanwhile: what is suspicious is looked at a second time, while nobody
-writes in that session, before it is told.
+A check reads sessions in bounded batches, so its memory does not grow with the database. Agents may
+continue to run: before a finding is reported, its session is checked a second time, with the
+session's row locked.
 """
 
 from __future__ import annotations

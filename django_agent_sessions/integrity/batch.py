@@ -1,4 +1,4 @@
-"""What a check knows of the sessions that it looks at together."""
+"""The sessions that are checked together, and the findings in them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from .findings import Finding, Kind, Severity
 from .pieces import large
 
-_MOST = 100
-"""Findings of one kind and session that are listed; the others are counted."""
+_MAX_LISTED = 100
+"""The most findings of a kind in a session that are listed; the others are counted."""
 
-_STATES = ("state", "conversation_manager_state", "internal_state", "window")
+_STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "window")
 
 
 class Span(NamedTuple):
-    """One branch of an agent's conversation, as far as the database can count it.
+    """A branch of an agent's conversation.
 
     Attributes:
         agent: Primary key of the agent.
-        branch: The number of the branch.
-        messages: How many messages there are.
-        first: The first position.
-        last: The last position.
+        branch: Number of the branch.
+        messages: Number of messages.
+        first: First position.
+        last: Last position.
     """
 
     agent: UUID
@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """What there is to know of an agent."""
+    """What a check needs to know of an agent."""
 
     session: UUID
     dialect: str
@@ -50,14 +50,13 @@ class Agent(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Figures that were added up."""
+    """Sums of figures."""
 
     messages: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
     def plus(self, messages: int, input_tokens: int | None, output_tokens: int | None) -> Tally:
-        """Adds."""
         return Tally(
             self.messages + messages,
             self.input_tokens + (input_tokens or 0),
@@ -67,7 +66,7 @@ class Tally(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Some sessions, and what was found in them."""
+    """Some sessions and their findings."""
 
     using: str
     sessions: dict[UUID, Session]
@@ -79,48 +78,48 @@ class Batch:
     days: dict[date, Tally] = field(default_factory=dict)
     counted: UUID | None = None
     messages: int = 0
-    _found: dict[Finding, None] = field(default_factory=dict)
+    _findings: dict[Finding, None] = field(default_factory=dict)
     _listed: Counter[tuple[Kind, UUID | None]] = field(default_factory=Counter)
 
     def add(self, kind: Kind, **where: Any) -> None:
-        """Adds a finding; of very many of one kind in one session only the first."""
+        """Add a finding; list only the first ones of a kind in a session."""
         finding = Finding(kind, **where)
-        if finding in self._found:
+        if finding in self._findings:
             return
         self._listed[kind, finding.session] += 1
-        if self._listed[kind, finding.session] <= _MOST:
-            self._found[finding] = None
+        if self._listed[kind, finding.session] <= _MAX_LISTED:
+            self._findings[finding] = None
 
     def findings(self) -> Iterator[Finding]:
-        """Tells what was found, the worst first."""
-        kinds = {kind: place for place, kind in enumerate(Kind)}
-        order = {severity: place for place, severity in enumerate(Severity)}
+        """Yield the listed findings by session, errors first."""
+        kinds = {kind: rank for rank, kind in enumerate(Kind)}
+        order = {severity: rank for rank, severity in enumerate(Severity)}
         yield from sorted(
-            self._found,
-            key=lambda found: (
-                str(found.session),
-                order[found.kind.severity],
-                kinds[found.kind],
-                str(found.agent),
-                found.branch or 0,
-                found.position or 0,
-                str(found.row),
+            self._findings,
+            key=lambda finding: (
+                str(finding.session),
+                order[finding.kind.severity],
+                kinds[finding.kind],
+                str(finding.agent),
+                finding.branch or 0,
+                finding.position or 0,
+                str(finding.row),
             ),
         )
 
     def unlisted(self) -> int:
-        """Counts the findings that were too many to be listed."""
-        return sum(max(0, count - _MOST) for count in self._listed.values())
+        """Return the number of findings that are counted but not listed."""
+        return sum(max(0, count - _MAX_LISTED) for count in self._listed.values())
 
 
 def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Batch:
-    """Reads sessions, their agents and how long their conversations are."""
-    found = Session.objects.using(using).in_bulk(keys)
-    batch = Batch(using, {key: found[key] for key in keys if key in found}, counted=counted)
+    """Read sessions, their agents and the extent of their branches."""
+    sessions = Session.objects.using(using).in_bulk(keys)
+    batch = Batch(using, {key: sessions[key] for key in keys if key in sessions}, counted=counted)
     agents = SessionAgent.objects.using(using).filter(session__in=batch.sessions)
-    for part in large(agents, ("session_id", "dialect", *_STATES), _STATES):
+    for part in large(agents, ("session_id", "dialect", *_STATE_COLUMNS), _STATE_COLUMNS):
         for row in part:
-            _note_agent(batch, row)
+            _add_agent(batch, row)
     rows = SessionMessage.objects.using(using).filter(session__in=batch.sessions).order_by()
     spans = rows.values_list("session_id", "agent_id", "branch").annotate(
         Count("pk"), Min("message_id"), Max("message_id"), Max("created_at")
@@ -139,9 +138,9 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
     return batch
 
 
-def _note_agent(batch: Batch, row: dict[str, Any]) -> None:
+def _add_agent(batch: Batch, row: dict[str, Any]) -> None:
     key, session = row["pk"], row["session_id"]
-    corrupt = [name for name in _STATES if isinstance(row[name], CorruptPayload)]
+    corrupt = [name for name in _STATE_COLUMNS if isinstance(row[name], CorruptPayload)]
     for name in corrupt:
         batch.add(Kind.CORRUPT_STATE, session=session, agent=key, row=key, detail=name)
     window = None if "window" in corrupt else row["window"]

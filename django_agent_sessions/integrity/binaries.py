@@ -1,4 +1,4 @@
-"""Looking at large binaries: their rows, who uses them, and their files."""
+"""Checks of large binaries: their rows, their references and their files."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from .pieces import PART, parts
 
 
 class Binaries:
-    """One look at the large binaries of a batch."""
+    """The check of the binaries of a batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        noted = BlobReference.objects.using(batch.using).filter(session__in=batch.sessions)
-        self._any = noted.exists()
+        rows = BlobReference.objects.using(batch.using).filter(session__in=batch.sessions)
+        self._has_references = rows.exists()
 
     def look_at(self, messages: Sequence[Message]) -> None:
-        """Compares what messages refer to with what is noted of them."""
-        holding = [row for row in messages if _may_hold(row)]
-        if not holding and not self._any:
+        """Compare the binaries that messages contain with the stored references."""
+        with_blobs = [row for row in messages if _may_have_blobs(row)]
+        if not with_blobs and not self._has_references:
             return
-        noted: dict[UUID, set[str]] = defaultdict(set)
+        referenced: dict[UUID, set[str]] = defaultdict(set)
         rows = BlobReference.objects.using(self._batch.using).filter(
             session__in=self._batch.sessions, message__in=[row.pk for row in messages]
         )
         for message, sha256 in rows.values_list("message", "blob__sha256"):
-            noted[message].add(sha256)
-        used = {row.pk: _hashes(row) for row in holding}
-        there = self._there(holding, used)
+            referenced[message].add(sha256)
+        used = {row.pk: _hashes(row) for row in with_blobs}
+        existing = self._existing_blobs(with_blobs, used)
         for row in messages:
-            wanted = used.get(row.pk, set())
-            if wanted is None:
+            hashes = used.get(row.pk, set())
+            if hashes is None:
                 continue
             where = {
                 "session": row.session,
@@ -55,27 +55,29 @@ class Binaries:
                 "position": row.position,
                 "row": row.pk,
             }
-            known = {sha256 for sha256 in wanted if (row.session, sha256) in there}
-            if wanted - known:
-                self._batch.add(Kind.BLOB_UNKNOWN, **where, detail=f"{len(wanted - known)} unknown")
-            if noted.get(row.pk, set()) != known and _hashes(row) is not None:
+            known_hashes = {sha256 for sha256 in hashes if (row.session, sha256) in existing}
+            if hashes - known_hashes:
+                self._batch.add(
+                    Kind.BLOB_UNKNOWN, **where, detail=f"{len(hashes - known_hashes)} unknown"
+                )
+            if referenced.get(row.pk, set()) != known_hashes and _hashes(row) is not None:
                 self._batch.add(Kind.BLOB_USES, **where)
 
-    def _there(
-        self, holding: Sequence[Message], used: dict[UUID, set[str] | None]
+    def _existing_blobs(
+        self, messages: Sequence[Message], used: dict[UUID, set[str] | None]
     ) -> set[tuple[UUID, str]]:
-        hashes = sorted({sha256 for row in holding for sha256 in used[row.pk] or ()})
-        found: set[tuple[UUID, str]] = set()
+        hashes = sorted({sha256 for row in messages for sha256 in used[row.pk] or ()})
+        existing: set[tuple[UUID, str]] = set()
         for start in range(0, len(hashes), PART):
             rows = Blob.objects.using(self._batch.using).filter(
-                session__in={row.session for row in holding},
+                session__in={row.session for row in messages},
                 sha256__in=hashes[start : start + PART],
             )
-            found.update(rows.values_list("session_id", "sha256"))
-        return found
+            existing.update(rows.values_list("session_id", "sha256"))
+        return existing
 
     def look_at_rows(self) -> None:
-        """Looks for binaries that nobody uses, and uses of what is not there."""
+        """Find binaries without references, and dangling references."""
         blobs = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         unused = blobs.filter(~Exists(BlobReference.objects.filter(blob=OuterRef("pk"))))
         for part in parts(unused, "session_id"):
@@ -88,12 +90,12 @@ class Binaries:
                 self._batch.add(Kind.BLOB_USES, session=session, row=key)
 
     def look_at_files(self) -> None:
-        """Reads the files, and compares them with what was stored."""
+        """Read the files and compare their hashes."""
         rows = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         for part in parts(rows):
-            found = list(rows.filter(pk__in=[key for (key,) in part]))
-            outcomes = storing.in_parallel(_fault, found)
-            for blob, outcome in zip(found, outcomes, strict=True):
+            blobs = list(rows.filter(pk__in=[key for (key,) in part]))
+            outcomes = storing.in_parallel(_read_error, blobs)
+            for blob, outcome in zip(blobs, outcomes, strict=True):
                 if outcome is None:
                     continue
                 kind = Kind.BLOB_STORAGE
@@ -104,26 +106,26 @@ class Binaries:
 
 
 def dangling(using: str) -> QuerySet[BlobReference]:
-    """Finds uses of binaries where the message or the binary is not there."""
+    """Return references whose message or binary does not exist."""
     message = SessionMessage.objects.filter(pk=OuterRef("message"))
     blob = Blob.objects.filter(pk=OuterRef("blob"))
     return BlobReference.objects.using(using).filter(~Exists(message) | ~Exists(blob))
 
 
 def look_at_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
-    """Looks for files that no row names."""
-    found = collecting.collect(dry_run=not mend, using=using)
+    """Find orphaned files; return the findings and the number of deleted files."""
+    collection = collecting.collect(dry_run=not mend, using=using)
     findings = [
         Finding(Kind.BLOB_STORAGE, detail=f"{alias}: {why}")
-        for alias, why in found.failures.items()
+        for alias, why in collection.failures.items()
     ]
-    if found.files:
-        detail = f"{len(found.files)} files, {found.bytes} bytes"
+    if collection.files:
+        detail = f"{len(collection.files)} files, {collection.bytes} bytes"
         findings.append(Finding(Kind.BLOB_FILES, detail=detail))
-    return findings, len(found.files) if mend else 0
+    return findings, len(collection.files) if mend else 0
 
 
-def _fault(blob: Blob) -> BlobNotFoundError | None:
+def _read_error(blob: Blob) -> BlobNotFoundError | None:
     try:
         with contextlib.closing(stream_blob(blob)) as stream:
             for _ in stream:
@@ -133,14 +135,15 @@ def _fault(blob: Blob) -> BlobNotFoundError | None:
     return None
 
 
-def _may_hold(row: Message) -> bool:
+def _may_have_blobs(row: Message) -> bool:
     return payloads.has_blobs(row.payload) or payloads.has_blobs(row.redacted or "")
 
 
 def _hashes(row: Message) -> set[str] | None:
-    """The hashes of the binaries that a message refers to; None if it cannot be read.
+    """Return the hashes of the binaries of a message; None if it cannot be read.
 
-    Somebody may mend it, and needs all that is noted of it then.
+    The references of an unreadable message are kept, because a repair of the message needs
+    them.
     """
     values = [read(text) for text in {row.payload, row.redacted or "null"}]
     if any(isinstance(value, CorruptPayload) for value in values):

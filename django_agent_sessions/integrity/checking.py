@@ -1,4 +1,4 @@
-"""The check as a whole: batch by batch, each suspicion twice, and what is mended in between."""
+"""The check itself: batch by batch, with a second check of suspicious sessions, and repairs."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from .pieces import parts
 from .timeline import look_at_timeline
 
 GRACE = timedelta(minutes=10)
-"""In a session in which something was written that lately, a turn may be under way."""
+"""In a session with writes more recent than this, a turn may be in progress."""
 
-_SESSIONS = 100
-_LOCKED = 5000
-"""A session of more messages is not locked while it is looked at again."""
+_BATCH_SIZE = 100
+_MAX_LOCKED_MESSAGES = 5000
+"""The most messages of a session that is locked for the second check."""
 
-_PATIENCE = 0.3
-"""Seconds that a process which is between two statements is given to go on."""
+_RECHECK_DELAY = 0.3
+"""Seconds before the second check, in which other processes can complete their writes."""
 
-_ROUNDS = 100
+_MAX_REPAIR_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finding, and what became of it.
+    """A finding, and whether it was repaired.
 
     Attributes:
         finding: The finding.
-        mended: Whether it was mended.
-        left: Why it was not, if somebody wanted it to be.
+        mended: Whether it was repaired.
+        left: Why a requested repair was not made; empty otherwise.
     """
 
     finding: Finding
@@ -61,20 +61,20 @@ class Result:
 
 @dataclass(slots=True)
 class Check:
-    """One check.
+    """An integrity check.
 
     Attributes:
         using: The alias of the database.
-        sessions: The sessions to look at; None for all that there are, and what is of none.
-        mend: Whether to mend what can be.
-        files: Whether to read the files of large binaries, and to list their storages.
-        grace: In a session in which something was written that lately, a turn may be under way.
-        progress: Called with how many sessions and messages were looked at.
-        looked_at: How many sessions were looked at.
-        messages: How many messages.
-        unlisted: How many findings were too many of one kind in one session to be listed.
-        found: How many findings of each kind there were.
-        left: How many errors and warnings there are still.
+        sessions: The sessions to check; None for all sessions and for rows without a session.
+        mend: Whether to repair what can be repaired without loss.
+        files: Whether to read the files of large binaries and to list their storages.
+        grace: In a session with writes more recent than this, a turn may be in progress.
+        progress: Called with the number of checked sessions and messages.
+        looked_at: Number of checked sessions.
+        messages: Number of checked messages.
+        unlisted: Number of findings that were too many of a kind in a session to be listed.
+        found: Number of findings of each kind.
+        left: Number of remaining errors and warnings.
     """
 
     using: str | None = None
@@ -92,10 +92,10 @@ class Check:
     _counted: UUID | None = None
 
     def run(self) -> Iterator[Result]:
-        """Looks at everything.
+        """Run the check.
 
         Yields:
-            What was found, session by session, and at the end what belongs to none.
+            The findings, session by session, then those without a session.
         """
         for result in self._run():
             self.found[result.finding.kind] += 1
@@ -108,63 +108,63 @@ class Check:
         rows = Session.objects.using(alias) if self.sessions is None else self.sessions
         for part in parts(rows):
             keys = [key for (key,) in part]
-            for start in range(0, len(keys), _SESSIONS):
-                yield from self._look_at(alias, keys[start : start + _SESSIONS])
+            for start in range(0, len(keys), _BATCH_SIZE):
+                yield from self._check_sessions(alias, keys[start : start + _BATCH_SIZE])
         if self.sessions is None:
-            yield from self._look_at_the_rest(alias)
+            yield from self._check_rows_without_session(alias)
 
-    def _look_at(self, alias: str, keys: list[UUID]) -> Iterator[Result]:
-        batch = self._batch(alias, keys, count=True)
+    def _check_sessions(self, alias: str, keys: list[UUID]) -> Iterator[Result]:
+        batch = self._check_batch(alias, keys, count=True)
         self.looked_at += len(keys)
-        for day, said in batch.days.items():
-            self._days[day] = self._days.get(day, Tally()).plus(*said)
-        found = list(batch.findings())
-        if any(finding.kind.severity is not Severity.NOTE for finding in found):
-            time.sleep(_PATIENCE)
-        suspects = dict.fromkeys(finding.session for finding in found if finding.session)
+        for day, tally in batch.days.items():
+            self._days[day] = self._days.get(day, Tally()).plus(*tally)
+        findings = list(batch.findings())
+        if any(finding.kind.severity is not Severity.NOTE for finding in findings):
+            time.sleep(_RECHECK_DELAY)
+        suspects = dict.fromkeys(finding.session for finding in findings if finding.session)
         for session in suspects:
-            first = [finding for finding in found if finding.session == session]
-            yield from self._look_again(alias, session, first, batch.counts[session])
+            first = [finding for finding in findings if finding.session == session]
+            yield from self._recheck_session(alias, session, first, batch.counts[session])
 
-    def _look_again(
+    def _recheck_session(
         self, alias: str, session: UUID, first: Sequence[Finding], messages: int
     ) -> Iterator[Result]:
-        """Tells what is found a second time, while nobody writes; and mends it."""
-        if messages <= _LOCKED:
+        """Check a session a second time while it is locked, and repair it if requested."""
+        if messages <= _MAX_LOCKED_MESSAGES:
             with transaction.atomic(alias):
                 lock_session(alias, session)
-                batch = self._batch(alias, [session])
-            found = list(batch.findings())
+                batch = self._check_batch(alias, [session])
+            findings = list(batch.findings())
         else:
-            batch = self._batch(alias, [session])
-            found = [finding for finding in batch.findings() if finding in set(first)]
+            batch = self._check_batch(alias, [session])
+            findings = [finding for finding in batch.findings() if finding in set(first)]
         self.unlisted += batch.unlisted()
         if not self.mend:
-            yield from map(Result, found)
+            yield from map(Result, findings)
             return
-        yield from self._mended(alias, session, found)
+        yield from self._repair(alias, session, findings)
 
-    def _mended(self, alias: str, session: UUID, found: Sequence[Finding]) -> Iterator[Result]:
-        why: dict[Finding, str] = {}
-        wanted = list(found)
-        there = seen = _by_subject(wanted)
-        for _ in range(_ROUNDS):
-            mendable = [finding for finding in wanted if finding.kind.mendable]
+    def _repair(self, alias: str, session: UUID, findings: Sequence[Finding]) -> Iterator[Result]:
+        reasons: dict[Finding, str] = {}
+        remaining = list(findings)
+        remaining_by_subject = by_subject = _by_subject(remaining)
+        for _ in range(_MAX_REPAIR_ROUNDS):
+            mendable = [finding for finding in remaining if finding.kind.mendable]
             refused = mending.mend(alias, session, mendable)
-            why |= {_subject(finding): reason for finding, reason in refused.items()}
+            reasons |= {_subject(finding): reason for finding, reason in refused.items()}
             if len(refused) == len(mendable):
                 break
-            wanted = list(self._batch(alias, [session]).findings())
-            there = _by_subject(wanted)
-            seen = seen | there
-        for subject, finding in seen.items():
-            if subject in there:
-                yield Result(finding, left=why.get(subject, ""))
+            remaining = list(self._check_batch(alias, [session]).findings())
+            remaining_by_subject = _by_subject(remaining)
+            by_subject = by_subject | remaining_by_subject
+        for subject, finding in by_subject.items():
+            if subject in remaining_by_subject:
+                yield Result(finding, left=reasons.get(subject, ""))
             elif finding.kind.mendable:
                 yield Result(finding, mended=True)
-            # Else it hung on something that was mended: there is nothing left to tell.
+            # Otherwise it was a consequence of a finding that was repaired.
 
-    def _batch(self, alias: str, keys: list[UUID], *, count: bool = False) -> Batch:
+    def _check_batch(self, alias: str, keys: list[UUID], *, count: bool = False) -> Batch:
         batch = read_batch(alias, keys, self._counted if count else None)
         binaries = Binaries(batch)
         for part in Conversations(batch).look():
@@ -184,9 +184,9 @@ class Check:
             batch.add(finding.kind, session=finding.session, row=finding.row)
         return batch
 
-    def _look_at_the_rest(self, alias: str) -> Iterator[Result]:
-        alone = StoredObject.objects.using(alias).filter(session=None)
-        yield from map(Result, damaged_objects(alone))
+    def _check_rows_without_session(self, alias: str) -> Iterator[Result]:
+        without_session = StoredObject.objects.using(alias).filter(session=None)
+        yield from map(Result, damaged_objects(without_session))
         yield from map(Result, look_at_usage(alias, self._days, self._counted))
         if self.files:
             findings, deleted = look_at_storage(alias, mend=self.mend)
@@ -195,7 +195,7 @@ class Check:
 
 
 def _subject(finding: Finding) -> Finding:
-    """Tells what a finding is about: closing up a gap moves rows to other positions."""
+    """Return the finding without its position, which a repair of gaps changes."""
     return finding if finding.row is None else replace(finding, position=None)
 
 

@@ -1,4 +1,4 @@
-"""Closing up positions that are missing, and all that refers to positions with them."""
+"""Repair of gaps: renumber positions and everything that refers to them."""
 
 from __future__ import annotations
 
@@ -30,83 +30,83 @@ from .timeline import is_arriving
 ACTOR = "check_agent_sessions"
 
 _Change = tuple[type[Model], UUID, dict[str, Any]]
-"""A row that refers to positions: its table, its key, and what its columns are to be."""
+"""A row that refers to positions: its model, its key and its new column values."""
 
-_MOST_COPIES = 100_000
-"""Messages of an agent with branches whose places are compared in memory."""
+_MAX_COMPARED = 100_000
+"""The most messages of an agent with branches that are compared in memory."""
 
 
 @dataclass(slots=True)
 class Moves:
-    """Where the positions of one branch go."""
+    """The new positions of one branch."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
 
     def to(self, position: int) -> int:
-        """Tells where a position goes: behind as many as there are before it."""
-        at = bisect_right([first for first, _ in self.runs], position) - 1
-        if at < 0:
+        """Return the new position of a position: the number of messages before it."""
+        index = bisect_right([first for first, _ in self.runs], position) - 1
+        if index < 0:
             return 0
-        first, last = self.runs[at]
-        return self.starts[at] + min(position, last + 1) - first
+        first, last = self.runs[index]
+        return self.starts[index] + min(position, last + 1) - first
 
     def has(self, position: int) -> bool:
-        """Tells whether there is a message at a position."""
-        at = bisect_right([first for first, _ in self.runs], position) - 1
-        return at >= 0 and position <= self.runs[at][1]
+        """Return whether there is a message at a position."""
+        index = bisect_right([first for first, _ in self.runs], position) - 1
+        return index >= 0 and position <= self.runs[index][1]
 
     @property
     def closes(self) -> bool:
-        """Whether anything moves."""
+        """Whether any position changes."""
         return any(run[0] != start for run, start in zip(self.runs, self.starts, strict=True))
 
 
 def close_gaps(using: str, session: Session, agent: UUID) -> str:
-    """Closes up the positions of all branches of an agent, in the caller's transaction.
+    """Close the gaps on all branches of an agent, in the caller's transaction.
 
-    A copy of a message has the same position on each branch, which redaction relies on. So all
-    branches are closed up together, or none.
+    Redaction relies on copies of a message having the same position on each branch, so all
+    branches are renumbered or none. Return the reason if none is, else an empty text.
     """
     if is_arriving(session.origin):
         return "an import of the session is not complete"
     messages = SessionMessage.objects.using(using).filter(agent=agent).order_by()
     branches = sorted(set(messages.values_list("branch", flat=True).distinct()))
     moves = {branch: _moves(using, agent, branch) for branch in branches}
-    if not any(moved.closes for moved in moves.values()):
+    if not any(branch_moves.closes for branch_moves in moves.values()):
         return ""
-    if why := _parted(using, agent, moves):
-        return why
+    if reason := _conflict_of_copies(using, agent, moves):
+        return reason
     changes = _references(using, agent, moves)
     if changes is None:
-        return "a window or snapshot of the agent cannot be read"
+        return "a window or snapshot of the agent is corrupt"
     for model, key, columns in changes:
         model._base_manager.using(using).filter(pk=key).update(**columns)
     free = max(branches) + 1
-    closed = 0
-    for branch, moved in moves.items():
-        if moved.closes:
-            closed += 1
-            _move(using, agent, branch, moved, free)
+    changed_branches = 0
+    for branch, branch_moves in moves.items():
+        if branch_moves.closes:
+            changed_branches += 1
+            _move(using, agent, branch, branch_moves, free)
     audit.record(
         AuditEvent.Action.REPAIRED,
         session=session.pk,
         target=agent,
         actor=ACTOR,
-        details={"branches": closed},
+        details={"branches": changed_branches},
         using=using,
     )
-    # Whoever runs the agent knows messages by their positions, and reads them again.
+    # Running agents address messages by position and must read them again.
     move_epoch(using, session, redacted=False)
     return ""
 
 
 def _moves(using: str, agent: UUID, branch: int) -> Moves:
-    moved = Moves()
+    result = Moves()
     for first, last in _runs(_positions(using, agent, branch)):
-        moved.starts.append(moved.to(first) if moved.runs else 0)
-        moved.runs.append((first, last))
-    return moved
+        result.starts.append(result.to(first) if result.runs else 0)
+        result.runs.append((first, last))
+    return result
 
 
 def _runs(positions: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -131,71 +131,75 @@ def _positions(using: str, agent: UUID, branch: int) -> Iterator[int]:
         last = part[-1]
 
 
-def _parted(using: str, agent: UUID, moves: Mapping[int, Moves]) -> str:
-    """Tells whether copies that have one position would have several."""
+def _conflict_of_copies(using: str, agent: UUID, moves: Mapping[int, Moves]) -> str:
+    """Return a reason if copies of a message would get different positions."""
     if len(moves) == 1:
         return ""
     rows = SessionMessage.objects.using(using).filter(agent=agent).order_by()
-    if rows.count() > _MOST_COPIES:
-        return "the agent has too many messages on several branches"
-    there: dict[tuple[UUID, int], set[int]] = defaultdict(set)
+    if rows.count() > _MAX_COMPARED:
+        return "the agent has several branches and too many messages"
+    new_positions: dict[tuple[UUID, int], set[int]] = defaultdict(set)
     for key, source, branch, position in rows.values_list("pk", "source", "branch", "message_id"):
-        there[source or key, position].add(moves[branch].to(position))
-    if any(len(places) > 1 for places in there.values()):
-        return "the branches of the agent do not miss the same positions"
+        new_positions[source or key, position].add(moves[branch].to(position))
+    if any(len(positions) > 1 for positions in new_positions.values()):
+        return "different positions are missing on the agent's branches"
     return ""
 
 
 def _references(using: str, agent: UUID, moves: Mapping[int, Moves]) -> list[_Change] | None:
-    """Lets what refers to positions follow."""
+    """Return the changes to rows that refer to positions; None if one cannot be read."""
     changes: list[_Change] = []
     window = SessionAgent.objects.using(using).values_list("window", flat=True).get(pk=agent)
-    moved = moves.get(MAIN_BRANCH, Moves())
+    branch_moves = moves.get(MAIN_BRANCH, Moves())
     if isinstance(window, CorruptPayload):
         return None
-    if isinstance(window, dict) and moved.closes:
-        kept = [moved.to(position) for position in window["kept"] if moved.has(position)]
-        columns: dict[str, Any] = {"window": {"kept": kept, "tail": moved.to(window["tail"])}}
+    if isinstance(window, dict) and branch_moves.closes:
+        kept = [
+            branch_moves.to(position) for position in window["kept"] if branch_moves.has(position)
+        ]
+        columns: dict[str, Any] = {
+            "window": {"kept": kept, "tail": branch_moves.to(window["tail"])}
+        }
         changes.append((SessionAgent, agent, columns))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)
     for part in large(snapshots, ("branch", "messages", "length"), ("messages",)):
-        for found in part:
-            moved = moves.get(found["branch"], Moves())
-            if not isinstance(found["messages"], list):
+        for snapshot in part:
+            branch_moves = moves.get(snapshot["branch"], Moves())
+            if not isinstance(snapshot["messages"], list):
                 return None
-            if moved.closes:
+            if branch_moves.closes:
                 columns = {
-                    "messages": _closed(found["messages"], moved),
-                    "length": moved.to(found["length"]),
+                    "messages": _renumbered(snapshot["messages"], branch_moves),
+                    "length": branch_moves.to(snapshot["length"]),
                     "revision": F("revision") + 1,
                 }
-                changes.append((Snapshot, found["pk"], columns))
+                changes.append((Snapshot, snapshot["pk"], columns))
     for branch in Branch.objects.using(using).filter(agent=agent, number__in=moves):
         if (start := moves[branch.number].to(branch.start)) != branch.start:
             changes.append((Branch, branch.pk, {"start": start}))
     return changes
 
 
-def _closed(messages: list[Any], moved: Moves) -> list[Any]:
-    closed: list[Any] = []
+def _renumbered(messages: list[Any], moves: Moves) -> list[Any]:
+    result: list[Any] = []
     for item in messages:
         if isinstance(item, list):
-            first, stop = (moved.to(position) for position in item)
+            first, stop = (moves.to(position) for position in item)
             if first < stop:
-                closed.append([first, stop])
+                result.append([first, stop])
         elif "position" not in item:
-            closed.append(item)
-        elif moved.has(item["position"]):
-            closed.append({**item, "position": moved.to(item["position"])})
+            result.append(item)
+        elif moves.has(item["position"]):
+            result.append({**item, "position": moves.to(item["position"])})
         else:
-            closed.append({"message": item["message"]})
-    return closed
+            result.append({"message": item["message"]})
+    return result
 
 
-def _move(using: str, agent: UUID, branch: int, moved: Moves, free: int) -> None:
-    """Moves messages by way of a branch that is free: no position is ever taken twice."""
+def _move(using: str, agent: UUID, branch: int, moves: Moves, free: int) -> None:
+    """Move messages through an unused branch number, so that no position is taken twice."""
     rows = SessionMessage.objects.using(using).filter(agent=agent).order_by()
-    for (first, last), start in zip(moved.runs, moved.starts, strict=True):
+    for (first, last), start in zip(moves.runs, moves.starts, strict=True):
         if first != start:
             run = rows.filter(branch=branch, message_id__gte=first, message_id__lte=last)
             run.update(branch=free, message_id=F("message_id") - (first - start))

@@ -1,4 +1,4 @@
-"""Looking at what was said: positions, payloads, calls of tools, redactions, neutral columns."""
+"""Checks of messages: positions, payloads, tool calls, redactions and derived columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .pairs import pairs
 from .pieces import PART, size_of, small_enough
 
 ROLE_LENGTH = 32
-_MOST_ANSWERED = 10_000
-"""Calls of which it is remembered that they were answered; memory is bounded."""
+_MAX_ANSWERED = 10_000
+"""The most answered calls that are remembered."""
 
 _COLUMNS = (
     "pk",
@@ -41,14 +41,14 @@ _COLUMNS = (
     "created_at",
 )
 _TEXTS = {
-    # As text: it is parsed once, also where both are the same.
+    # As text: identical payloads are parsed once.
     "payload": ExpressionWrapper(F("message"), output_field=TextField()),
     "redacted": ExpressionWrapper(F("redact_message"), output_field=TextField()),
 }
 
 
 class Message(NamedTuple):
-    """A row of a message."""
+    """A message row."""
 
     pk: UUID
     session: UUID
@@ -69,25 +69,25 @@ class Message(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The text of the payload that everybody reads."""
+        """The text of the payload that readers see."""
         return self.payload if self.redacted is None else self.redacted
 
 
 def each_part(using: str, spans: Sequence[Span]) -> Iterator[list[Message]]:
-    """Walks through conversations in order, many short ones at once and long ones in parts."""
+    """Yield messages in order: several short branches at once, long branches in parts."""
     messages = SessionMessage.objects.using(using).order_by("agent", "branch", "message_id")
     for pack in _packs(spans):
         if len(pack) == 1 and pack[0].messages > PART:
-            yield from _long(messages, pack[0])
+            yield from _long_branch(messages, pack[0])
         else:
-            there = {(span.agent, span.branch) for span in pack}
+            branches = {(span.agent, span.branch) for span in pack}
             rows = messages.filter(agent__in={span.agent for span in pack})
             for part in _read(rows):
-                yield [row for row in part if (row.agent, row.branch) in there]
+                yield [row for row in part if (row.agent, row.branch) in branches]
 
 
 def _packs(spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """Puts the conversations of whole agents together; one with a long one is divided."""
+    """Combine the branches of whole agents up to a size; keep long ones separate."""
     by_agent: dict[UUID, list[Span]] = defaultdict(list)
     for span in spans:
         by_agent[span.agent].append(span)
@@ -107,138 +107,142 @@ def _packs(spans: Sequence[Span]) -> Iterator[list[Span]]:
         yield pack
 
 
-def _long(messages: QuerySet[SessionMessage], span: Span) -> Iterator[list[Message]]:
+def _long_branch(messages: QuerySet[SessionMessage], span: Span) -> Iterator[list[Message]]:
     rows = messages.filter(agent=span.agent, branch=span.branch)
     last = -1
-    # What is said meanwhile is looked at the next time.
+    # Messages that are appended during the check are left for the next one.
     while last < span.last:
-        found = list(rows.filter(message_id__gt=last)[:PART].values_list("message_id", flat=True))
-        if not found:
+        positions = list(
+            rows.filter(message_id__gt=last)[:PART].values_list("message_id", flat=True)
+        )
+        if not positions:
             return
-        yield from _read(rows.filter(message_id__gte=found[0], message_id__lte=found[-1]))
-        last = found[-1]
+        yield from _read(rows.filter(message_id__gte=positions[0], message_id__lte=positions[-1]))
+        last = positions[-1]
 
 
 def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[Message]]:
-    """Reads messages by their keys."""
+    """Read messages by primary key."""
     yield from _read(SessionMessage.objects.using(using).filter(pk__in=keys))
 
 
 def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[Message]]:
-    sized = ("message", "redact_message", "text")
-    heads = list(rows.annotate(bytes=size_of(sized)).values_list("pk", "bytes"))
+    columns = ("message", "redact_message", "text")
+    heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
     for keys in small_enough(heads):
         part = SessionMessage.objects.using(rows.db).filter(pk__in=keys).order_by()
-        found = {row[0]: Message(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())}
-        yield [found[key] for key in keys if key in found]
+        by_key = {row[0]: Message(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())}
+        yield [by_key[key] for key in keys if key in by_key]
 
 
 class Conversations:
-    """One look at all that was said in a batch."""
+    """The check of the messages of a batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._place: tuple[UUID, int] | None = None
-        self._next = 0
-        # Where the calls are that wait for a result. An id may be used again.
-        self._open: dict[str, list[tuple[int, UUID]]] = {}
-        # The latest that have one.
-        self._answered: dict[str, None] = {}
+        self._branch: tuple[UUID, int] | None = None
+        self._next_position = 0
+        # Positions of the calls without a result. An id may be used more than once.
+        self._open_calls: dict[str, list[tuple[int, UUID]]] = {}
+        # The latest calls with a result, in order.
+        self._answered_calls: dict[str, None] = {}
 
     def look(self) -> Iterator[list[Message]]:
-        """Looks at all messages."""
+        """Check all messages, and yield them in parts."""
         for part in each_part(self._batch.using, self._batch.spans):
             for row in part:
                 agent = self._batch.agents[row.agent]
-                if (row.agent, row.branch) != self._place:
-                    self._end()
-                    self._place, self._next = (row.agent, row.branch), 0
-                self._look_at(row, agent)
+                if (row.agent, row.branch) != self._branch:
+                    self._end_branch()
+                    self._branch, self._next_position = (row.agent, row.branch), 0
+                self._check_message(row, agent)
             self._batch.messages += len(part)
             yield part
-        self._end()
+        self._end_branch()
 
-    def _look_at(self, row: Message, agent: Agent) -> None:
-        where = _where(row)
+    def _check_message(self, row: Message, agent: Agent) -> None:
+        location = _location(row)
         if row.session != agent.session:
-            self._batch.add(Kind.MISPLACED, **where, detail="message")
-        if row.position > self._next:
-            missing = row.position - self._next
+            self._batch.add(Kind.MISPLACED, **location, detail="message")
+        if row.position > self._next_position:
+            missing = row.position - self._next_position
             self._batch.add(
                 Kind.GAP,
                 session=row.session,
                 agent=row.agent,
                 branch=row.branch,
-                position=self._next,
+                position=self._next_position,
                 detail=f"{missing} missing",
             )
-        self._next = row.position + 1
+        self._next_position = row.position + 1
         self._count(row)
         content = read(row.shown)
         corrupt = isinstance(content, CorruptPayload)
-        self._look_at_redaction(row)
+        self._check_redaction(row)
         if corrupt or (row.redacted is not None and _is_corrupt(row)):
-            self._batch.add(Kind.CORRUPT, **where)
+            self._batch.add(Kind.CORRUPT, **location)
         if corrupt:
-            # Its columns may be all that is left of it.
+            # Keep the derived columns: they may be all that is left of the message.
             return
         if columns := changed_columns(self._batch, row, agent, content):
-            self._batch.add(Kind.NEUTRAL, **where, detail=", ".join(columns))
-        self._look_at_calls(row, agent, content)
+            self._batch.add(Kind.NEUTRAL, **location, detail=", ".join(columns))
+        self._check_calls(row, agent, content)
 
-    def _look_at_redaction(self, row: Message) -> None:
-        held = self._batch.sessions[row.session].legal_hold if self._knows(row) else True
+    def _check_redaction(self, row: Message) -> None:
+        is_held = self._batch.sessions[row.session].legal_hold if self._in_batch(row) else True
         if row.redacted_at is not None and row.redacted is None:
-            self._batch.add(Kind.UNHIDDEN, **_where(row))
-        edited = row.redacted_at is None and row.redacted not in (None, row.payload)
-        if edited and not held:
-            self._batch.add(Kind.UNHELD_ORIGINAL, **_where(row))
+            self._batch.add(Kind.UNHIDDEN, **_location(row))
+        is_edited = row.redacted_at is None and row.redacted not in (None, row.payload)
+        if is_edited and not is_held:
+            self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
-    def _knows(self, row: Message) -> bool:
+    def _in_batch(self, row: Message) -> bool:
         return row.session in self._batch.sessions
 
-    def _look_at_calls(self, row: Message, agent: Agent, content: Any) -> None:
-        found = pairs(agent.dialect, content)
-        for call in found.results:
-            waiting = self._open.get(call)
+    def _check_calls(self, row: Message, agent: Agent, content: Any) -> None:
+        ids = pairs(agent.dialect, content)
+        for call in ids.results:
+            waiting = self._open_calls.get(call)
             if not waiting:
-                self._batch.add(self._why_nobody_waits(row, agent, call), **_where(row))
+                self._batch.add(self._kind_of_unmatched_result(row, agent, call), **_location(row))
             else:
-                self._answered[call] = None
-                if len(self._answered) > _MOST_ANSWERED:
-                    del self._answered[next(iter(self._answered))]
+                self._answered_calls[call] = None
+                if len(self._answered_calls) > _MAX_ANSWERED:
+                    del self._answered_calls[next(iter(self._answered_calls))]
                 waiting.pop()
                 if not waiting:
-                    del self._open[call]
-        for call in found.calls:
-            self._open.setdefault(call, []).append((row.position, row.pk))
+                    del self._open_calls[call]
+        for call in ids.calls:
+            self._open_calls.setdefault(call, []).append((row.position, row.pk))
 
-    def _why_nobody_waits(self, row: Message, agent: Agent, call: str) -> Kind:
-        # A Strands agent that was restored while another process worked says that a call was
-        # interrupted, which is answered after all. Restores keep the real answer.
-        if agent.dialect == transcripts.STRANDS and call in self._answered:
+    def _kind_of_unmatched_result(self, row: Message, agent: Agent, call: str) -> Kind:
+        # A Strands agent that is restored while another process runs a tool records the call as
+        # interrupted; then the real result follows. Restores keep the real result.
+        if agent.dialect == transcripts.STRANDS and call in self._answered_calls:
             return Kind.ANSWERED_TWICE
-        # Somebody went back in time between the call and its result. A fork copies the main branch
-        # alone, and its call is where it was copied from.
+        # The session was rewound between the call and its result. A fork copies the main branch
+        # only, so its call is in the original session.
         rows = SessionMessage.objects.using(self._batch.using)
         if row.source is None:
             rows = rows.filter(agent=row.agent).exclude(branch=row.branch)
         else:
-            first = rows.filter(pk=row.source)
-            if not first.exists():
+            source = rows.filter(pk=row.source)
+            if not source.exists():
                 return Kind.CALL_ELSEWHERE
-            rows = rows.filter(agent__in=first.values("agent"))
+            rows = rows.filter(agent__in=source.values("agent"))
         for part in _read(rows.order_by("branch", "message_id")):
             for other in part:
                 if call in pairs(agent.dialect, read(other.shown)).calls:
                     return Kind.CALL_ELSEWHERE
         return Kind.ORPHAN_RESULT
 
-    def _end(self) -> None:
-        """Tells of the calls of a conversation that nobody answered."""
-        if self._place is not None:
-            agent, branch = self._place
-            for position, key in sorted({spot for spots in self._open.values() for spot in spots}):
+    def _end_branch(self) -> None:
+        """Report the unanswered calls at the end of a branch."""
+        if self._branch is not None:
+            agent, branch = self._branch
+            for position, key in sorted(
+                {call for calls in self._open_calls.values() for call in calls}
+            ):
                 self._batch.add(
                     Kind.OPEN_CALL,
                     session=self._batch.agents[agent].session,
@@ -247,12 +251,12 @@ class Conversations:
                     position=position,
                     row=key,
                 )
-        self._open = {}
-        self._answered = {}
+        self._open_calls = {}
+        self._answered_calls = {}
 
     def _count(self, row: Message) -> None:
         if row.source is not None:
-            # A copy was neither said nor paid for again.
+            # A copy has no costs of its own.
             return
         figures = (row.input_tokens, row.output_tokens)
         spent = self._batch.spent.get(row.session, Tally())
@@ -263,28 +267,28 @@ class Conversations:
             self._batch.days[day] = self._batch.days.get(day, Tally()).plus(1, *figures)
 
     def _is_own(self, row: Message) -> bool:
-        """Whether a message was said here: keys of what was imported say when it was elsewhere."""
-        return self._knows(row) and self._batch.sessions[row.session].origin is None
+        """Return whether a message was created here: imported keys have their original time."""
+        return self._in_batch(row) and self._batch.sessions[row.session].origin is None
 
 
 def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> dict[str, Any]:
-    """Compares the neutral columns of a message with what they are read from."""
-    told = transcripts.summary(agent.dialect, content)
-    wanted: dict[str, Any] = {"role": told.role[:ROLE_LENGTH], "text": told.text}
-    # Of what was changed, imported or copied, the figures are those of what was said first.
+    """Return the derived columns of a message that differ from its payload."""
+    summary = transcripts.summary(agent.dialect, content)
+    expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
+    # Changed, imported and copied messages keep the figures of the original message.
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        wanted |= {name: figure(getattr(told, name)) for name in FIGURES}
-    changed = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+        expected |= {name: figure(getattr(summary, name)) for name in FIGURES}
+    changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
     if "text" in changed and payloads.has_blobs(row.shown):
-        # It was read before large binaries were taken out.
+        # The text was derived before large binaries were moved out of the payload.
         try:
-            (whole,) = blobs.found_in(batch.using, row.session, [content])
+            (restored,) = blobs.found_in(batch.using, row.session, [content])
         except BlobError:
             del changed["text"]
         else:
-            if transcripts.summary(agent.dialect, whole).text == row.text:
+            if transcripts.summary(agent.dialect, restored).text == row.text:
                 del changed["text"]
     return changed
 
@@ -293,7 +297,7 @@ def _is_corrupt(row: Message) -> bool:
     return row.payload != row.redacted and isinstance(read(row.payload), CorruptPayload)
 
 
-def _where(row: Message) -> dict[str, Any]:
+def _location(row: Message) -> dict[str, Any]:
     return {
         "session": row.session,
         "agent": row.agent,

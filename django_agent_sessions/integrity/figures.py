@@ -1,4 +1,4 @@
-"""Looking at figures: counters of sessions, rolled-up usage, leases, sizes of stored objects."""
+"""Checks of figures: session counters, usage roll-ups, leases, and sizes of stored objects."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .pieces import parts
 from .timeline import is_arriving
 
 LEASE_AGE = timedelta(days=1)
-"""How long ago a lease has to have expired to be told of."""
+"""Leases that expired longer ago than this are reported."""
 
 _SUMS = ("messages", "input_tokens", "output_tokens")
 
 
 def look_at_counters(batch: Batch, grace: timedelta) -> None:
-    """Compares the counters of sessions with what is in them.
+    """Compare the counters of sessions with their messages.
 
-    Tokens were paid for, and are counted also when the message is taken away again: they can only
-    be more than what is there.
+    Token counters include deleted messages, because these were paid for: they may exceed the
+    sum of the messages.
     """
     now = timezone.now()
     for key, session in batch.sessions.items():
@@ -48,10 +48,10 @@ def look_at_counters(batch: Batch, grace: timedelta) -> None:
 
 
 def wanted_counters(session: Session, messages: int, spent: Tally) -> dict[str, int]:
-    """Says which counters of a session should be otherwise."""
+    """Return the correct values of a session's wrong counters."""
     wanted = {} if session.message_count == messages else {"message_count": messages}
     if session.origin is None:
-        # What was imported or copied was counted elsewhere.
+        # Imported and copied messages were counted in their original session.
         for name in ("input_tokens", "output_tokens"):
             least = max(getattr(spent, name), 0)
             if getattr(session, name) < least:
@@ -60,49 +60,49 @@ def wanted_counters(session: Session, messages: int, spent: Tally) -> dict[str, 
 
 
 def look_at_leases(batch: Batch) -> None:
-    """Looks for leases that nobody holds any more."""
+    """Find leases that expired long ago."""
     rows = old_leases(batch.using).filter(session__in=batch.sessions)
     for (key,) in rows.values_list("pk"):
         batch.add(Kind.LEASE, session=key)
 
 
 def old_leases(using: str) -> QuerySet[RunLease]:
-    """Finds leases that expired long ago, by the database's clock."""
+    """Return leases that expired long ago by the database's clock."""
     return RunLease._base_manager.using(using).filter(expires_at__lt=DatabaseNow() - LEASE_AGE)
 
 
 def damaged_objects(rows: QuerySet[StoredObject]) -> list[Finding]:
-    """Looks for stored objects whose parts are not all there."""
-    measured = rows.annotate(
+    """Find stored objects with missing or incomplete parts."""
+    objects = rows.annotate(
         there=Coalesce(Sum(OctetLength(F("parts__data"))), 0),
         pieces=Count("parts"),
         last=Max("parts__number"),
     )
-    found = []
-    for part in parts(measured, "session_id", "size", "there", "pieces", "last"):
+    findings = []
+    for part in parts(objects, "session_id", "size", "there", "pieces", "last"):
         for key, session, size, there, pieces, last in part:
             if size != there or pieces != (-1 if last is None else last) + 1:
-                found.append(Finding(Kind.STORED_OBJECT, session=session, row=key))
-    return found
+                findings.append(Finding(Kind.STORED_OBJECT, session=session, row=key))
+    return findings
 
 
 # --- rolled-up usage ------------------------------------------------------------------------------
 
 
 def counted_message(using: str) -> UUID | None:
-    """Reads which message the roll-up of usage counted last."""
+    """Return the key of the last message that the usage roll-up counted."""
     cursor = UsageCursor.objects.using(using).first()
     return None if cursor is None else cursor.message
 
 
 def look_at_usage(using: str, days: Mapping[date, Tally], counted: UUID | None) -> list[Finding]:
-    """Compares rolled-up figures with each other, and with what was said.
+    """Compare the usage roll-ups with each other and with the messages.
 
-    What was deleted stays in them, so that they can only be more than what is there.
+    They include deleted messages, so they may exceed the sum of the messages.
     """
-    now = counted_message(using)
-    if counted is None or now is None or now < counted:
-        # It is being counted anew.
+    current = counted_message(using)
+    if counted is None or current is None or current < counted:
+        # The usage is being rebuilt.
         return []
     rows = UsageRollup.objects.using(using)
     by_day = _sums(rows.filter(dimension=UsageRollup.Dimension.DAY).values_list("period"))
@@ -110,31 +110,33 @@ def look_at_usage(using: str, days: Mapping[date, Tally], counted: UUID | None) 
     months = rows.filter(dimension=UsageRollup.Dimension.DAY).annotate(month=TruncMonth("period"))
     by_month = _sums(months.values_list("month"))
     by_owner = _sums(rows.filter(dimension=UsageRollup.Dimension.OWNER).values_list("period"))
-    if counted_message(using) != now:
-        # The figures were read one after the other, while they moved.
+    if counted_message(using) != current:
+        # A roll-up ran between the queries, so the figures are inconsistent.
         return []
-    wrong = {f"{day} by agent" for day in _different(by_day, by_agent)}
-    wrong |= {f"{month:%Y-%m} by owner" for month in _different(by_month, by_owner)}
-    for day, said in days.items():
-        if any(had < least for had, least in zip(by_day.get(day, Tally()), said, strict=True)):
+    wrong = {f"{day} by agent" for day in _different_periods(by_day, by_agent)}
+    wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
+    for day, tally in days.items():
+        if any(
+            stored < least for stored, least in zip(by_day.get(day, Tally()), tally, strict=True)
+        ):
             wrong.add(f"{day}")
     return [Finding(Kind.USAGE, detail=detail) for detail in sorted(wrong)]
 
 
 def _sums(rows: QuerySet[UsageRollup, tuple[date]]) -> dict[date, Tally]:
     sums = {f"all_{name}": Sum(name) for name in _SUMS}
-    found = rows.annotate(**sums).order_by()
-    return {_date(period): Tally(*map(int, figures)) for period, *figures in found}
+    values = rows.annotate(**sums).order_by()
+    return {_date(period): Tally(*map(int, figures)) for period, *figures in values}
 
 
 def _date(value: date | datetime) -> date:
     return value.date() if isinstance(value, datetime) else value
 
 
-def _different(left: Mapping[date, Tally], right: Mapping[date, Tally]) -> list[date]:
-    nothing = Tally()
+def _different_periods(left: Mapping[date, Tally], right: Mapping[date, Tally]) -> list[date]:
+    zero = Tally()
     return [
         period
         for period in left.keys() | right.keys()
-        if left.get(period, nothing) != right.get(period, nothing)
+        if left.get(period, zero) != right.get(period, zero)
     ]

@@ -1,4 +1,4 @@
-"""What can be found: each kind with its code, how bad it is, and whether it can be mended."""
+"""The kinds of findings: code, severity, and whether they can be repaired."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from uuid import UUID
 
 
 class Severity(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Something was lost, cannot be read, or is shown to whom it should not be."""
+    """Data is lost, cannot be read, or is visible to the wrong users."""
 
     WARNING = "warning"
-    """Something that is derived from something else, or counts it, is not as it should be."""
+    """Derived data or a counter is wrong."""
 
     NOTE = "note"
-    """What may stay as it is; it does not make a check fail."""
+    """No action is required; a check does not fail."""
 
 
-class _Told(NamedTuple):
+class _KindInfo(NamedTuple):
     code: str
     severity: Severity
     mendable: bool
@@ -29,113 +29,119 @@ class _Told(NamedTuple):
 
 
 class Kind(Enum):
-    """What a finding is. The codes are stable: programs may rely on them."""
+    """The kinds of findings. The codes are stable, so programs may rely on them."""
 
     # --- conversations
-    GAP = _Told("gap", Severity.WARNING, True, "positions are missing in a conversation")
-    CORRUPT = _Told("corrupt", Severity.ERROR, False, "a message's payload cannot be read")
-    ORPHAN_RESULT = _Told(
-        "orphan-result", Severity.ERROR, False, "a tool's result answers no open call"
+    GAP = _KindInfo("gap", Severity.WARNING, True, "positions are missing in a conversation")
+    CORRUPT = _KindInfo("corrupt", Severity.ERROR, False, "a message's payload cannot be read")
+    ORPHAN_RESULT = _KindInfo(
+        "orphan-result", Severity.ERROR, False, "a tool result has no open call"
     )
-    ANSWERED_TWICE = _Told(
-        "answered-twice", Severity.NOTE, False, "a tool's call was answered once more"
+    ANSWERED_TWICE = _KindInfo(
+        "answered-twice", Severity.NOTE, False, "a tool call has a second result"
     )
-    CALL_ELSEWHERE = _Told(
-        "call-elsewhere", Severity.NOTE, False, "a tool's result answers a call of another branch"
+    CALL_ELSEWHERE = _KindInfo(
+        "call-elsewhere", Severity.NOTE, False, "a tool result belongs to a call on another branch"
     )
-    OPEN_CALL = _Told("open-call", Severity.NOTE, False, "a tool's call was never answered")
-    NEUTRAL = _Told(
-        "neutral-columns", Severity.WARNING, True, "role, text or figures are not the payload's"
+    OPEN_CALL = _KindInfo("open-call", Severity.NOTE, False, "a tool call has no result")
+    NEUTRAL = _KindInfo(
+        "neutral-columns", Severity.WARNING, True, "role, text or figures do not match the payload"
     )
-    MISPLACED = _Told(
-        "misplaced", Severity.ERROR, False, "a row belongs to another session than its agent"
+    MISPLACED = _KindInfo(
+        "misplaced", Severity.ERROR, False, "a row and its agent belong to different sessions"
     )
-    WINDOW = _Told("window", Severity.ERROR, False, "what an agent had in memory cannot be told")
-    WINDOW_PAST_END = _Told(
-        "window-past-end", Severity.NOTE, False, "a window names messages that were taken away"
+    WINDOW = _KindInfo("window", Severity.ERROR, False, "an agent's window cannot be read")
+    WINDOW_PAST_END = _KindInfo(
+        "window-past-end", Severity.NOTE, False, "a window refers to deleted messages"
     )
     # --- redaction
-    UNHIDDEN = _Told(
+    UNHIDDEN = _KindInfo(
         "unhidden", Severity.ERROR, False, "a redacted message has no redacted version"
     )
-    UNHELD_ORIGINAL = _Told(
-        "unheld-original", Severity.WARNING, False, "an edit's original is kept without a hold"
+    UNHELD_ORIGINAL = _KindInfo(
+        "unheld-original",
+        Severity.WARNING,
+        False,
+        "the original of an edited message is kept without a legal hold",
     )
     # --- time
-    BRANCH = _Told("branch", Severity.ERROR, False, "a branch's number or name cannot be one")
-    BRANCH_UNNAMED = _Told("branch-unnamed", Severity.WARNING, True, "a branch has no row")
-    BRANCH_BASE = _Told(
-        "branch-base", Severity.NOTE, False, "a branch is shorter than what it had in common"
+    BRANCH = _KindInfo("branch", Severity.ERROR, False, "a branch has an invalid number or name")
+    BRANCH_UNNAMED = _KindInfo("branch-unnamed", Severity.WARNING, True, "a branch has no row")
+    BRANCH_BASE = _KindInfo(
+        "branch-base",
+        Severity.NOTE,
+        False,
+        "a branch is shorter than its common part with the parent branch",
     )
-    SNAPSHOT = _Told("snapshot", Severity.ERROR, False, "a snapshot's references cannot be ones")
-    SNAPSHOT_CUT = _Told(
-        "snapshot-cut", Severity.NOTE, False, "messages of a snapshot were taken away since"
+    SNAPSHOT = _KindInfo("snapshot", Severity.ERROR, False, "a snapshot has invalid references")
+    SNAPSHOT_CUT = _KindInfo(
+        "snapshot-cut", Severity.NOTE, False, "messages of a snapshot were deleted"
     )
-    FORK = _Told("fork", Severity.ERROR, False, "a fork does not tell its line")
+    FORK = _KindInfo("fork", Severity.ERROR, False, "a fork does not record its origin")
     # --- state
-    CORRUPT_STATE = _Told(
+    CORRUPT_STATE = _KindInfo(
         "corrupt-state", Severity.ERROR, False, "a state or snapshot cannot be read"
     )
-    STORED_OBJECT = _Told(
-        "stored-object", Severity.ERROR, False, "a stored object is not as long as it says"
+    STORED_OBJECT = _KindInfo(
+        "stored-object", Severity.ERROR, False, "the parts of a stored object do not match its size"
     )
     # --- binaries
-    BLOB_UNKNOWN = _Told(
+    BLOB_UNKNOWN = _KindInfo(
         "blob-unknown", Severity.ERROR, False, "a message refers to a binary that has no row"
     )
-    BLOB_USES = _Told(
-        "blob-uses", Severity.WARNING, True, "it is noted wrongly which binaries are used"
+    BLOB_USES = _KindInfo(
+        "blob-uses", Severity.WARNING, True, "the references to binaries are wrong"
     )
-    BLOB_UNUSED = _Told("blob-unused", Severity.WARNING, True, "no message uses a binary")
-    BLOB_MISSING = _Told("blob-missing", Severity.ERROR, False, "a binary's file is not there")
-    BLOB_DAMAGED = _Told(
-        "blob-damaged", Severity.ERROR, False, "a binary's file is not what was stored"
+    BLOB_UNUSED = _KindInfo(
+        "blob-unused", Severity.WARNING, True, "a binary is not used by any message"
     )
-    BLOB_FILES = _Told("blob-files", Severity.WARNING, True, "no row names files")
-    BLOB_STORAGE = _Told("blob-storage", Severity.ERROR, False, "a storage could not be looked at")
+    BLOB_MISSING = _KindInfo("blob-missing", Severity.ERROR, False, "a binary's file is missing")
+    BLOB_DAMAGED = _KindInfo("blob-damaged", Severity.ERROR, False, "a binary's file is damaged")
+    BLOB_FILES = _KindInfo("blob-files", Severity.WARNING, True, "a storage has orphaned files")
+    BLOB_STORAGE = _KindInfo("blob-storage", Severity.ERROR, False, "a storage cannot be read")
     # --- figures
-    COUNTERS = _Told(
-        "counters", Severity.WARNING, True, "a session's counters are not what is in it"
+    COUNTERS = _KindInfo(
+        "counters", Severity.WARNING, True, "a session's counters do not match its messages"
     )
-    COUNTING = _Told(
-        "counting", Severity.NOTE, False, "counters are behind, and a turn may be under way"
+    COUNTING = _KindInfo(
+        "counting", Severity.NOTE, False, "counters are behind; a turn may be in progress"
     )
-    USAGE = _Told("usage", Severity.WARNING, False, "rolled-up figures are not what was said")
-    LEASE = _Told("lease", Severity.NOTE, True, "a lease expired long ago")
+    USAGE = _KindInfo("usage", Severity.WARNING, False, "usage figures do not match the messages")
+    LEASE = _KindInfo("lease", Severity.NOTE, True, "a lease expired long ago")
 
     @property
     def code(self) -> str:
-        """The code."""
+        """The stable code."""
         return self.value.code
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """The severity."""
         return self.value.severity
 
     @property
     def mendable(self) -> bool:
-        """Whether it can be mended without anything being lost."""
+        """Whether it can be repaired without loss."""
         return self.value.mendable
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """A description for people."""
         return self.value.words
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: keys and positions, never content.
+    """A finding: keys and positions, never content.
 
     Attributes:
-        kind: What it is.
+        kind: The kind.
         session: Primary key of the session.
         agent: Primary key of the agent.
-        branch: The number of the branch.
-        position: The position in the conversation.
-        row: Primary key of the row that it is about: a message, snapshot, branch, binary, …
-        detail: What more there is to say: names of columns and figures.
+        branch: Number of the branch.
+        position: Position in the conversation.
+        row: Primary key of the affected row: a message, snapshot, branch, binary and so on.
+        detail: Further information: names of columns and figures.
     """
 
     kind: Kind

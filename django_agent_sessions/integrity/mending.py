@@ -1,4 +1,4 @@
-"""Mending what can be mended without anything being lost."""
+"""Repairs of findings that lose no data."""
 
 from __future__ import annotations
 
@@ -30,45 +30,47 @@ from .conversations import changed_columns, read_messages
 from .figures import old_leases, wanted_counters
 from .findings import Finding, Kind
 
-_HELD = "the session is under legal hold"
-_GONE = "the session is gone"
+_UNDER_LEGAL_HOLD = "the session is under legal hold"
+_DELETED = "the session was deleted"
 
-_Mender = Callable[[str, Session, Sequence[Finding]], str]
-"""Mends findings of one kind with the session's row locked; says why not, if not."""
+_Repair = Callable[[str, Session, Sequence[Finding]], str]
+"""Repairs findings of one kind under the session's lock; returns the reason if it does not."""
 
 
 def mend(using: str, session: UUID, findings: Sequence[Finding]) -> dict[Finding, str]:
-    """Mends findings of one session, each kind in a transaction of its own.
+    """Repair findings of one session; return why others were left.
 
-    Nothing is mended in a session under legal hold, in which nothing may change.
+    Each kind is repaired in its own transaction.
+
+    A session under legal hold must not change, except for its lease.
     """
     by_kind: dict[Kind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
     left: dict[Finding, str] = {}
-    # In the order of the kinds: positions are closed up before anything counts on them.
+    # In the order of the kinds: later repairs rely on correct positions.
     for kind in Kind:
         if kind in by_kind:
-            why = _mend(using, session, kind, by_kind[kind])
-            left |= dict.fromkeys(by_kind[kind], why) if why else {}
+            reason = _repair_kind(using, session, kind, by_kind[kind])
+            left |= dict.fromkeys(by_kind[kind], reason) if reason else {}
     return left
 
 
-def _mend(using: str, session: UUID, kind: Kind, findings: Sequence[Finding]) -> str:
-    def mend_kind(unsure: bool) -> str:
-        # Each looks at what is there, so that it may be done twice.
+def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Finding]) -> str:
+    def repair(unsure: bool) -> str:
+        # Each repair reads the current rows, so a retry is safe.
         with transaction.atomic(using):
             row = lock_session(using, session)
             if row is None:
-                return _GONE
+                return _DELETED
             if row.legal_hold and kind is not Kind.LEASE:
-                return _HELD
-            return _MENDERS[kind](using, row, findings)
+                return _UNDER_LEGAL_HOLD
+            return _REPAIRS[kind](using, row, findings)
 
-    return write(using, mend_kind, what=f"mending session {session}")
+    return write(using, repair, what=f"repairing session {session}")
 
 
-def _neutral_columns(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _repair_derived_columns(using: str, session: Session, findings: Sequence[Finding]) -> str:
     agents = {
         key: Agent(session.pk, dialect, None)
         for key, dialect in SessionAgent.objects.using(using)
@@ -87,21 +89,21 @@ def _neutral_columns(using: str, session: Session, findings: Sequence[Finding]) 
     return ""
 
 
-def _gaps(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _repair_gaps(using: str, session: Session, findings: Sequence[Finding]) -> str:
     agents = {finding.agent for finding in findings if finding.agent is not None}
     return next(filter(None, [close_gaps(using, session, agent) for agent in sorted(agents)]), "")
 
 
-def _branches(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _create_branch_rows(using: str, session: Session, findings: Sequence[Finding]) -> str:
     for finding in findings:
         agent, number = finding.agent, finding.branch
         if agent is None or number is None:
             continue
-        there = Branch.objects.using(using).filter(agent=agent)
+        branches = Branch.objects.using(using).filter(agent=agent)
         name = f"branch-{number}"
-        while there.filter(name=name).exists():
+        while branches.filter(name=name).exists():
             name += "-"
-        if not there.filter(number=number).exists():
+        if not branches.filter(number=number).exists():
             Branch(
                 session=session,
                 agent_id=agent,
@@ -112,46 +114,46 @@ def _branches(using: str, session: Session, findings: Sequence[Finding]) -> str:
     return ""
 
 
-def _blob_uses(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _repair_references(using: str, session: Session, findings: Sequence[Finding]) -> str:
     dangling(using).filter(session=session).delete()
     note_uses(using, session.pk, _rows(findings))
     return ""
 
 
-def _unused_blobs(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _delete_unused_blobs(using: str, session: Session, findings: Sequence[Finding]) -> str:
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     unused = Blob.objects.using(using).filter(~Exists(used), session=session)
     rows.drop(using, list(unused.filter(pk__in=_rows(findings))))
     return ""
 
 
-def _counters(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) -> str:
     messages = SessionMessage.objects.using(using).filter(session=session).order_by()
     sums = {"all_in": Sum("input_tokens"), "all_out": Sum("output_tokens")}
-    said = messages.filter(source=None).aggregate(**sums)
-    turns = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
+    messages_sum = messages.filter(source=None).aggregate(**sums)
+    turns_sum = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
     spent = Tally()
-    for figures in (said, turns):
+    for figures in (messages_sum, turns_sum):
         spent = spent.plus(0, figures["all_in"], figures["all_out"])
     count = messages.aggregate(count=Count("pk"))["count"]
-    if wanted := wanted_counters(session, count, spent):
-        Session.objects.using(using).filter(pk=session.pk).update(**wanted)
+    if correct := wanted_counters(session, count, spent):
+        Session.objects.using(using).filter(pk=session.pk).update(**correct)
     return ""
 
 
-def _leases(using: str, session: Session, findings: Sequence[Finding]) -> str:
+def _delete_old_leases(using: str, session: Session, findings: Sequence[Finding]) -> str:
     old_leases(using).filter(session=session).delete()
     return ""
 
 
-_MENDERS: dict[Kind, _Mender] = {
-    Kind.GAP: _gaps,
-    Kind.NEUTRAL: _neutral_columns,
-    Kind.BRANCH_UNNAMED: _branches,
-    Kind.BLOB_USES: _blob_uses,
-    Kind.BLOB_UNUSED: _unused_blobs,
-    Kind.COUNTERS: _counters,
-    Kind.LEASE: _leases,
+_REPAIRS: dict[Kind, _Repair] = {
+    Kind.GAP: _repair_gaps,
+    Kind.NEUTRAL: _repair_derived_columns,
+    Kind.BRANCH_UNNAMED: _create_branch_rows,
+    Kind.BLOB_USES: _repair_references,
+    Kind.BLOB_UNUSED: _delete_unused_blobs,
+    Kind.COUNTERS: _repair_counters,
+    Kind.LEASE: _delete_old_leases,
 }
 
 

@@ -1,4 +1,4 @@
-"""Which calls of tools a payload makes, and which it answers. Pure reading, no SDK."""
+"""The tool calls and tool results of a payload, by call id, without an SDK."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django_agent_sessions.transcripts import OPENAI, STRANDS
 
 
 class Pairs(NamedTuple):
-    """Ids of calls."""
+    """The call ids of a payload's tool calls and tool results."""
 
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -27,12 +27,11 @@ _OPENAI_CALLS = frozenset(
         "apply_patch_call",
     }
 )
-"""Items that the application answers. What the API answers itself is call and result in one."""
+"""Calls that the application answers. A call that the API answers is one item with its result."""
 _OPENAI_RESULTS = frozenset(f"{kind}_output" for kind in _OPENAI_CALLS)
 
 
 def pairs(dialect: str, payload: Any) -> Pairs:
-    """Reads the ids of calls."""
     if not isinstance(payload, dict):
         return _NONE
     if dialect == STRANDS:
@@ -57,20 +56,20 @@ def _openai(item: dict[str, Any]) -> Pairs:
     kind = item.get("type")
     if kind in (None, "message"):
         return _chat(item)
-    known = item.get("call_id") or item.get("id")
-    if not isinstance(known, str) or not isinstance(kind, str):
+    call_id = item.get("call_id") or item.get("id")
+    if not isinstance(call_id, str) or not isinstance(kind, str):
         return _NONE
     if kind in _OPENAI_CALLS:
-        return Pairs(calls=(known,))
-    return Pairs(results=(known,)) if kind in _OPENAI_RESULTS else _NONE
+        return Pairs(calls=(call_id,))
+    return Pairs(results=(call_id,)) if kind in _OPENAI_RESULTS else _NONE
 
 
 def _chat(message: dict[str, Any]) -> Pairs:
     calls = message.get("tool_calls")
-    listed = calls if isinstance(calls, list) else []
-    made = [call.get("id") for call in listed if isinstance(call, dict)]
+    call_list = calls if isinstance(calls, list) else []
+    ids = [call.get("id") for call in call_list if isinstance(call, dict)]
     answered = message.get("tool_call_id")
     return Pairs(
-        tuple(known for known in made if isinstance(known, str)),
+        tuple(known for known in ids if isinstance(known, str)),
         (answered,) if isinstance(answered, str) else (),
     )

@@ -1,6 +1,6 @@
-"""Reading rows in pieces: by key, few at a time, and never more bytes than fit.
+"""Reading rows in batches: by key, bounded in number and bytes.
 
-No server-side cursor is used, because there is none behind a pooler in transaction mode.
+Server-side cursors do not work behind a connection pooler in transaction mode.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from django.db.models.functions import Coalesce
 from django_agent_sessions.functions import OctetLength
 
 PART = 500
-"""Rows of one statement that reads keys."""
+"""Rows of a statement that reads keys."""
 
-_ROWS = 200
-_BYTES = 4 * 1024 * 1024
+_MAX_ROWS = 200
+_MAX_BYTES = 4 * 1024 * 1024
 
 Row = dict[str, Any]
 
 
 def size_of(columns: Iterable[str]) -> Combinable:
-    """How many bytes some columns of a row hold, which the database tells without sending them."""
+    """Return an expression for the bytes of some columns, computed by the database."""
     size: Combinable = Value(0, output_field=BigIntegerField())
     for column in columns:
         size = size + Coalesce(OctetLength(F(column)), 0)
@@ -33,31 +33,31 @@ def size_of(columns: Iterable[str]) -> Combinable:
 
 
 def parts(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Walks through small rows by their primary keys."""
+    """Yield small rows in batches by primary key."""
     ordered = rows.order_by("pk").values_list("pk", *columns)
-    found = list(ordered[:PART])
-    while found:
-        yield found
-        if len(found) < PART:
+    rows_read = list(ordered[:PART])
+    while rows_read:
+        yield rows_read
+        if len(rows_read) < PART:
             return
-        found = list(ordered.filter(pk__gt=found[-1][0])[:PART])
+        rows_read = list(ordered.filter(pk__gt=rows_read[-1][0])[:PART])
 
 
 def large(rows: QuerySet[Any], columns: Sequence[str], sized: Sequence[str]) -> Iterator[list[Row]]:
-    """Walks through rows that may be large."""
-    for found in parts(rows.annotate(bytes=size_of(sized)), "bytes"):
-        for keys in small_enough(found):
+    """Yield rows that may be large in batches."""
+    for sizes in parts(rows.annotate(bytes=size_of(sized)), "bytes"):
+        for keys in small_enough(sizes):
             yield list(rows.filter(pk__in=keys).order_by().values("pk", *columns))
 
 
 def small_enough(heads: Iterable[tuple[Any, ...]]) -> Iterator[list[UUID]]:
-    """Divides keys so that what is read at once is bounded; a larger one is by itself."""
+    """Divide keys into batches of bounded bytes; a larger row is a batch of its own."""
     keys: list[UUID] = []
-    room = _BYTES
+    room = _MAX_BYTES
     for key, size, *_ in heads:
-        if keys and (len(keys) == _ROWS or size > room):
+        if keys and (len(keys) == _MAX_ROWS or size > room):
             yield keys
-            keys, room = [], _BYTES
+            keys, room = [], _MAX_BYTES
         keys.append(key)
         room -= size
     if keys:

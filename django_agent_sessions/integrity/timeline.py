@@ -1,4 +1,4 @@
-"""Looking at what refers to conversations: windows, branches, snapshots, forks, turns."""
+"""Checks of what refers to messages: windows, branches, snapshots, forks and turns."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from .findings import Kind
 from .pieces import Row, large, parts
 
 _MAIN_NAME = "main"
-_MARK = "import"
+_IMPORT_KEY = "import"
 _CONTENTS = ("messages", "document")
 
 
 def look_at_timeline(batch: Batch) -> None:
-    """Looks at all that refers to the conversations of a batch by their positions."""
+    """Check everything in a batch that refers to positions or is recorded beside messages."""
     ends = {(span.agent, span.branch): span.last + 1 for span in batch.spans}
-    _windows(batch, ends)
-    _branches(batch, ends)
-    _snapshots(batch, ends)
-    _multi_agents(batch)
-    _forks(batch)
-    _turns(batch)
+    _check_windows(batch, ends)
+    _check_branches(batch, ends)
+    _check_snapshots(batch, ends)
+    _check_orchestrators(batch)
+    _check_forks(batch)
+    _check_turns(batch)
 
 
 _Ends = Mapping[tuple[UUID, int], int]
 
 
-def _windows(batch: Batch, ends: _Ends) -> None:
+def _check_windows(batch: Batch, ends: _Ends) -> None:
     for key, agent in batch.agents.items():
         window = agent.window
         if window is None:
@@ -66,14 +66,14 @@ def _is_position(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _branches(batch: Batch, ends: _Ends) -> None:
+def _check_branches(batch: Batch, ends: _Ends) -> None:
     rows = Branch.objects.using(batch.using).filter(session__in=batch.sessions)
     known: set[tuple[UUID, int]] = set()
     for part in parts(rows, "session_id", "agent_id", "number", "name", "start"):
         for key, session, agent, number, name, start in part:
             known.add((agent, number))
             where = {"session": session, "agent": agent, "branch": number, "row": key}
-            if not _belongs(batch, agent, session):
+            if not _agent_belongs_to(batch, agent, session):
                 batch.add(Kind.MISPLACED, **where, detail="branch")
                 continue
             if number == MAIN_BRANCH or name == _MAIN_NAME:
@@ -83,7 +83,7 @@ def _branches(batch: Batch, ends: _Ends) -> None:
     for span in batch.spans:
         if span.branch != MAIN_BRANCH and (span.agent, span.branch) not in known:
             session = batch.agents[span.agent].session
-            # An import writes the names of branches when all messages are there.
+            # An import creates the rows of branches after all messages.
             if not is_arriving(batch.sessions[session].origin):
                 batch.add(
                     Kind.BRANCH_UNNAMED, session=session, agent=span.agent, branch=span.branch
@@ -91,12 +91,12 @@ def _branches(batch: Batch, ends: _Ends) -> None:
 
 
 def is_arriving(origin: Any) -> bool:
-    """Tells of a session's origin whether an import is not complete yet."""
-    mark = origin.get(_MARK) if isinstance(origin, dict) else None
+    """Return whether the origin of a session says that its import is incomplete."""
+    mark = origin.get(_IMPORT_KEY) if isinstance(origin, dict) else None
     return isinstance(mark, dict) and mark.get("complete") is not True
 
 
-def _belongs(batch: Batch, agent: UUID, session: UUID) -> bool:
+def _agent_belongs_to(batch: Batch, agent: UUID, session: UUID) -> bool:
     known = batch.agents.get(agent)
     return known is not None and known.session == session
 
@@ -104,22 +104,22 @@ def _belongs(batch: Batch, agent: UUID, session: UUID) -> bool:
 # --- snapshots ------------------------------------------------------------------------------------
 
 
-def _snapshots(batch: Batch, ends: _Ends) -> None:
+def _check_snapshots(batch: Batch, ends: _Ends) -> None:
     rows = Snapshot.objects.using(batch.using).filter(session__in=batch.sessions)
     columns = ("session_id", "agent_id", "multi_agent_id", "branch", "length", "tail", *_CONTENTS)
     for part in large(rows, columns, _CONTENTS):
         tails = {row["tail"] for row in part if row["tail"] is not None}
         found = SessionMessage.objects.using(batch.using).filter(pk__in=tails)
-        places = {
-            key: tuple(place)
-            for key, *place in found.values_list("pk", "agent_id", "branch", "message_id")
+        tail_positions = {
+            key: tuple(position)
+            for key, *position in found.values_list("pk", "agent_id", "branch", "message_id")
         }
         for row in part:
-            _look_at_snapshot(batch, row, places, ends)
+            _check_snapshot(batch, row, tail_positions, ends)
 
 
-def _look_at_snapshot(
-    batch: Batch, row: Row, places: Mapping[UUID, tuple[Any, ...]], ends: _Ends
+def _check_snapshot(
+    batch: Batch, row: Row, tail_positions: Mapping[UUID, tuple[Any, ...]], ends: _Ends
 ) -> None:
     agent, branch, length = row["agent_id"], row["branch"], row["length"]
     where = {"session": row["session_id"], "agent": agent, "branch": branch, "row": row["pk"]}
@@ -130,22 +130,26 @@ def _look_at_snapshot(
         batch.add(Kind.SNAPSHOT, **where, detail="owner")
     if agent is None:
         return
-    if not _belongs(batch, agent, row["session_id"]):
+    if not _agent_belongs_to(batch, agent, row["session_id"]):
         batch.add(Kind.MISPLACED, **where, detail="snapshot")
         return
-    stop = 0 if "messages" in corrupt else _stop(row["messages"])
+    stop = 0 if "messages" in corrupt else _end_of(row["messages"])
     if stop is None:
         batch.add(Kind.SNAPSHOT, **where, detail="messages")
     elif stop > length:
         batch.add(Kind.SNAPSHOT, **where, detail="length")
     else:
-        known = row["tail"] is None or places.get(row["tail"]) == (agent, branch, length - 1)
-        if not known or stop > ends.get((agent, branch), 0):
+        tail_exists = row["tail"] is None or tail_positions.get(row["tail"]) == (
+            agent,
+            branch,
+            length - 1,
+        )
+        if not tail_exists or stop > ends.get((agent, branch), 0):
             batch.add(Kind.SNAPSHOT_CUT, **where)
 
 
-def _stop(messages: Any) -> int | None:
-    """Reads the position behind the last message that a snapshot refers to; None if it cannot."""
+def _end_of(messages: Any) -> int | None:
+    """Return the position after the last message of a snapshot; None if a reference is invalid."""
     if not isinstance(messages, list):
         return None
     stop = 0
@@ -177,7 +181,7 @@ def _is_range(span: Any) -> bool:
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def _multi_agents(batch: Batch) -> None:
+def _check_orchestrators(batch: Batch) -> None:
     rows = SessionMultiAgent.objects.using(batch.using).filter(session__in=batch.sessions)
     for part in large(rows, ("session_id", "state"), ("state",)):
         for row in part:
@@ -187,7 +191,7 @@ def _multi_agents(batch: Batch) -> None:
                 )
 
 
-def _forks(batch: Batch) -> None:
+def _check_forks(batch: Batch) -> None:
     for key, session in batch.sessions.items():
         if session.forked_from is None:
             continue
@@ -198,12 +202,12 @@ def _forks(batch: Batch) -> None:
             batch.add(Kind.FORK, session=key)
 
 
-def _turns(batch: Batch) -> None:
+def _check_turns(batch: Batch) -> None:
     rows = TurnUsage.objects.using(batch.using).filter(session__in=batch.sessions)
     columns = ("session_id", "agent_id", "branch", "input_tokens", "output_tokens")
     for part in parts(rows, *columns):
         for key, session, agent, branch, *figures in part:
-            if not _belongs(batch, agent, session):
+            if not _agent_belongs_to(batch, agent, session):
                 batch.add(
                     Kind.MISPLACED,
                     session=session,

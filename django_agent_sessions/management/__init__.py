@@ -1,1 +1,1 @@
-"""Commands."""
+"""The management commands and what they share."""

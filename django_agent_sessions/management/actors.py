@@ -1,4 +1,4 @@
-"""Who a command acts for, as the audit trail names them: a user that there is, or a program."""
+"""The actor of a command for the audit trail: a user or a program."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from django_agent_sessions.interchange.owners import find_user
 
 
 def add_actor(parser: CommandParser, command: str) -> None:
-    """Adds the options that say who acts."""
+    """Add the options ``--actor`` and ``--program``."""
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--actor",
         metavar="USER",
-        help="Who acts, for the audit trail: a user name or primary key.",
+        help="The user who acts, for the audit trail: a username or primary key.",
     )
     who.add_argument(
         "--program",
         default=command,
         metavar="NAME",
-        help=f"What acts, if it is a program: {command} by default. A user's name is refused.",
+        help=f"The program that acts, for the audit trail: {command} by default. Not a username.",
     )
 
 
 def actor_of(options: dict[str, Any], using: str) -> Any:
-    """Tells who acts."""
+    """Return the user or the program's name that the options set."""
     if options["actor"] is not None:
         return _user(options["actor"], using)
     program = options["program"]
     if not program.strip():
-        raise CommandError("a --program needs a name")
+        raise CommandError("--program requires a name")
     users = get_user_model()
-    # In the trail it would read as if that user had done it.
+    # The audit trail would attribute the action to that user.
     if users._default_manager.using(using).filter(**{users.USERNAME_FIELD: program}).exists():
-        raise CommandError(f"{program!r} is a user: give it as --actor")
+        raise CommandError(f"{program!r} is a user: use --actor instead of --program")
     return program
 
 
@@ -46,7 +46,7 @@ def _user(name: str, using: str) -> Any:
         key = find_user(name, using=using)
     except SessionNotFoundError:
         raise CommandError(
-            f"--actor {name!r} names no user, or more than one: give a user name or primary key, "
-            "or name a program by --program"
+            f"--actor {name!r} matches no user or several: use a username or primary key, "
+            "or --program for a program"
         ) from None
     return get_user_model()._default_manager.using(using).get(pk=key)

@@ -1,4 +1,4 @@
-"""The database that a command works in."""
+"""The database option of commands."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from django_agent_sessions.models import Session
 
 
 def add_database(parser: CommandParser) -> None:
-    """Adds the option that says in which database a command works."""
+    """Add the option ``--database``."""
     parser.add_argument(
         "--database",
         choices=tuple(connections),
-        help="The alias of the database; by default the one of the sessions.",
+        help="The database alias; by default the one that stores the sessions.",
     )
 
 
 def database_of(options: dict[str, Any]) -> str:
-    """Tells which database a command works in, by its option ``--database``."""
+    """Return the alias that ``--database`` sets; require that it has our tables."""
     alias = bridge.database(options["database"])
-    # The names of the tables, because asking one that is not there would break a transaction. A
-    # project may have made views of them.
+    # A query of a missing table would break an open transaction. The tables may be views.
     tables = connections[alias].introspection.table_names(include_views=True)
     if Session._meta.db_table not in tables:
         raise CommandError(
-            f"the database {alias!r} has no tables of django_agent_sessions: migrate it, or name "
-            "another alias"
+            f"database {alias!r} has no tables of django_agent_sessions: run migrate, or use "
+            "another --database"
         )
     return alias

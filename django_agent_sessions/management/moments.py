@@ -1,4 +1,4 @@
-"""Moments that somebody types on a command line."""
+"""Dates and times on the command line."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django_agent_sessions.querysets import is_in_any_calendar
 
 
-def read_moment(given: str | date, option: str) -> datetime:
-    """Reads a moment; of a day, its beginning in the project's time zone."""
-    text = str(given)
+def read_moment(value: str | date, option: str) -> datetime:
+    """Parse a date or time; a date is its start in the project's time zone."""
+    text = str(value)
     try:
         day = parse_date(text)
         moment = parse_datetime(text) if day is None else datetime.combine(day, time())
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
     if moment is None:
-        raise CommandError(f"{option}: {text!r} is no date; write it like 2026-01-31")
+        raise CommandError(f"{option}: {text!r} is not a date; use a format such as 2026-01-31")
     if not is_in_any_calendar(moment):
         raise CommandError(
-            f"{option}: {text!r} is at the edge of the calendar; choose another date"
+            f"{option}: {text!r} is out of range in some time zones; use another date"
         )
     return in_our_time(moment)
 
 
 def in_our_time(moment: datetime) -> datetime:
-    """Gives a moment a time zone exactly where the project's times have one."""
+    """Make a time aware or naive, as ``USE_TZ`` requires."""
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment
     return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)

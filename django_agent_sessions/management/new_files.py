@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are created atomically."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from typing import IO, cast
 
 @contextmanager
 def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file that is not there yet. It gets its name when all of it is written.
+    """Open a new file, compressed if it ends with ``.gz``; it gets its name when it is complete.
 
-    Until then it is called as it will be, with the ending ``.part``. If anything goes wrong, that
-    is deleted; what a process that was killed left there is written over.
+    The data is written to a file with the suffix ``.part``, which is deleted after an error. A
+    ``.part`` file of a killed process is overwritten. Raise FileExistsError or
+    FileNotFoundError if the path or its directory is wrong.
     """
     part = path.with_name(f"{path.name}.part")
-    _refuse(path)
+    _require_new(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no directory {path.parent}: make it first")
+        raise FileNotFoundError(f"directory {path.parent} does not exist: create it first")
     try:
         with part.open("wb") as file:
             if path.suffix == ".gz":
-                with gzip.GzipFile(path.name, "wb", fileobj=file) as packed:
-                    yield cast("IO[bytes]", packed)
+                with gzip.GzipFile(path.name, "wb", fileobj=file) as compressed:
+                    yield cast("IO[bytes]", compressed)
             else:
                 yield file
-        _refuse(path)
+        _require_new(path)
         part.rename(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
-def _refuse(path: Path) -> None:
+def _require_new(path: Path) -> None:
     if path.exists():
-        raise FileExistsError(f"{path} exists already: choose another name")
+        raise FileExistsError(f"{path} already exists: choose another name")

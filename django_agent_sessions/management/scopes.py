@@ -1,4 +1,4 @@
-"""What a command redacts, without the secret in the shell's history or in an error."""
+"""The options of what to redact, which keep secrets out of shell history and error messages."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _ALL = "all"
 
 
 def add_scopes(parser: CommandParser) -> None:
-    """Adds the options that say what to redact."""
-    group = parser.add_argument_group("what to redact (each may be given several times)")
+    """Add the options of what to redact."""
+    group = parser.add_argument_group("what to redact (options can be repeated)")
     group.add_argument(
         "--find-stdin",
         action="store_true",
-        help="A text, read from the standard input: all of it, as one text.",
+        help="A text: the whole standard input.",
     )
     group.add_argument(
         "--find-file",
         action="append",
         default=[],
         metavar="FILE",
-        help="A text, read from a file: all of it, as one text.",
+        help="A text: the whole content of a file.",
     )
     group.add_argument(
         "--find",
         action="append",
         default=[],
         metavar="TEXT",
-        help="A text. The shell's history and the list of processes show it: see --find-stdin.",
+        help="A text. Shell history and process lists reveal it: prefer --find-stdin.",
     )
     group.add_argument(
         "--pattern",
         action="append",
         default=[],
         metavar="RE",
-        help="A regular expression of Python's, in any case.",
+        help="A Python regular expression; case is ignored.",
     )
     group.add_argument(
         "--detector",
@@ -53,7 +53,7 @@ def add_scopes(parser: CommandParser) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help=f"What this detector finds; {_ALL!r} for every one that needs nothing more.",
+        help=f"What this detector finds; {_ALL!r} for all installed ones except presidio.",
     )
     group.add_argument(
         "--message",
@@ -61,7 +61,7 @@ def add_scopes(parser: CommandParser) -> None:
         type=_uuid,
         default=[],
         metavar="UUID",
-        help="All that this message says; its primary key.",
+        help="The whole message with this primary key.",
     )
 
 
@@ -69,46 +69,48 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise argparse.ArgumentTypeError("a message is named by its primary key, a UUID") from None
+        raise argparse.ArgumentTypeError(
+            "a message is identified by its primary key, a UUID"
+        ) from None
 
 
 def scopes_of(options: dict[str, Any]) -> Iterator[Scope]:
-    """Tells what to redact."""
+    """Yield the scopes that the options set."""
     for message in several(options, "message"):
         yield WholeMessage(message)
     for text in several(options, "find"):
         yield Find(text)
     for name in several(options, "find_file"):
-        yield Find(_read(name))
+        yield Find(_read_file(name))
     if options["find_stdin"]:
-        yield Find(_text(sys.stdin.buffer.read(), "the standard input"))
+        yield Find(_decode(sys.stdin.buffer.read(), "the standard input"))
     for pattern in several(options, "pattern"):
         yield Find(pattern, pattern=True)
-    chosen = several(options, "detector")
-    if _ALL in chosen:
+    selected = several(options, "detector")
+    if _ALL in selected:
         yield Detect()
-    if names := [name for name in chosen if name != _ALL]:
-        yield Detect(_known(names))
+    if names := [name for name in selected if name != _ALL]:
+        yield Detect(_require_known(names))
 
 
-def _known(names: list[str]) -> tuple[str, ...]:
+def _require_known(names: list[str]) -> tuple[str, ...]:
     known = detectors.names()
     if any(name not in known for name in names):
-        raise CommandError(f"there is no such detector; the names are: {', '.join(known)}, {_ALL}")
+        raise CommandError(f"unknown detector; use one of: {', '.join(known)}, {_ALL}")
     return tuple(names)
 
 
-def _read(name: str) -> str:
+def _read_file(name: str) -> str:
     try:
-        return _text(Path(name).read_bytes(), name)
+        return _decode(Path(name).read_bytes(), name)
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}") from error
 
 
-def _text(data: bytes, name: str) -> str:
+def _decode(data: bytes, name: str) -> str:
     try:
-        # An editor's byte order mark is no part of it.
+        # Removes a byte order mark.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # The error would quote what was read.
+        # The original error quotes the content.
         raise CommandError(f"{name} is not UTF-8") from None

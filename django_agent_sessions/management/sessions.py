@@ -1,4 +1,4 @@
-"""The session that somebody names on a command line."""
+"""The session that a command line names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from django_agent_sessions.models import Session
 
 
 def find_session(using: str, namespace: str, name: str) -> UUID:
-    """Finds a session by what it was called."""
+    """Return the primary key of the session with this session id or primary key."""
     rows = Session.objects.using(using)
     key = rows.named(namespace, name).values_list("pk", flat=True).first()
     if key is None:
         with suppress(ValueError):
             key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
     if key is None:
-        where = (
-            f" in namespace {namespace!r}" if namespace else "; give its --namespace, or its key"
+        hint = (
+            f" in namespace {namespace!r}" if namespace else "; use --namespace or its primary key"
         )
-        raise CommandError(f"there is no session {name!r}{where}")
+        raise CommandError(f"session {name!r} does not exist{hint}")
     return key

@@ -1,4 +1,4 @@
-"""Options that may be given several times, also by callers from Python."""
+"""Repeatable options, also for callers of ``call_command``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from uuid import UUID
 
 
 def several(options: dict[str, Any], name: str) -> list[Any]:
-    """Tells what was given for an option that may be given several times.
+    """Return the values of a repeatable option as a list.
 
-    ``call_command`` hands on what its caller wrote, and each letter of a single text would be
-    taken for one of several.
+    ``call_command`` passes a single text unchanged, which would be read character by character.
     """
-    given = options[name]
-    return [given] if isinstance(given, str | UUID) else list(given)
+    value = options[name]
+    return [value] if isinstance(value, str | UUID) else list(value)

@@ -1,4 +1,4 @@
-"""Commands that somebody stops, or whose reader goes away: they end in a sentence or silently."""
+"""Commands that end cleanly on Ctrl-C and on a closed pipe."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from django.core.management.base import BaseCommand
 from django_agent_sessions.management.terminal import write_letters
 
 STOPPED = 130
-"""The exit status that a shell gives what was stopped by Ctrl-C."""
+"""The exit status of shells after Ctrl-C."""
 
 _NO_READER = 141
 
 
 class StoppableCommand(BaseCommand):
-    """A command whose user may press Ctrl-C, and is told in one sentence what that means.
+    """A command that explains its state when the user presses Ctrl-C.
 
-    Whoever calls it from Python gets the ``KeyboardInterrupt``, as of any other function.
+    Callers of ``call_command`` get the KeyboardInterrupt.
     """
 
     stopped: ClassVar[str] = (
-        "Stopped before the end: what was done so far stays, and another run does the rest."
+        "Stopped. The completed work is kept; run the command again for the rest."
     )
-    """What its user is told."""
+    """The text that is printed after Ctrl-C."""
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Runs it as the command line says."""
-        # A session may be called by what the terminal, or cron's, has no letters for.
+        """Run the command; exit with 130 on Ctrl-C and with 141 on a closed pipe."""
+        # Session ids may contain characters that the encoding of a terminal or of cron lacks.
         write_letters(sys.stdout, errors="backslashreplace")
         try:
             super().run_from_argv(argv)
@@ -45,8 +45,8 @@ class StoppableCommand(BaseCommand):
 
 
 def end_without_reader(stream: TextIO) -> NoReturn:
-    """Ends a command whose output nobody reads any more, as behind ``| head``."""
-    # Python would write the rest of its buffer at its end, and complain. What is no file has none.
+    """Exit after the reader of the output has closed the pipe, as ``| head`` does."""
+    # Python would flush the buffer at exit and print an error. Not every stream has a fileno.
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     raise SystemExit(_NO_READER)

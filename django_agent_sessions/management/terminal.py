@@ -1,4 +1,4 @@
-"""What commands show of long work: a line that grows, where somebody looks at it."""
+"""Terminal output of commands: a progress line and safe texts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TextIO
 from django_agent_sessions.transcripts import displayable
 
 _SECONDS = 0.2
-_WIDTH = 24
+_BAR_WIDTH = 24
 
 
 class ProgressLine:
-    """A line on a terminal that is written over; nothing anywhere else."""
+    """A line that is overwritten; it is written to terminals only."""
 
     def __init__(self, stream: TextIO, *, wanted: bool = True, total: int | None = None) -> None:
         self._stream, self._total = stream, total
@@ -23,19 +23,19 @@ class ProgressLine:
         self._length = 0
 
     def show(self, done: int, words: str) -> None:
-        """Shows how far it came, some times a second at the most."""
+        """Show the progress, a few times per second at most."""
         now = time.monotonic()
         if not self._shown or now - self._last < _SECONDS:
             return
         self._last = now
         bar = ""
         if self._total:
-            full = min(_WIDTH, done * _WIDTH // self._total)
-            bar = f"[{'#' * full}{'.' * (_WIDTH - full)}] {done}/{self._total}, "
+            filled = min(_BAR_WIDTH, done * _BAR_WIDTH // self._total)
+            bar = f"[{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{self._total}, "
         self._write(bar + words)
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Remove the line."""
         if self._length:
             self._write("")
             self._stream.write("\r")
@@ -49,7 +49,7 @@ class ProgressLine:
 
 
 def printable(text: str) -> str:
-    """Makes a text one line that no terminal obeys."""
+    """Escape line breaks and control characters, so that a terminal does not interpret them."""
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1]
         for character in displayable(text)
@@ -57,13 +57,13 @@ def printable(text: str) -> str:
 
 
 def write_letters(stream: TextIO, **how: str) -> None:
-    """Changes how an output writes letters, where it is one of the process and not a caller's."""
+    """Reconfigure the encoding of a process's stream; leave a caller's stream unchanged."""
     if isinstance(stream, TextIOWrapper):
-        # A pipe that came into the place of a file cannot be asked how far it was written.
+        # Fails on a pipe that replaced a file, which has no position.
         with suppress(OSError):
-            stream.reconfigure(**how)  # type: ignore[arg-type] # texts are what it takes
+            stream.reconfigure(**how)  # type: ignore[arg-type] # both options are texts
 
 
 def counted(count: int, what: str) -> str:
-    """Says how many there are."""
+    """Return a count with its noun, in the plural if needed."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

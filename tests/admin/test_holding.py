@@ -72,8 +72,8 @@ def test_selected_sessions_are_held_and_released_and_both_recorded(officer, sess
 @pytest.mark.parametrize(
     ("action", "told"),
     [
-        ("hold_selected", "is under legal hold already"),
-        ("release_selected", "nothing of what was selected is under legal hold"),
+        ("hold_selected", "are already under legal hold"),
+        ("release_selected", "none of the selected sessions is under legal hold"),
     ],
 )
 def test_an_action_that_makes_no_difference_says_so(officer, sessions, action, told):

@@ -82,7 +82,7 @@ def test_the_box_says_what_is_not_searched_and_that_is_not(reader, store):
         ],
     )
 
-    assert "Arguments of tools, JSON and reasoning are not searched" in page_of(reader)
+    assert "Tool arguments, JSON and reasoning are not searched" in page_of(reader)
     assert found(reader, "answered") == {"calls"}
     assert found(reader, "argument") == found(reader, "pondered") == set()
 
@@ -182,8 +182,8 @@ def test_it_is_said_when_more_match_than_are_listed(reader, talks, monkeypatch):
 
     page = page_of(reader, q="report")
     assert len(names(page)) == 5
-    assert "More match than are listed" in page
-    assert "More match than are listed" not in page_of(reader, q="holiday")
+    assert "Not all matches are listed" in page
+    assert "Not all matches are listed" not in page_of(reader, q="holiday")
 
 
 def test_it_is_said_when_older_ones_were_not_looked_at(reader, talks):

@@ -143,7 +143,7 @@ def test_sessions_of_nobody_and_of_users_that_are_gone_have_their_rows(admin_cli
     assert [row[0] for row in rows_of(admin_client.get(PAGE), "usage-owners")] == [
         f"deleted user {key}",
         "deleted user 7b1e-not-a-number",
-        "nobody",
+        "no owner",
     ]
 
 
@@ -160,8 +160,8 @@ def test_a_site_where_nothing_was_said_yet_has_a_page_of_zeros(admin_client):
 
     page = text(admin_client.get(PAGE))
 
-    assert "No agent said anything." in page
-    assert "Nothing was said in this month." in page
+    assert "No messages in this period." in page
+    assert "No messages in this month." in page
     assert page.count("<figure") == 4
 
 
@@ -281,7 +281,7 @@ def test_update_now_stops_in_time_and_says_that_there_is_more(admin_client, ada)
         answer = admin_client.post(UPDATE, follow=True)
 
     assert "2 messages and 1 sessions were counted." in text(answer)
-    assert "press again, or run manage.py roll_up_agent_usage" in text(answer)
+    assert "press the button again, or run manage.py roll_up_agent_usage" in text(answer)
 
 
 def test_an_update_is_a_post_with_a_token(admin_client, admin_user):
@@ -347,7 +347,7 @@ def test_bars_stand_upon_each_other_and_fill_the_scale():
     ]
     assert chart.rows == [["one", "3", "5"], ["two", "0", "0"], ["three", "1", "0"]]
     assert chart.slots[0].tip == "one\nin: 3\nout: 5"
-    assert chart.description == "in: at most 3, on one. out: at most 5, on one."
+    assert chart.description == "in: maximum 3 on one. out: maximum 5 on one."
 
 
 def test_lines_have_gaps_where_there_is_nothing():

@@ -86,16 +86,16 @@ def test_orphans_are_deleted_when_they_are_old_and_only_ours(
     foreign.parent.mkdir()
     foreign.write_bytes(b"1")
     assert "0 orphaned files" in gc()
-    assert "2 younger files left alone" in gc()
+    assert "2 newer files kept" in gc()
     told = gc("--dry-run", "--older-than", "0")
     assert f"orphan agent_sessions/{session.id}/{orphan.name}" in told
     assert "1 orphaned files (5 bytes)" in told
     assert orphan.exists()
     # They may be those of another project.
-    assert "1 files of 1 sessions that no database knows left alone" in gc("--older-than", "0")
+    assert "1 files of 1 unknown sessions kept" in gc("--older-than", "0")
     assert not orphan.exists()
     assert lost.exists()
-    assert "left alone: sessions" not in gc("--older-than", "0", "--unknown-sessions")
+    assert "kept: the sessions" not in gc("--older-than", "0", "--unknown-sessions")
     assert not lost.exists()
     assert foreign.exists()
     assert len(stored()) == 3
@@ -158,7 +158,7 @@ def test_damage_is_told_with_the_messages_it_is_in(pictures, stored):
     assert [len(each.damaged) for each in found] == [1, 2]
     assert found[0].damaged == [blobs[shorter.name].pk]
     out = io.StringIO()
-    with pytest.raises(CommandError, match="0 binaries have no file and 1 a damaged one"):
+    with pytest.raises(CommandError, match="0 binaries have no file, and 1 have a damaged one"):
         call_command("agent_sessions_gc", stdout=out)
     user = BlobReference.objects.get(blob=blobs[shorter.name]).message
     assert f"damaged file of binary {blobs[shorter.name].pk}; messages with it: {user}" in (
@@ -214,7 +214,7 @@ def test_a_database_that_does_not_answer_may_know_a_session(
         del connections["none"], connections.databases["none"]
     assert "database 'archive' did not answer" in told
     assert "'none'" not in told
-    assert "1 files of 1 sessions that no database knows left alone" in told
+    assert "1 files of 1 unknown sessions kept" in told
     assert lost.exists()
 
 
@@ -231,5 +231,5 @@ def test_no_empty_folder_of_a_session_stays(pictures, store, blob_folder, sessio
 
 
 def test_a_wrong_age_is_refused():
-    with pytest.raises(CommandError, match="give a number of hours"):
+    with pytest.raises(CommandError, match="use a number of hours"):
         gc("--older-than", "yesterday")

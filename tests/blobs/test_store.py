@@ -166,11 +166,11 @@ def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
     assert [place["id"] for place in RedactionSerializer(found).data["unread"]] == [*map(str, kept)]
     asked = ["--find", secret, "--dry-run"]
     call_command("redact_agent_session", session.session_id, *asked)
-    told = "a file of it is missing in its storage and was not looked into"
+    told = "a file is missing in its storage and was not searched"
     assert capsys.readouterr().out.count(told) == 2
     call_command("redact_agent_session", "--everybody", "--find", "not said", "--dry-run")
     printed = capsys.readouterr().out
-    assert (printed.count(told), printed.count("something in 0")) == (2, 1)
+    assert (printed.count(told), printed.count("matches in 0")) == (2, 1)
     away.rename(file)
     found = redact(session.id, Find(secret), reason="test")
     assert (len(found.hits), found.unread) == (2, [])

@@ -82,10 +82,10 @@ def test_a_conversation_is_rewound_and_both_branches_go_on_under_a_real_agent(
 ):
     page = open_page(address(trip, "change"))
     on_message(page, "It makes 42.", "Rewind to here…")
-    expect(page.get_by_text("2 messages after it are set aside as a branch")).to_be_visible()
+    expect(page.get_by_text("2 messages after it are moved to a side branch")).to_be_visible()
     assert "train" not in page.content()
     confirm(page, "Rewind")
-    expect(page.get_by_text("2 messages were set aside as branch-1.")).to_be_visible()
+    expect(page.get_by_text("2 messages were moved to branch-1.")).to_be_visible()
     expect(page.locator("[data-as-entry]", has_text="It makes 42.")).to_have_count(1)
     expect(page.locator("[data-as-entry]", has_text="train")).to_have_count(0)
 
@@ -110,7 +110,7 @@ def test_a_conversation_is_rewound_and_both_branches_go_on_under_a_real_agent(
     page.get_by_role("link", name="Restore…").click()
     expect(page.get_by_text("which has 8 messages")).to_be_visible()
     confirm(page, "Restore")
-    expect(page.get_by_text("What was the main branch is now branch-2.")).to_be_visible()
+    expect(page.get_by_text("The former main branch is now branch-2.")).to_be_visible()
 
     told = say("trip", "And a hotel.", "The hotel is booked.")
     assert told[-2:] == ["The train is booked.", "And a hotel."]
@@ -192,16 +192,18 @@ def test_a_snapshot_is_taken_and_restored_and_a_real_agent_goes_on_from_it(open_
     say("trip", "Book a flight, too.", "The flight is booked.")
     page.reload()
     page.get_by_role("link", name=re.compile("Restore")).click()
-    expect(page.get_by_text("2 messages that came later are set aside")).to_be_visible()
+    expect(
+        page.get_by_text("2 messages that came later are moved to a side branch")
+    ).to_be_visible()
     confirm(page, "Restore")
 
     told = say("trip", "And a hotel.", "The hotel is booked.")
     assert told[-2:] == ["The train is booked.", "And a hotel."]
     page.goto(address(trip, "branches"))
     page.get_by_role("link", name="Delete… branch-1").click()
-    expect(page.get_by_text("It cannot be brought back.")).to_be_visible()
+    expect(page.get_by_text("It cannot be restored.")).to_be_visible()
     confirm(page, "Delete", "**/branches/**")
-    expect(page.get_by_text("There is no other branch.")).to_be_visible()
+    expect(page.get_by_text("There are no other branches.")).to_be_visible()
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -13,4 +13,4 @@ __all__ = ["blob_folder", "impatient"]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Nobody writes meanwhile, unless a test says so."""
-    monkeypatch.setattr(checking, "_PATIENCE", 0)
+    monkeypatch.setattr(checking, "_RECHECK_DELAY", 0)

@@ -77,7 +77,7 @@ def test_a_gap_on_one_of_several_branches_is_left(store):
     found, summary = check("--fix")
 
     assert [(finding["code"], finding["mended"]) for finding in found] == [("gap", False)]
-    assert "do not miss the same positions" in found[0]["left"]
+    assert "different positions are missing" in found[0]["left"]
     assert closed(agent) == before
     assert summary["left"] == 1
 

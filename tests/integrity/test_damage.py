@@ -450,7 +450,7 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
 
 def test_a_long_session_is_looked_at_again_without_being_locked(store, monkeypatch):
     agent = talk(store)
-    monkeypatch.setattr(checking, "_LOCKED", 4)
+    monkeypatch.setattr(checking, "_MAX_LOCKED_MESSAGES", 4)
     monkeypatch.delattr(checking, "lock_session")
     take(agent, 2)
     store.append(agent, said("six"))

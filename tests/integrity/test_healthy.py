@@ -46,7 +46,7 @@ def test_mending_what_is_whole_changes_nothing(store, tmp_path, blob_folder):
 
 
 def test_an_empty_database_is_whole():
-    assert told() == "0 sessions and 0 messages looked at\nall is well\n"
+    assert told() == "0 sessions and 0 messages checked\nno errors or warnings\n"
 
 
 def test_only_the_sessions_that_are_named_are_looked_at(store):
@@ -59,9 +59,9 @@ def test_only_the_sessions_that_are_named_are_looked_at(store):
     assert codes("one", key) == ["counters", "counters"]
     assert codes("--namespace", "") == ["counters", "counters"]
     assert codes("--fail-fast") == ["counters"]
-    with pytest.raises(CommandError, match="there is no session 'three'"):
+    with pytest.raises(CommandError, match="session 'three' does not exist"):
         told("three")
-    with pytest.raises(CommandError, match="there is no session in namespace 'elsewhere'"):
+    with pytest.raises(CommandError, match="namespace 'elsewhere' has no sessions"):
         told("--namespace", "elsewhere")
 
 
@@ -76,10 +76,10 @@ def test_people_read_codes_places_and_sums_and_never_content(store):
 
     assert failure.value.returncode == 1
     assert out.getvalue().splitlines() == [
-        "warning neutral-columns: role, text or figures are not the payload's (text) "
+        "warning neutral-columns: role, text or figures do not match the payload (text) "
         f"session {agent.session} agent {agent.id} branch 0 position 1 row {plant.get().pk}",
-        "1 session and 5 messages looked at",
-        "      1 warning neutral-columns: role, text or figures are not the payload's",
+        "1 session and 5 messages checked",
+        "      1 warning neutral-columns: role, text or figures do not match the payload",
     ]
     assert "planted" not in out.getvalue()
 
@@ -103,7 +103,7 @@ def test_a_turn_that_may_be_under_way_is_no_fault(store):
     agent = store.open_agent(store.open("busy"))
     store.append(agent, {"role": "user", "content": "one"}, count=False)
 
-    assert "all is well (-v 2 lists the notes)" in told()
+    assert "no errors or warnings (-v 2 lists the notes)" in told()
     assert "note    counting: " in told("-v", 2)
     assert "message_count" in told("-v", 2)
     assert codes() == ["counters"]

@@ -119,32 +119,32 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
     assert [message["content"] for message in found] == [[{"text": "hi"}], [{"text": "in strands"}]]
     # What is not of Strands is told, is no error, and did not leave.
     assert errors.getvalue().splitlines() == [
-        "session 'one': it has no agent of Strands",
-        "session 'two/../2': it has no agent of Strands",
+        "session 'one': no Strands agent",
+        "session 'two/../2': no Strands agent",
         "1 session exported",
     ]
     assert AuditEvent.objects.count() == 1
-    with pytest.raises(CommandError, match="1 thing could not be written"):
+    with pytest.raises(CommandError, match="1 item could not be written"):
         run("strands-files", tmp_path / "sessions")
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        (["jsonl"], {"reason": " "}, "an export needs a --reason"),
-        (["markdown"], {}, "say where to write markdown"),
-        (["strands-files"], {}, "say where to write strands-files"),
-        (["jsonl", "{file}"], {}, "exists already: choose another name"),
-        (["markdown", "{file}"], {}, "there is a file: give a directory"),
-        (["jsonl", "nodir/a.jsonl.gz"], {}, "^there is no directory nodir: make it first$"),
-        (["strands-files", "{file}"], {}, "cannot be made: File exists"),
-        (["jsonl", "--session", "nope"], {}, "there is no session 'nope' among those"),
+        (["jsonl"], {"reason": " "}, "an export requires a --reason"),
+        (["markdown"], {}, "markdown requires a PLACE"),
+        (["strands-files"], {}, "strands-files requires a PLACE"),
+        (["jsonl", "{file}"], {}, "already exists: choose another name"),
+        (["markdown", "{file}"], {}, "there is a file: use a directory"),
+        (["jsonl", "nodir/a.jsonl.gz"], {}, "^directory nodir does not exist: create it first$"),
+        (["strands-files", "{file}"], {}, "cannot be created: File exists"),
+        (["jsonl", "--session", "nope"], {}, "session 'nope' does not exist, or another option"),
         (["jsonl", "--owner", "nope"], {}, "there is no user 'nope'"),
         # As scripts give them whose variables are empty.
         (["jsonl", "--owner", ""], {}, "there is no user ''"),
-        (["jsonl", "--since", ""], {}, "--since: '' is no date"),
-        (["jsonl", "--since", "yesterday"], {}, "--since: 'yesterday' is no date"),
-        (["jsonl", "--blobs-beside"], {}, "--blobs-beside is for jsonl in a file"),
+        (["jsonl", "--since", ""], {}, "--since: '' is not a date"),
+        (["jsonl", "--since", "yesterday"], {}, "--since: 'yesterday' is not a date"),
+        (["jsonl", "--blobs-beside"], {}, "--blobs-beside requires the format jsonl"),
         (["paper"], {}, "invalid choice: 'paper'"),
     ],
 )
@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_left_out_whole_and_the_rest_goes_on(store, stora
     store.append(store.open_agent(later), {"role": "user", "content": "all of it"})
     file, errors = tmp_path / "a.jsonl", io.StringIO()
 
-    with pytest.raises(CommandError, match="1 thing could not be written"):
+    with pytest.raises(CommandError, match="1 item could not be written"):
         run("jsonl", file, stderr=errors)
 
     assert names(file.read_text()) == {"later"}
@@ -207,11 +207,11 @@ def test_a_document_that_is_there_already_is_not_touched(talks, tmp_path):
     document.write_text("mine")
     errors = io.StringIO()
 
-    with pytest.raises(CommandError, match="1 thing could not be written"):
+    with pytest.raises(CommandError, match="1 item could not be written"):
         run("markdown", tmp_path, stderr=errors)
 
     assert document.read_text() == "mine"
-    assert errors.getvalue().startswith(f"session 'one': {document} exists already")
+    assert errors.getvalue().startswith(f"session 'one': {document} already exists")
     assert len(list(tmp_path.iterdir())) == 3
     assert AuditEvent.objects.count() == 3
 
@@ -270,12 +270,12 @@ def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
     written = (folder / whole.sha256).stat()
 
     errors = io.StringIO()
-    with pytest.raises(CommandError, match="1 thing could not be written"):
+    with pytest.raises(CommandError, match="1 item could not be written"):
         run("jsonl", tmp_path / f"all{ending}", "--blobs-beside", stderr=errors)
 
     assert errors.getvalue().splitlines() == [
         f"session 's': binary {lost.pk} of session {lost.session_id} is missing from storage "
-        "'blobs'; all else is exported",
+        "'blobs'; the rest of the session is exported",
         "1 session exported",
     ]
     assert (folder / whole.sha256).stat() == written
@@ -285,7 +285,7 @@ def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
     Session.objects.all().delete()
     report = import_sessions(JsonLines(tmp_path / f"all{ending}"))
     assert (report.messages, report.errors) == (3, 1)
-    assert "a binary of it is not in the file, or is damaged" in report.skipped[0].reason
+    assert "one of its binaries is missing from the file or damaged" in report.skipped[0].reason
     found = store.payloads(store.open_agent(store.open("s")))
     assert sum(message in found for message in said) == 2
     # Whatever stands beside is taken only if it is what was said.
@@ -312,7 +312,7 @@ def test_a_binary_that_is_lost_is_told_and_what_was_said_beside_it_is_not_lost(
         (storage / blob.file).unlink()
     file, errors = tmp_path / "a.jsonl", io.StringIO()
 
-    with pytest.raises(CommandError, match="1 thing could not be written"):
+    with pytest.raises(CommandError, match="1 item could not be written"):
         run("jsonl", file, stderr=errors)
 
     assert (

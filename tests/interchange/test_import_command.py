@@ -72,9 +72,9 @@ def owners() -> dict[str, Any]:
 
 
 def test_an_import_says_what_it_did_and_again_that_it_is_done(lines):
-    said = "3 messages written; sessions: 3 new, 0 continued, 0 there already, 0 left out\n"
+    said = "3 messages written; sessions: 3 new, 0 continued, 0 already imported, 0 skipped\n"
     assert run("jsonl", lines) == said
-    again = "0 messages written; sessions: 0 new, 0 continued, 3 there already, 0 left out\n"
+    again = "0 messages written; sessions: 0 new, 0 continued, 3 already imported, 0 skipped\n"
     assert run("jsonl", lines) == again
 
 
@@ -87,16 +87,16 @@ def test_what_is_skipped_is_printed_and_the_command_ends_with_1(lines, capsys):
     lines.write_text(lines.read_text() + "plantedsecret\n")
     out = io.StringIO()
 
-    with pytest.raises(CommandError, match="1 thing could not be taken: see above") as failure:
+    with pytest.raises(CommandError, match="1 item could not be imported: see above") as failure:
         call_command("agent_sessions_import", "jsonl", str(lines), stdout=out)
 
     assert failure.value.returncode == 1
-    assert out.getvalue().splitlines()[0] == "line 4: it is no JSON"
+    assert out.getvalue().splitlines()[0] == "line 4: it is not JSON"
     assert Session.objects.count() == 3
 
 
 def test_a_line_that_is_too_long_is_told(lines):
-    with pytest.raises(CommandError, match="could not be taken"):
+    with pytest.raises(CommandError, match="could not be imported"):
         run("jsonl", lines, "--max-line-bytes", 10)
 
     assert not Session.objects.filter(origin__isnull=False).exists()
@@ -136,7 +136,7 @@ def test_a_user_who_is_not_there_or_could_be_two_leaves_that_session_out(lines, 
     path.write_text(f"session_id,user\nada-1,{ada.pk}\nbob-1,nobody\n")
     out = io.StringIO()
 
-    with pytest.raises(CommandError, match="2 things"):
+    with pytest.raises(CommandError, match="2 items"):
         call_command("agent_sessions_import", "jsonl", lines, "--owners", path, stdout=out)
 
     assert f"'{ada.pk}' is the name of one user and the key of another" in out.getvalue()
@@ -162,7 +162,7 @@ def test_a_line_that_names_no_user_is_told_and_one_with_semicolons_explained(lin
     told = run("jsonl", lines, "--owners", path).splitlines()
 
     assert told[:2] == [
-        f"{path}, line {line}: there is no user for session '{name}', which is nobody's by that"
+        f"{path}, line {line}: there is no user for session '{name}': it is imported without an owner"
         for line, name in ((3, "bob-1"), (4, "eve-1"))
     ]
     assert owners() == {"ada-1": "ada", "bob-1": None, "eve-1": None}
@@ -174,7 +174,7 @@ def test_a_line_that_names_no_user_is_told_and_one_with_semicolons_explained(lin
 def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines):
     out = io.StringIO()
 
-    with pytest.raises(CommandError, match="1 thing could not be taken") as failure:
+    with pytest.raises(CommandError, match="1 item could not be imported") as failure:
         call_command(
             "agent_sessions_import",
             "jsonl",
@@ -197,20 +197,20 @@ def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_ag
         Command().run_from_argv(["manage.py", "agent_sessions_import", "jsonl", str(lines), *stop])
 
     assert end.value.code == STOPPED == 130
-    assert capsys.readouterr().err == "Stopped; run it again, it goes on from here.\n"
+    assert capsys.readouterr().err == "Stopped. Run the command again to continue from here.\n"
     assert owners() == {"ada-1": None}
-    assert "sessions: 2 new, 0 continued, 1 there already" in run("jsonl", lines)
+    assert "sessions: 2 new, 0 continued, 1 already imported" in run("jsonl", lines)
 
 
 @pytest.mark.parametrize(
     ("kind", "place", "words"),
     [
-        ("strands-files", "{path}/sessions/session_s", "session_<id>; give the directory above$"),
+        ("strands-files", "{path}/sessions/session_s", "session_<id>; pass the parent directory$"),
         ("strands-files", "{path}", "looked for folders called session_<id>$"),
         ("strands-files", "old:elsewhere", "in old:elsewhere: looked for folders"),
-        ("strands-files", "old:sessions/session_s/", "give the directory above$"),
+        ("strands-files", "old:sessions/session_s/", "pass the parent directory$"),
         ("strands-snapshots", "{path}/sessions", "looked for folders called session/<id>$"),
-        ("strands-snapshots", "{path}/session", "session/<id>; give the directory above$"),
+        ("strands-snapshots", "{path}/session", "session/<id>; pass the parent directory$"),
         ("jsonl", "{path}/empty.jsonl", "looked for lines, each with a session$"),
         ("openai-sqlite", "{path}/sdk.db", "in these tables of openai-sqlite$"),
     ],
@@ -252,10 +252,10 @@ def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["jsonl"], "say where the sessions are: FILE of an export"),
+        (["jsonl"], "PLACE is required: FILE of an export"),
         (["jsonl", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
-        (["openai-sqlite", "nowhere.db"], "nowhere.db is no file"),
-        (["strands-files", "nowhere"], "there is no directory nowhere, and no alias in STORAGES"),
+        (["openai-sqlite", "nowhere.db"], "nowhere.db is not a file"),
+        (["strands-files", "nowhere"], "there is no directory nowhere, and it does not begin"),
         (["openai-django-sessions", "nope"], "nope"),
         (["jsonl", "{lines}", "--owner", "nobody"], "there is no user 'nobody'"),
         # As scripts give them whose variables are empty.
@@ -265,7 +265,7 @@ def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada)
         (["jsonl", "{lines}", "--owners", "no.csv"], "no.csv cannot be read"),
         (["jsonl", "{lines}", "--owners", "{lines}"], "must name the columns session_id and user"),
         (["jsonl", "{lines}", "--owner-function", "no.such"], "'no.such' cannot be imported"),
-        (["jsonl", "{lines}", "--owner-function", "os.sep"], "'os.sep' is no function"),
+        (["jsonl", "{lines}", "--owner-function", "os.sep"], "'os.sep' is not a function"),
         (["jsonl", "{lines}", "--namespace", " "], "namespace must not be blank"),
         (["jsonl", "{lines}", "--owner", "a", "--owners", "b"], "not allowed with argument"),
         (["paper", "x"], "invalid choice: 'paper'"),

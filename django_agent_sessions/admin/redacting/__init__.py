@@ -1,4 +1,4 @@
-"""Redacting from the admin: what, a preview, and why."""
+"""Redaction in the admin: a form, a preview and a confirmation with a reason."""
 
 from __future__ import annotations
 

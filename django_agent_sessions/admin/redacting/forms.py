@@ -1,4 +1,4 @@
-"""What to redact and why, as forms; and the message that somebody pointed at."""
+"""The forms of a redaction, and the message that it starts from."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts.blocks import address_of, path_of
 
 LONGEST = 2000
-"""Characters of a text to look for. More is better redacted as a part."""
+"""The most characters of a text to search for; redact longer ones as a part."""
 
 REASON = 3
-"""Characters of the shortest reason."""
+"""The fewest characters of a reason."""
 
-_LONGEST_PATH = 1000
-_DEEPEST = 50
+_MAX_PATH_LENGTH = 1000
+_MAX_PATH_DEPTH = 50
 
 PART, MESSAGE, TEXT, DETECT = "part", "message", "text", "detect"
 SESSION = "session"
@@ -34,7 +34,7 @@ SESSION = "session"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The message, or the part of one, that somebody pointed at."""
+    """The message, or the part of one, that the user selected."""
 
     message: UUID
     position: int
@@ -44,19 +44,18 @@ class Target:
 
     @property
     def address(self) -> str:
-        """The path as JSON."""
         return address_of(self.path)
 
 
-def target(viewer: Viewer, given: Mapping[str, Any]) -> Target | None:
-    """Finds what somebody pointed at."""
-    if not given.get("message"):
+def target(viewer: Viewer, params: Mapping[str, Any]) -> Target | None:
+    """Return the message that the parameters name, if any; raise Http404 if it does not exist."""
+    if not params.get("message"):
         return None
     try:
-        key = UUID(str(given["message"]))
+        key = UUID(str(params["message"]))
     except ValueError:
         raise Http404 from None
-    path = _path(str(given.get("path") or "[]"))
+    path = _parse_path(str(params.get("path") or "[]"))
     row = (
         SessionMessage.objects.using(viewer.using)
         .filter(pk=key, session=viewer.session)
@@ -68,12 +67,12 @@ def target(viewer: Viewer, given: Mapping[str, Any]) -> Target | None:
     return Target(key, *row, path)
 
 
-def _path(text: str) -> Path:
+def _parse_path(text: str) -> Path:
     try:
-        path = path_of(text) if len(text) <= _LONGEST_PATH else None
+        path = path_of(text) if len(text) <= _MAX_PATH_LENGTH else None
     except ValueError:
         path = None
-    if path is None or len(path) > _DEEPEST:
+    if path is None or len(path) > _MAX_PATH_DEPTH:
         raise Http404
     return path
 
@@ -88,8 +87,8 @@ class ScopeForm(forms.Form):
         max_length=LONGEST,
         widget=forms.Textarea({"rows": 2, "autocomplete": "off", "spellcheck": "false"}),
         help_text=_(
-            "It is found in any case, and however it is escaped or wrapped; "
-            "not with marks of formatting within it, as in 12**34**."
+            "Found regardless of case, escaping and line breaks, but not with formatting marks "
+            "inside it, as in 12**34**."
         ),
     )
     detectors = forms.MultipleChoiceField(
@@ -110,11 +109,11 @@ class ScopeForm(forms.Form):
     def __init__(self, target: Target | None, data: Any = None, *, forks: int = 0) -> None:
         self.target = target
         self._forks = forks
-        pointed = [(MESSAGE, _("All that this message says"))] if target else []
+        selected = [(MESSAGE, _("The whole message"))] if target else []
         if target and target.path:
-            pointed.insert(0, (PART, _("This part of the message")))
-        searched = [(TEXT, _("A text")), (DETECT, _("Kinds of data, such as addresses or keys"))]
-        choices = [*pointed, *searched]
+            selected.insert(0, (PART, _("This part of the message")))
+        searches = [(TEXT, _("A text")), (DETECT, _("Kinds of data, such as addresses or keys"))]
+        choices = [*selected, *searches]
         super().__init__(
             data, initial={"what": choices[0][0], "where": MESSAGE if target else SESSION}
         )
@@ -134,56 +133,56 @@ class ScopeForm(forms.Form):
         return field
 
     def clean(self) -> dict[str, Any]:
-        """Asks for what the choice needs."""
+        """Require the text or the detectors of the selected option."""
         cleaned: dict[str, Any] = super().clean() or {}
         what = cleaned.get("what")
         if what == TEXT and "text" in cleaned and not cleaned["text"]:
-            self.add_error("text", _("Say which text to look for."))
+            self.add_error("text", _("Enter the text to search for."))
         if what == DETECT and "detectors" in cleaned and not cleaned["detectors"]:
             self.add_error("detectors", _("Choose at least one kind."))
         return cleaned
 
     @property
     def searches(self) -> bool:
-        """Whether it looks for something, and does not take what was pointed at."""
+        """Whether to search, instead of redacting the selected message or part."""
         return self.cleaned_data["what"] in (TEXT, DETECT)
 
     @property
     def everywhere(self) -> bool:
-        """Whether it looks in the whole session."""
+        """Whether to search the whole session."""
         return self.searches and (self.target is None or self.cleaned_data["where"] == SESSION)
 
     @property
     def descendants(self) -> bool:
-        """Whether it redacts in what was forked from the session, too."""
+        """Whether to include the forks of the session."""
         return bool(self.cleaned_data.get("forks"))
 
     @property
     def spared(self) -> int:
-        """How many forks of the session keep what is redacted."""
+        """The number of forks that the redaction does not include."""
         return 0 if self.descendants else self._forks
 
     def scope(self) -> Scope:
-        """Gives the valid form as a scope of a redaction."""
-        chosen = self.cleaned_data
+        """Return the scope of the redaction; call it on a valid form only."""
+        data = self.cleaned_data
         only = None if self.everywhere or self.target is None else self.target.message
-        if chosen["what"] == TEXT:
-            return Find(chosen["text"], message=only)
-        if chosen["what"] == DETECT:
-            return Detect(tuple(chosen["detectors"]), message=only)
+        if data["what"] == TEXT:
+            return Find(data["text"], message=only)
+        if data["what"] == DETECT:
+            return Detect(tuple(data["detectors"]), message=only)
         assert only is not None and self.target is not None  # noqa: S101, PT018 - not a choice else
-        if chosen["what"] == PART:
+        if data["what"] == PART:
             return Block(only, self.target.path)
         return WholeMessage(only)
 
 
 class ReasonForm(forms.Form):
-    """Why to redact."""
+    """The reason of the redaction."""
 
     reason = forms.CharField(
         label=_("Reason"),
         min_length=REASON,
         max_length=500,
         widget=forms.TextInput({"autocomplete": "off"}),
-        help_text=_("It is kept in the audit trail with your name. Do not repeat what you redact."),
+        help_text=_("Stored in the audit trail with your name. Do not quote the redacted text."),
     )

@@ -1,4 +1,4 @@
-"""What a redaction would do, for people: every place with what stands there before and after."""
+"""The preview of a redaction: excerpts before and after, and counts of what is affected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from django_agent_sessions.redaction import Hit, Place, Redaction
 from django_agent_sessions.transcripts import displayable
 
 SHOWN = 200
-"""Places that a page shows; all of them are redacted."""
+"""The most places that the page shows; all of them are redacted."""
 
-_LONGEST = 300
-_AROUND = 40
-"""Characters that a redaction gives on each side of what it found."""
+_MAX_FOUND = 300
+_CONTEXT = 40
+"""The most characters of context that a hit has on each side."""
 
 _ORIGINAL = "original"
-_COLUMNS = {
+_COLUMN_LABELS = {
     "title": gettext_lazy("Title"),
     "metadata": gettext_lazy("Metadata"),
     "origin": gettext_lazy("Origin"),
@@ -38,7 +38,7 @@ class Excerpt:
     """One place, before and after."""
 
     where: str
-    """Column and path, without content."""
+    """The column and the path."""
 
     kind: str
     left: str = ""
@@ -47,12 +47,12 @@ class Excerpt:
     right: str = ""
 
     sealed: bool = False
-    """Whether it is in a kept original, which this page must not show."""
+    """Whether the place is in a kept original, which this page must not show."""
 
 
 @dataclass(slots=True)
 class Group:
-    """The places in one message, agent, orchestrator, or column of the session."""
+    """The places in one message, agent or orchestrator, or in one column of the session."""
 
     kind: str
     name: str
@@ -65,7 +65,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ForkPlaces:
-    """How much of a fork would be redacted. What stands there is on the fork's own page."""
+    """The number of places in a fork; the fork's own page shows them."""
 
     key: UUID
     places: int
@@ -73,7 +73,7 @@ class ForkPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A redaction that was not made yet."""
+    """A dry run, as the template shows it."""
 
     total: int
     shown: int
@@ -84,32 +84,32 @@ class Preview:
     snapshots: int
     objects: int
     columns: list[str]
-    """Title, metadata: what of the session itself."""
+    """Labels of the affected columns of the session itself, such as the title."""
 
     kept: list[str]
     states: int
     seal: str
-    """What the confirmation must find again."""
+    """The digest that the confirmation must match."""
 
     unread: int = 0
-    """Messages of which a file was not there to be looked into."""
+    """Messages with a missing file, which could not be searched."""
 
     forks: list[ForkPlaces] = field(default_factory=list)
-    """Forks in which something was found, if these were asked for."""
+    """The included forks with places."""
 
     @property
     def here(self) -> int:
-        """Places in the session itself."""
+        """The number of places in the session itself."""
         return self.total - sum(fork.places for fork in self.forks)
 
     @property
     def more(self) -> int:
-        """Places of the session that are not shown."""
+        """The number of places in the session that are not shown."""
         return self.here - self.shown
 
 
 def preview(viewer: Viewer, result: Redaction) -> Preview:
-    """Prepares a dry run for its page."""
+    """Build the preview of a dry run."""
     shown = result.hits[:SHOWN]
     rows = {hit.place.kind: set[UUID]() for hit in result.hits}
     for hit in result.hits:
@@ -124,7 +124,7 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
         orchestrators=len(rows.get("orchestrator", ())),
         snapshots=len(rows.get("snapshot", ())),
         objects=len(rows.get("object", ())),
-        columns=[str(label) for name, label in _COLUMNS.items() if name in columns],
+        columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],
         states=result.states,
@@ -139,27 +139,27 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
 
 
 def places(result: Redaction) -> int:
-    """Counts the places in a session and, if they were asked for, its forks."""
-    return sum(len(one.hits) for one in (result, *result.forks))
+    """Return the number of places in the session and the included forks."""
+    return sum(len(each.hits) for each in (result, *result.forks))
 
 
 def unread(result: Redaction) -> int:
-    """Counts the messages of a session and its forks of which a file could not be looked into."""
-    return sum(len(one.unread) for one in (result, *result.forks))
+    """Return the number of messages with a missing file, which could not be searched."""
+    return sum(len(each.unread) for each in (result, *result.forks))
 
 
 def seal(result: Redaction) -> str:
-    """Sums up what was found, without saying it, so that a confirmation can be compared with it."""
-    found = sorted(
+    """Return a digest of the places, without content, that the confirmation is compared with."""
+    keys = sorted(
         (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
-        for one in (result, *result.forks)
-        for hit in one.hits
+        for each in (result, *result.forks)
+        for hit in each.hits
     )
-    return salted_hmac("agent_sessions.redact", json.dumps(found), algorithm="sha256").hexdigest()
+    return salted_hmac("agent_sessions.redact", json.dumps(keys), algorithm="sha256").hexdigest()
 
 
 def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
-    messages = _messages(viewer, {h.place.key for h in hits if h.place.kind == "message"})
+    messages = _message_rows(viewer, {h.place.key for h in hits if h.place.kind == "message"})
     groups: dict[tuple[Any, ...], Group] = {}
     for hit in hits:
         place = hit.place
@@ -170,7 +170,7 @@ def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
     return list(groups.values())
 
 
-def _messages(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
+def _message_rows(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
     rows = SessionMessage.objects.using(viewer.using).filter(
         pk__in=list(keys), session=viewer.session
     )
@@ -189,38 +189,38 @@ def _group(place: Place, row: dict[str, Any]) -> Group:
             message=place.key,
         )
     if place.kind == "session":
-        return Group("session", str(_COLUMNS.get(place.column, place.column)))
+        return Group("session", str(_COLUMN_LABELS.get(place.column, place.column)))
     return Group(place.kind, place.name)
 
 
 def _excerpt(hit: Hit) -> Excerpt:
-    # Without the row's name, which the group tells.
+    # Without the row's name, which is the heading of the group.
     where = str(replace(hit.place, name="")).partition(", ")[2]
     if hit.place.column == _ORIGINAL:
         return Excerpt(where, hit.kind, sealed=True)
     if not hit.before:
-        # A message or block in which there is nothing to read.
-        return Excerpt(where, hit.kind, found=_("all of it"), mask=hit.after)
-    left, found, right = _sides(hit)
+        # A message or block without text.
+        return Excerpt(where, hit.kind, found=_("everything"), mask=hit.after)
+    left, found, right = _split_excerpt(hit)
     return Excerpt(
         where,
         hit.kind,
-        left=("…" if len(left) >= _AROUND else "") + displayable(left),
-        found=_cut(found),
+        left=("…" if len(left) >= _CONTEXT else "") + displayable(left),
+        found=_truncate(found),
         mask=mask(hit.kind),
-        right=displayable(right) + ("…" if len(right) >= _AROUND else ""),
+        right=displayable(right) + ("…" if len(right) >= _CONTEXT else ""),
     )
 
 
-def _sides(hit: Hit) -> tuple[str, str, str]:
-    """Takes an excerpt apart: what stands before, what is masked, what stands behind.
+def _split_excerpt(hit: Hit) -> tuple[str, str, str]:
+    """Split an excerpt into the text before, at and after the mask.
 
-    A model may have written something that looks like a mask, so that the right one is the one
-    whose sides are those of the original.
+    The conversation itself may contain something that looks like a mask. The right one is the
+    one whose sides are those of the original.
     """
-    masked, at = mask(hit.kind), -1
-    while (at := hit.after.find(masked, at + 1)) >= 0:
-        left, right = hit.after[:at], hit.after[at + len(masked) :]
+    mask_text, at = mask(hit.kind), -1
+    while (at := hit.after.find(mask_text, at + 1)) >= 0:
+        left, right = hit.after[:at], hit.after[at + len(mask_text) :]
         if (
             hit.before.startswith(left)
             and hit.before.endswith(right)
@@ -230,6 +230,6 @@ def _sides(hit: Hit) -> tuple[str, str, str]:
     return "", hit.before, ""
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     text = displayable(text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_FOUND else f"{text[:_MAX_FOUND]}…"

@@ -1,7 +1,7 @@
-"""Redacting from the admin: what, then every place of it, then why; and only then it is done.
+"""The redaction pages of the admin: form, preview and confirmation.
 
-Nothing of what is looked for is ever in a URL: a GET only shows the empty form, for ids and paths.
-The confirmation carries what to look for, not what was found, and finds it anew.
+The searched text is never in a URL: a GET accepts only ids and paths. The confirmation sends the
+search again instead of its results, and the results are compared by a digest.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from .preview import SHOWN, places, preview, seal, unread
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
 
-class _ChangedError(Exception):
-    """What is found is not what was shown."""
+class _PreviewOutdatedError(Exception):
+    """The places are not those of the preview."""
 
     def __init__(self, result: Redaction) -> None:
         super().__init__()
@@ -50,9 +50,7 @@ class _ChangedError(Exception):
 
 
 def redact_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the page for redacting in a session."""
-
-    # Not even a report of an error shall hold what somebody wanted to be gone.
+    # Keeps the text to redact out of error reports.
     @sensitive_post_parameters("text", "reason")
     def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
         response = redact_view(model_admin, request, object_id)
@@ -68,35 +66,37 @@ def redact_urls(model_admin: Any) -> list[URLPattern]:
     ]
 
 
-# Nor the values on the way: from here down, to the bottom of a redaction.
+# Keeps local variables, from here down to the end of the redaction, out of error reports.
 @sensitive_variables()
 def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
-    """Asks what to redact, shows what that would be, and does it."""
+    """Show the form, the preview, or the result of the redaction."""
     viewer = view(model_admin, request, object_id)
     if not viewer.redacts:
         raise Http404
-    forks = _forks(model_admin, viewer)
+    forks = _count_forks(model_admin, viewer)
     if request.method in ("GET", "HEAD"):
-        return _page(model_admin, viewer, ScopeForm(target(viewer, request.GET), forks=forks))
+        return _form_response(
+            model_admin, viewer, ScopeForm(target(viewer, request.GET), forks=forks)
+        )
     if request.method != "POST":
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
     form = ScopeForm(target(viewer, request.POST), request.POST, forks=forks)
     if not form.is_valid():
-        return _page(model_admin, viewer, form)
+        return _form_response(model_admin, viewer, form)
     try:
         if request.POST.get("step") == "confirm":
-            return _confirm(model_admin, viewer, form)
-        return _show(model_admin, viewer, form, _found(viewer, form))
+            return _confirm_response(model_admin, viewer, form)
+        return _preview_response(model_admin, viewer, form, _dry_run(viewer, form))
     except SessionNotFoundError:
-        # It was deleted a moment ago.
+        # The session was deleted in the meantime.
         raise Http404 from None
     except AgentSessionsError as error:
-        # Held, out of date, too large: these errors say what to do, and never what was said.
+        # Legal hold, conflict or size: the error texts contain ids only.
         form.add_error(None, str(error))
-        return _page(model_admin, viewer, form)
+        return _form_response(model_admin, viewer, form)
 
 
-def _found(viewer: Viewer, form: ScopeForm) -> Redaction:
+def _dry_run(viewer: Viewer, form: ScopeForm) -> Redaction:
     return redact(
         viewer.session.pk,
         form.scope(),
@@ -107,10 +107,10 @@ def _found(viewer: Viewer, form: ScopeForm) -> Redaction:
     )
 
 
-def _forks(model_admin: Any, viewer: Viewer) -> int:
-    """Counts the forks that a redaction could reach, too; none if the viewer may not see them all.
+def _count_forks(model_admin: Any, viewer: Viewer) -> int:
+    """Return the number of forks that the redaction may include.
 
-    They are redacted all or not at all, and nobody redacts in what is hidden from them.
+    The forks are redacted all or not at all. Return 0 if the user may not see all of them.
     """
     keys = descendants_of(viewer.session.pk, using=viewer.using)
     if not keys:
@@ -119,24 +119,26 @@ def _forks(model_admin: Any, viewer: Viewer) -> int:
     return len(keys) if rows.filter(pk__in=keys).count() == len(keys) else 0
 
 
-def _confirm(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
-    why = ReasonForm(viewer.request.POST)
-    if not why.is_valid():
-        return _show(model_admin, viewer, form, _found(viewer, form), why=why)
+def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
+    reason_form = ReasonForm(viewer.request.POST)
+    if not reason_form.is_valid():
+        return _preview_response(model_admin, viewer, form, _dry_run(viewer, form), why=reason_form)
     expected = viewer.request.POST.get("seal", "")
-    reason = why.cleaned_data["reason"]
+    reason = reason_form.cleaned_data["reason"]
     try:
         result = write(
             viewer.using,
             lambda unsure: _redact(viewer, form, reason, expected),
             what=f"redacting in session {viewer.session.pk}",
         )
-    except _ChangedError as changed:
-        return _show(model_admin, viewer, form, changed.result, why=why, changed=True)
-    messages.success(viewer.request, _done(result))
+    except _PreviewOutdatedError as changed:
+        return _preview_response(
+            model_admin, viewer, form, changed.result, why=reason_form, changed=True
+        )
+    messages.success(viewer.request, _success_text(result))
     if count := unread(result):
-        messages.warning(viewer.request, _unread(count))
-    return HttpResponseRedirect(_back(viewer, form.target, result))
+        messages.warning(viewer.request, _missing_files_text(count))
+    return HttpResponseRedirect(_return_url(viewer, form.target, result))
 
 
 def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Redaction:
@@ -150,40 +152,42 @@ def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Reda
             using=viewer.using,
         )
         if not places(result) or seal(result) != expected:
-            # Everything is taken back: nobody saw what this would do.
-            raise _ChangedError(result)
+            # Roll back: the user has not seen these places.
+            raise _PreviewOutdatedError(result)
     return result
 
 
-def _done(result: Redaction) -> str:
+def _success_text(result: Redaction) -> str:
     count = places(result)
     text = ngettext("%(count)d place was redacted.", "%(count)d places were redacted.", count)
     return text % {"count": count}
 
 
-def _unread(count: int) -> str:
+def _missing_files_text(count: int) -> str:
     text = ngettext(
-        "%(count)d message has a file that is missing in its storage and was not looked into. "
-        "If the storage is only away, redact again when it is back.",
-        "%(count)d messages have files that are missing in their storage and were not looked into. "
-        "If the storage is only away, redact again when it is back.",
+        "%(count)d message has a file that is missing in its storage and was not searched. "
+        "If the storage is only temporarily unavailable, redact again later.",
+        "%(count)d messages have files that are missing in their storage and were not searched. "
+        "If the storage is only temporarily unavailable, redact again later.",
         count,
     )
     return text % {"count": count}
 
 
-def _first(viewer: Viewer, result: Redaction) -> UUID | None:
-    """Finds the first message that was redacted: one that the agent goes on with, if there is."""
-    found = [hit.place.key for hit in result.hits if hit.place.kind == "message"]
-    if not found:
+def _first_message(viewer: Viewer, result: Redaction) -> UUID | None:
+    """Return the first redacted message, preferably one of a main branch."""
+    keys = [hit.place.key for hit in result.hits if hit.place.kind == "message"]
+    if not keys:
         return None
-    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=found[:SHOWN])
-    main = rows.filter(branch=MAIN_BRANCH).order_by("id").values_list("pk", flat=True).first()
-    return main or found[0]
+    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=keys[:SHOWN])
+    main_message = (
+        rows.filter(branch=MAIN_BRANCH).order_by("id").values_list("pk", flat=True).first()
+    )
+    return main_message or keys[0]
 
 
-def _back(viewer: Viewer, target: Target | None, result: Redaction) -> str:
-    message = target.message if target else _first(viewer, result)
+def _return_url(viewer: Viewer, target: Target | None, result: Redaction) -> str:
+    message = target.message if target else _first_message(viewer, result)
     if message is None:
         return f"{viewer.base}change/"
     return f"{viewer.base}change/?at={message}#m-{message}"
@@ -192,7 +196,7 @@ def _back(viewer: Viewer, target: Target | None, result: Redaction) -> str:
 # --- pages -----------------------------------------------------------------------------------
 
 
-def _show(
+def _preview_response(
     model_admin: Any,
     viewer: Viewer,
     form: ScopeForm,
@@ -201,34 +205,34 @@ def _show(
     why: ReasonForm | None = None,
     changed: bool = False,
 ) -> HttpResponse:
-    """Shows what was found. That is reading, and recorded before."""
+    """Show the preview, and record that it is read."""
     message = None if form.everywhere or form.target is None else form.target.message
     viewer.record(message, page="redact", hits=places(result))
     found = preview(viewer, result)
-    return _page(
+    return _form_response(
         model_admin,
         viewer,
         form,
         preview=found,
         why=why or ReasonForm(),
         changed=changed,
-        unread=_unread(found.unread) if found.unread else "",
-        # States, titles and metadata keep no original, and a held session must lose nothing.
+        unread=_missing_files_text(found.unread) if found.unread else "",
+        # States, titles and metadata keep no original, so they cannot be redacted under a hold.
         blocked=viewer.session.legal_hold and found.states > 0,
-        elsewhere=_elsewhere(form),
+        elsewhere=_other_scope(form),
     )
 
 
-def _elsewhere(form: ScopeForm) -> str:
-    """The other place to look in, if there is one."""
+def _other_scope(form: ScopeForm) -> str:
+    """Return the other value of ``where`` that the preview offers, or an empty text."""
     if form.target is None or not form.searches:
         return ""
     return MESSAGE if form.everywhere else SESSION
 
 
-def _page(model_admin: Any, viewer: Viewer, form: ScopeForm, **extra: Any) -> HttpResponse:
+def _form_response(model_admin: Any, viewer: Viewer, form: ScopeForm, **extra: Any) -> HttpResponse:
     site = model_admin.admin_site
-    kept = conf.get_settings().REDACTION_ORIGINAL_TTL
+    seconds = conf.get_settings().REDACTION_ORIGINAL_TTL
     context = {
         **site.each_context(viewer.request),
         "title": _("Redact"),
@@ -238,7 +242,7 @@ def _page(model_admin: Any, viewer: Viewer, form: ScopeForm, **extra: Any) -> Ht
         "form": form,
         "target": form.target,
         "keeps": keeps_original(viewer.session),
-        "kept_until": timezone.now() + timedelta(seconds=kept),
+        "kept_until": timezone.now() + timedelta(seconds=seconds),
         **extra,
     }
     viewer.request.current_app = site.name

@@ -1,4 +1,4 @@
-"""Going back in time: branches and snapshots of a session, forks and rewinds from a message."""
+"""Branches, snapshots, forks and rewinds in the admin."""
 
 from __future__ import annotations
 

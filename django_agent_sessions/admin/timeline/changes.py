@@ -1,4 +1,4 @@
-"""What is done once it is confirmed: by the store, recorded in the same transaction."""
+"""Changes to a session's timeline, recorded in the audit trail in the same transaction."""
 
 from __future__ import annotations
 
@@ -26,80 +26,88 @@ _T = TypeVar("_T")
 
 
 def fork(viewer: Viewer, message: UUID) -> SessionRecord:
-    """Makes a session with a copy of the conversation up to a message."""
+    """Create a session with a copy of the conversation up to and including a message."""
 
-    def work(store: SessionStore, session: Session) -> SessionRecord:
-        made = store.fork(session_record(session), at=message)
+    def operation(store: SessionStore, session: Session) -> SessionRecord:
+        forked = store.fork(session_record(session), at=message)
         _record(
             viewer,
             AuditEvent.Action.FORKED,
             message,
-            fork=str(made.id),
-            messages=made.usage.messages,
+            fork=str(forked.id),
+            messages=forked.usage.messages,
         )
-        return made
+        return forked
 
-    return _alone(viewer, work, "forking")
+    return _with_session_lock(viewer, operation, "forking")
 
 
 def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
-    """Goes back to a message of a main branch."""
+    """Rewind an agent's main branch to a message."""
 
-    def work(store: SessionStore, session: Session) -> BranchRecord | None:
-        # Found anew, while nobody else can move it.
-        now = message_of(viewer, spot.key)
-        if now.branch:
+    def operation(store: SessionStore, session: Session) -> BranchRecord | None:
+        # Read again under the lock: another process may have moved the message.
+        current = message_of(viewer, spot.key)
+        if current.branch:
             raise SessionNotFoundError(f"message {spot.key} is on a side branch")
-        made = store.rewind(now.agent, now.position)
-        if made is not None:
-            later = made.length - made.start
+        side_branch = store.rewind(current.agent, current.position)
+        if side_branch is not None:
+            later = side_branch.length - side_branch.start
             _record(
-                viewer, AuditEvent.Action.REWOUND, spot.key, branch=made.number, set_aside=later
+                viewer,
+                AuditEvent.Action.REWOUND,
+                spot.key,
+                branch=side_branch.number,
+                set_aside=later,
             )
-        return made
+        return side_branch
 
-    return _alone(viewer, work, "rewinding")
+    return _with_session_lock(viewer, operation, "rewinding")
 
 
 def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    """Makes a side branch the main one."""
+    """Make a side branch the main branch."""
 
-    def work(store: SessionStore, session: Session) -> BranchRecord:
-        made = store.switch_branch(agent, number)
-        _record(viewer, AuditEvent.Action.RESTORED, agent.id, branch=number, left=made.number)
-        return made
+    def operation(store: SessionStore, session: Session) -> BranchRecord:
+        side_branch = store.switch_branch(agent, number)
+        _record(
+            viewer, AuditEvent.Action.RESTORED, agent.id, branch=number, left=side_branch.number
+        )
+        return side_branch
 
-    return _alone(viewer, work, "switching")
+    return _with_session_lock(viewer, operation, "switching")
 
 
 def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
-    """Deletes a side branch."""
+    """Delete a side branch and return its number of messages."""
 
-    def work(store: SessionStore, session: Session) -> int:
+    def operation(store: SessionStore, session: Session) -> int:
         deleted = store.delete_branch(agent, number)
         _record(viewer, AuditEvent.Action.BRANCH_DELETED, agent.id, branch=number, messages=deleted)
         return deleted
 
-    return _alone(viewer, work, "deleting a branch")
+    return _with_session_lock(viewer, operation, "deleting a branch")
 
 
 def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
-    """Brings an agent back to a snapshot."""
+    """Restore an agent to a snapshot."""
 
-    def work(store: SessionStore, session: Session) -> SnapshotRecord:
-        found = store.restore_snapshot(moment.agent, moment.key)
-        _record(viewer, AuditEvent.Action.RESTORED, moment.key, messages=found.length)
-        return found
+    def operation(store: SessionStore, session: Session) -> SnapshotRecord:
+        snapshot = store.restore_snapshot(moment.agent, moment.key)
+        _record(viewer, AuditEvent.Action.RESTORED, moment.key, messages=snapshot.length)
+        return snapshot
 
-    return _alone(viewer, work, "restoring a snapshot")
+    return _with_session_lock(viewer, operation, "restoring a snapshot")
 
 
-def _alone(viewer: Viewer, work: Callable[[SessionStore, Session], _T], what: str) -> _T:
-    """Does something while every other writer of the session waits, and again if that failed."""
+def _with_session_lock(
+    viewer: Viewer, operation: Callable[[SessionStore, Session], _T], what: str
+) -> _T:
+    """Run an operation while the session's row is locked, with retries."""
     store = SessionStore(using=viewer.using)
     what = f"{what} in session {viewer.session.pk}"
     key = viewer.session.pk
-    return alone_in(viewer.using, key, lambda session: work(store, session), what=what)
+    return alone_in(viewer.using, key, lambda session: operation(store, session), what=what)
 
 
 def _record(viewer: Viewer, action: AuditEvent.Action, target: UUID | None, **details: Any) -> None:

@@ -1,4 +1,4 @@
-"""Two branches side by side: what they have in common is one line, then each goes its own way."""
+"""Comparison of two branches: the number of common messages, then the rest of each branch."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from django_agent_sessions.windows import Scope, Window
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A branch from where it goes its own way."""
+    """The messages of a branch after the common ones."""
 
     branch: BranchRecord
     turns: list[Turn]
     page: str
-    """The branch's own page."""
+    """URL of the branch's own page."""
 
     later: str
-    """Where its page goes on behind what is shown; empty if nothing follows."""
+    """Query of the messages after the shown ones; empty if there are none."""
 
     own: int
-    """How many messages only this branch has."""
+    """Number of messages that only this branch has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +38,35 @@ class Comparison:
     """Two branches of an agent."""
 
     common: int
-    """With how many messages that are the same both begin."""
+    """Number of identical messages at the start of both branches."""
 
     sides: list[Side]
 
 
 def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Comparison:
-    """Reads how two branches differ, and records that it is read."""
+    """Compare two branches, and record that their messages are read."""
     left, right = pair
     store = SessionStore(using=viewer.using)
     common = store.common_length(agent, left.number, right.number)
     scopes = [
         Scope(viewer.session, SessionAgent(pk=agent.id), branch=branch.number) for branch in pair
     ]
-    found = [windows.onwards(scope, common, originals=viewer.sees_originals) for scope in scopes]
-    rows = [row for window in found for row in window.rows]
+    windows_read = [
+        windows.onwards(scope, common, originals=viewer.sees_originals) for scope in scopes
+    ]
+    rows = [row for window in windows_read for row in window.rows]
     viewer.record(None, page="compare", messages=len(rows))
     if viewer.reads:
-        for scope, window in zip(scopes, found, strict=True):
+        for scope, window in zip(scopes, windows_read, strict=True):
             windows.fill(scope, window.rows, window.rows[0].id if window.rows else None)
     voices = heads.voices(viewer, [], [agent.id])
     note = partial(heads.redactions(viewer, rows).note, reason=viewer.reads)
-    reading: Any = partial(Reading, voices, note, hidden=not viewer.reads)
+    build_turns: Any = partial(Reading, voices, note, hidden=not viewer.reads)
     return Comparison(
         common,
         [
-            _side(viewer, agent, branch, window, reading().turns(window), common)
-            for branch, window in zip(pair, found, strict=True)
+            _side(viewer, agent, branch, window, build_turns().turns(window), common)
+            for branch, window in zip(pair, windows_read, strict=True)
         ],
     )
 
@@ -77,7 +79,7 @@ def _side(
     turns: list[Turn],
     common: int,
 ) -> Side:
-    # The main branch's page takes no number.
+    # The main branch's page has no branch parameter.
     number = None if branch.number == MAIN_BRANCH else branch.number
     query = partial(viewer.query, agent=agent.id, branch=number)
     later = query(after=window.rows[-1].id) if window.rows and window.later else ""

@@ -1,4 +1,4 @@
-"""Branches, snapshots and stored objects as pages list them: figures and names, no content."""
+"""Lists of branches, snapshots and stored objects, without content."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class BranchLine:
-    """A branch of a list."""
+    """A row of the list of branches."""
 
     branch: BranchRecord
     kind: str
-    """How it came to be, in words; empty for the main one."""
+    """Label of the branch's kind; empty for the main branch."""
 
     parent: str
-    """Name of the branch that it left."""
+    """Name of the parent branch."""
 
     @property
     def main(self) -> bool:
-        """Whether it is the main one."""
         return self.branch.number == MAIN_BRANCH
 
     @property
     def own(self) -> int:
-        """How many messages it has that the branch it left had not."""
+        """The number of messages after those of the parent branch."""
         return max(self.branch.length - self.branch.start, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLine:
-    """A snapshot of a list."""
+    """A row of the list of snapshots."""
 
     key: UUID
     name: str
@@ -59,32 +58,31 @@ class SnapshotLine:
     branch_name: str
     length: int
     when: datetime
-    """When it was taken; of the latest one, when it was saved last."""
+    """Time when it was taken; for the latest one, of the last save."""
 
     @property
     def latest(self) -> bool:
-        """Whether it is the one that each save replaces."""
+        """Whether it is the snapshot that each save replaces."""
         return not self.name
 
     @property
     def restorable(self) -> bool:
-        """Whether an agent can be brought back to it."""
         return self.agent is not None and not self.latest
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A page of a list that is paged by key."""
+    """A page of a list with keyset pagination."""
 
     lines: list[Any]
     older: str = ""
-    """Where the next page begins; empty if there is none."""
+    """Key at which the next page starts; empty on the last page."""
 
 
 def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
-    """Lists an agent's branches: the main one, then the newest."""
-    found = SessionStore(using=viewer.using).branches(agent)
-    names = {branch.number: branch.name for branch in found}
+    """List an agent's branches: the main branch, then the side branches, newest first."""
+    records = SessionStore(using=viewer.using).branches(agent)
+    names = {branch.number: branch.name for branch in records}
     kinds = dict(Branch.Kind.choices)
     lines = [
         BranchLine(
@@ -92,25 +90,25 @@ def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
             str(kinds.get(branch.kind, branch.kind)),
             names.get(branch.parent, f"branch-{branch.parent}"),
         )
-        for branch in found
+        for branch in records
     ]
     main = [line for line in lines if line.main and before is None]
     side = [line for line in lines if not line.main][::-1]
     if before is not None:
         side = [line for line in side if line.branch.number < before]
-    shown = side[:PAGE]
-    older = str(shown[-1].branch.number) if len(side) > PAGE else ""
-    return Listed([*main, *shown], older)
+    page = side[:PAGE]
+    older = str(page[-1].branch.number) if len(side) > PAGE else ""
+    return Listed([*main, *page], older)
 
 
 def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) -> Listed:
-    """Lists snapshots, the newest first."""
+    """List snapshots, newest first."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session).order_by("-id")
     if agent is not None:
         rows = rows.filter(agent=agent.id)
     if before is not None:
         rows = rows.filter(pk__lt=before)
-    found = list(
+    rows_read = list(
         rows.values_list(
             "id",
             "snapshot_id",
@@ -123,8 +121,8 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
             "updated_at",
         )[: PAGE + 1]
     )
-    shown = found[:PAGE]
-    names = _branch_names(viewer, {row[2] for row in shown}, {row[5] for row in shown})
+    page = rows_read[:PAGE]
+    names = _branch_names(viewer, {row[2] for row in page}, {row[5] for row in page})
     lines = [
         SnapshotLine(
             key,
@@ -134,35 +132,35 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
             branch,
             names.get((agent_key, branch), f"branch-{branch}" if branch else "main"),
             length,
-            # A redaction moves the second.
+            # A redaction changes updated_at.
             created if name else updated,
         )
         for key, name, agent_key, of_agent, of_orchestrator, branch, length, created, updated in (
-            shown
+            page
         )
     ]
-    return Listed(lines, str(shown[-1][0]) if len(found) > PAGE else "")
+    return Listed(lines, str(page[-1][0]) if len(rows_read) > PAGE else "")
 
 
 def _branch_names(
     viewer: Viewer, agents: set[UUID | None], numbers: set[int]
 ) -> dict[tuple[UUID | None, int], str]:
     rows = Branch.objects.using(viewer.using).filter(agent__in=agents - {None}, number__in=numbers)
-    found: list[tuple[Any, int, str]] = list(rows.values_list("agent_id", "number", "name"))
-    return {(agent, number): name for agent, number, name in found}
+    names: list[tuple[Any, int, str]] = list(rows.values_list("agent_id", "number", "name"))
+    return {(agent, number): name for agent, number, name in names}
 
 
 def objects(viewer: Viewer, after: str) -> Listed:
-    """Lists what an SDK stored with the session and is kept as written."""
+    """List the objects that an SDK stored with the session in its own format."""
     rows = StoredObject.objects.using(viewer.using).filter(session=viewer.session)
     if after:
         rows = rows.filter(key__gt=after)
-    found = list(rows.order_by("key").values("key", "size", "updated_at")[: PAGE + 1])
-    shown = found[:PAGE]
-    return Listed(shown, shown[-1]["key"] if len(found) > PAGE else "")
+    rows_read = list(rows.order_by("key").values("key", "size", "updated_at")[: PAGE + 1])
+    page = rows_read[:PAGE]
+    return Listed(page, page[-1]["key"] if len(rows_read) > PAGE else "")
 
 
 def agents(viewer: Viewer) -> list[tuple[UUID, str]]:
-    """Lists the session's agents by key and name, as many as a page lists."""
+    """List the keys and names of the session's agents, up to a limit."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
     return list(rows.order_by("id").values_list("pk", "agent_id")[:AGENTS])

@@ -1,4 +1,4 @@
-"""What is asked before anything changes: in plain words, what will happen and what will not."""
+"""The confirmation pages of timeline changes: what will and will not change."""
 
 from __future__ import annotations
 
@@ -20,52 +20,51 @@ from .targets import Moment, Spot, branch_of, main_length
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A page that asks, and the figures that the answer is about."""
+    """The content of a confirmation page."""
 
     title: str
     button: str
     back: str
-    """Where "No" leads to."""
+    """URL of the cancel link."""
 
     lines: list[str]
-    """What will happen."""
+    """Sentences that describe the change."""
 
     notes: list[str] = field(default_factory=list)
-    """What else there is to know."""
+    """Further information."""
 
     blocked: str = ""
-    """Why it cannot be done; empty if it can."""
+    """Why the change is not possible; empty if it is."""
 
     danger: bool = False
-    """Whether something is lost."""
+    """Whether data is lost."""
 
     seen: str = ""
-    """What the lines count: an answer to other figures is asked for anew."""
+    """The figures in the text. If they change before the POST, the page is shown again."""
 
 
 def fork_question(viewer: Viewer, spot: Spot) -> Question:
-    """Asks whether to fork from a message."""
-    copied = _messages(spot.position + 1)
+    copied = _count_messages(spot.position + 1)
     notes = [
-        _("The fork belongs to the same owner. This conversation stays exactly as it is."),
-        _("What was redacted here is redacted in the fork, and no original is copied."),
+        _("The fork belongs to the same owner. This conversation does not change."),
+        _("Redacted text is also redacted in the fork, and no original is copied."),
     ]
-    if _others(viewer, spot.agent):
-        notes.insert(0, _("Of other agents, what was said before that message is copied, too."))
+    if _has_other_agents(viewer, spot.agent):
+        notes.insert(0, _("Earlier messages of other agents are copied, too."))
     if viewer.session.legal_hold:
-        notes.append(_("The legal hold stays with this conversation; the fork has none."))
-    named = {"copied": copied, **_spot(spot)}
+        notes.append(_("The legal hold applies to this conversation only, not to the fork."))
+    words = {"copied": copied, **_target_words(spot)}
     return Question(
-        title=_("Fork from message %(position)s") % named,
+        title=_("Fork from message %(position)s") % words,
         button=_("Fork"),
-        back=_at(viewer, spot),
+        back=_message_url(viewer, spot),
         lines=[
             _(
-                "A new conversation begins with a copy of %(copied)s of agent %(agent)s: all up "
-                "to message %(position)s (%(when)s)."
+                "A new conversation is created with a copy of %(copied)s of agent %(agent)s, up to "
+                "and including message %(position)s (%(when)s)."
             )
-            % named,
-            _("Both conversations then go on independently of each other."),
+            % words,
+            _("Both conversations then continue independently of each other."),
         ],
         notes=notes,
         seen=str(spot.position),
@@ -73,82 +72,79 @@ def fork_question(viewer: Viewer, spot: Spot) -> Question:
 
 
 def rewind_question(viewer: Viewer, spot: Spot) -> Question:
-    """Asks whether to go back to a message."""
     if spot.branch != MAIN_BRANCH:
         raise Http404
     length = main_length(viewer, spot.agent)
     later = length - spot.position - 1
-    named = {"later": _messages(later), **_spot(spot)}
-    notes = [_state(viewer, spot.agent, spot.position + 1)]
-    if _others(viewer, spot.agent):
-        notes.append(_("Other agents of this conversation are not touched."))
+    words = {"later": _count_messages(later), **_target_words(spot)}
+    notes = [_state_note(viewer, spot.agent, spot.position + 1)]
+    if _has_other_agents(viewer, spot.agent):
+        notes.append(_("Other agents of this conversation do not change."))
     return Question(
-        title=_("Rewind to message %(position)s") % named,
+        title=_("Rewind to message %(position)s") % words,
         button=_("Rewind"),
-        back=_at(viewer, spot),
+        back=_message_url(viewer, spot),
         lines=[
             _(
-                "Agent %(agent)s goes back to message %(position)s (%(when)s), and goes on "
+                "Agent %(agent)s returns to message %(position)s (%(when)s) and continues "
                 "from there."
             )
-            % named,
+            % words,
             ngettext(
-                "%(later)s after it is set aside as a branch. Nothing is lost: the branch can be "
+                "%(later)s after it is moved to a side branch. Nothing is lost: the branch can be "
                 "read, compared and restored.",
-                "%(later)s after it are set aside as a branch. Nothing is lost: the branch can be "
+                "%(later)s after it are moved to a side branch. Nothing is lost: the branch can be "
                 "read, compared and restored.",
                 later,
             )
-            % named,
+            % words,
         ],
         notes=notes,
-        blocked="" if later else _("Nothing was said after this message."),
+        blocked="" if later else _("There are no messages after this message."),
         seen=f"{spot.position} {length}",
     )
 
 
 def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
-    """Asks whether a side branch becomes the main one."""
     if branch.number == MAIN_BRANCH:
         raise Http404
     main = main_length(viewer, agent)
-    named = {
+    words = {
         "agent": agent.agent_id,
         "branch": branch.name,
-        "messages": _messages(branch.length),
-        "main": _messages(main),
+        "messages": _count_messages(branch.length),
+        "main": _count_messages(main),
     }
     return Question(
-        title=_("Restore branch %(branch)s") % named,
+        title=_("Restore branch %(branch)s") % words,
         button=_("Restore"),
-        back=_branches(viewer, agent),
+        back=_branches_url(viewer, agent),
         lines=[
-            _("Agent %(agent)s goes on with branch %(branch)s, which has %(messages)s.") % named,
+            _("Agent %(agent)s continues with branch %(branch)s, which has %(messages)s.") % words,
             _(
-                "What is the main branch now, with %(main)s, becomes a side branch. Nothing is "
-                "lost: it can be restored in the same way."
+                "The current main branch, with %(main)s, becomes a side branch. Nothing is lost: "
+                "it can be restored in the same way."
             )
-            % named,
+            % words,
         ],
-        notes=[_state(viewer, agent, branch.length, branch.number)],
+        notes=[_state_note(viewer, agent, branch.length, branch.number)],
         seen=f"{main} {branch.length}",
     )
 
 
 def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
-    """Asks whether a side branch is deleted for good."""
     if branch.number == MAIN_BRANCH:
         raise Http404
     rows = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch.number)
     snapshots = rows.count()
-    named = {
+    words = {
         "agent": agent.agent_id,
         "branch": branch.name,
-        "messages": _messages(branch.length),
+        "messages": _count_messages(branch.length),
         "count": snapshots,
     }
     lines = [
-        _("Branch %(branch)s of agent %(agent)s will be deleted, with its %(messages)s.") % named
+        _("Branch %(branch)s of agent %(agent)s will be deleted, with its %(messages)s.") % words
     ]
     if snapshots:
         lines.append(
@@ -157,14 +153,14 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
                 "%(count)d snapshots of it will be deleted, too.",
                 snapshots,
             )
-            % named
+            % words
         )
-    lines.append(_("It cannot be brought back. What it has in common with others stays there."))
+    lines.append(_("It cannot be restored. Messages that other branches share remain there."))
     held = _("This session is under legal hold: none of its branches can be deleted.")
     return Question(
-        title=_("Delete branch %(branch)s") % named,
+        title=_("Delete branch %(branch)s") % words,
         button=_("Delete"),
-        back=_branches(viewer, agent),
+        back=_branches_url(viewer, agent),
         lines=lines,
         blocked=held if viewer.session.legal_hold else "",
         danger=True,
@@ -173,84 +169,83 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
 
 
 def restore_question(viewer: Viewer, moment: Moment) -> Question:
-    """Asks whether an agent goes back to a snapshot."""
     branch = branch_of(viewer, moment.agent, moment.branch)
     main = branch.length if moment.branch == MAIN_BRANCH else main_length(viewer, moment.agent)
     later = branch.length - moment.length
-    named = {
+    words = {
         "agent": moment.agent.agent_id,
-        "when": _when(moment.created_at),
-        "messages": _messages(moment.length),
-        "later": _messages(later),
-        "main": _messages(main),
+        "when": _format_time(moment.created_at),
+        "messages": _count_messages(moment.length),
+        "later": _count_messages(later),
+        "main": _count_messages(main),
         "branch": branch.name,
     }
     lines = [
-        _("Agent %(agent)s goes back to what it was on %(when)s: %(messages)s, and its state.")
-        % named
+        _("Agent %(agent)s returns to the snapshot of %(when)s: %(messages)s and its state.")
+        % words
     ]
     if moment.branch != MAIN_BRANCH:
         lines.append(
             _(
-                "It goes on with branch %(branch)s, and what is the main branch now, with "
+                "It continues with branch %(branch)s, and the current main branch, with "
                 "%(main)s, becomes a side branch."
             )
-            % named
+            % words
         )
     if later > 0:
         lines.append(
             ngettext(
-                "%(later)s that came later is set aside as a branch.",
-                "%(later)s that came later are set aside as a branch.",
+                "%(later)s that came later is moved to a side branch.",
+                "%(later)s that came later are moved to a side branch.",
                 later,
             )
-            % named
+            % words
         )
-    lines.append(_("Nothing is lost: how the agent is now is kept as a snapshot before."))
+    lines.append(_("Nothing is lost: a snapshot of the agent's current state is taken first."))
     return Question(
         title=_("Restore a snapshot"),
         button=_("Restore"),
         back=f"{viewer.base}snapshots/?agent={moment.agent.id}",
         lines=lines,
-        blocked=_("Messages of this snapshot were deleted since.") if later < 0 else "",
+        blocked=_("Messages of this snapshot have been deleted.") if later < 0 else "",
         seen=f"{moment.branch} {moment.length} {branch.length} {main}",
     )
 
 
-def _spot(spot: Spot) -> dict[str, Any]:
+def _target_words(spot: Spot) -> dict[str, Any]:
     return {
         "agent": spot.agent.agent_id,
         "position": spot.position,
-        "when": _when(spot.created_at),
+        "when": _format_time(spot.created_at),
     }
 
 
-def _messages(count: int) -> str:
+def _count_messages(count: int) -> str:
     return ngettext("%(count)d message", "%(count)d messages", count) % {"count": count}
 
 
-def _when(moment: Any) -> str:
+def _format_time(moment: Any) -> str:
     return formats.date_format(local(moment), "DATETIME_FORMAT")
 
 
-def _state(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
+def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
     there = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch)
     if there.filter(length=length).exclude(snapshot_id="").exists():
-        return _("Its state goes back to that of a snapshot of then.")
+        return _("Its state is restored from a snapshot of that point.")
     return _(
-        "There is no snapshot of then, so that it keeps its present state, without what speaks "
-        "of messages that are not there any more."
+        "There is no snapshot of that point. The agent keeps its current state, without "
+        "references to messages that no longer exist."
     )
 
 
-def _others(viewer: Viewer, agent: AgentRecord) -> bool:
+def _has_other_agents(viewer: Viewer, agent: AgentRecord) -> bool:
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
     return rows.exclude(pk=agent.id).exists()
 
 
-def _at(viewer: Viewer, spot: Spot) -> str:
+def _message_url(viewer: Viewer, spot: Spot) -> str:
     return f"{viewer.page}?at={spot.key}#m-{spot.key}"
 
 
-def _branches(viewer: Viewer, agent: AgentRecord) -> str:
+def _branches_url(viewer: Viewer, agent: AgentRecord) -> str:
     return f"{viewer.base}branches/?agent={agent.id}"

@@ -1,4 +1,4 @@
-"""What an address points at: agents, messages, branches and snapshots of one session only."""
+"""Agents, messages, branches and snapshots that a URL names; Http404 outside of the session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from django_agent_sessions.store import SessionStore
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A message that somebody pointed at."""
+    """The message that a URL names."""
 
     key: UUID
     agent: AgentRecord
@@ -34,7 +34,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A snapshot of an agent that somebody pointed at."""
+    """The snapshot of an agent that a URL names."""
 
     key: UUID
     agent: AgentRecord
@@ -45,7 +45,7 @@ class Moment:
 
 
 def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
-    """Finds an agent of the session, without reading what it keeps."""
+    """Return an agent of the session, without its state."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     found = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
     if found is None:
@@ -54,11 +54,11 @@ def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
 
 
 def named_agent(viewer: Viewer) -> AgentRecord:
-    """Finds the agent that a page is about."""
-    given = viewer.request.GET.get("agent")
-    if given:
+    """Return the agent of the ``agent`` parameter, or the first one, preferably with branches."""
+    value = viewer.request.GET.get("agent")
+    if value:
         try:
-            return agent_of(viewer, UUID(given))
+            return agent_of(viewer, UUID(value))
         except ValueError:
             raise Http404 from None
     branches = Branch.objects.using(viewer.using).filter(session=viewer.session)
@@ -73,7 +73,7 @@ def named_agent(viewer: Viewer) -> AgentRecord:
 
 
 def message_of(viewer: Viewer, key: UUID) -> Spot:
-    """Finds a message of the session, without its content."""
+    """Return a message of the session, without its content."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     found = rows.values("agent_id", "message_id", "branch", "role", "created_at").first()
     if found is None:
@@ -89,7 +89,7 @@ def message_of(viewer: Viewer, key: UUID) -> Spot:
 
 
 def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
-    """Finds a snapshot to go back to."""
+    """Return a snapshot of the session that can be restored."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     rows = rows.exclude(agent=None).exclude(snapshot_id="")
     found = rows.values("agent_id", "snapshot_id", "branch", "length", "created_at").first()
@@ -106,7 +106,6 @@ def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
 
 
 def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    """Finds a branch of an agent."""
     for branch in SessionStore(using=viewer.using).branches(agent):
         if branch.number == number:
             return branch
@@ -114,7 +113,7 @@ def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
 
 
 def main_length(viewer: Viewer, agent: AgentRecord) -> int:
-    """Tells how many messages the main branch has: positions are dense."""
+    """Return the number of messages of the main branch, from its last position."""
     rows = SessionMessage.objects.using(viewer.using).conversation(agent.id, MAIN_BRANCH)
     last = rows.order_by("-message_id").values_list("message_id", flat=True).first()
     return 0 if last is None else last + 1

@@ -1,7 +1,7 @@
-"""The pages of branches and snapshots, and those that ask before anything changes.
+"""The pages of branches and snapshots, and the confirmation pages of timeline changes.
 
-A GET never changes anything. A POST does, if it carries the figures that the page asked about; the
-page is shown anew if they are others by now.
+A GET never changes anything. A POST does if it carries the figures that the page showed; otherwise
+the page is shown again.
 """
 
 from __future__ import annotations
@@ -40,20 +40,18 @@ from .targets import (
     snapshot_of,
 )
 
-_Answer = tuple[str, str]
-"""What to say when it is done, and where to go."""
+_Outcome = tuple[str, str]
+"""The success message and the URL to redirect to."""
 
 
 def timeline_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the pages about a session's time."""
-
-    def served(route: str, function: Any, name: str) -> URLPattern:
+    def url_pattern(route: str, function: Any, name: str) -> URLPattern:
         def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             viewer = view(model_admin, request, kwargs.pop("object_id"))
             try:
                 response: HttpResponse = function(model_admin, viewer, **kwargs)
             except SessionNotFoundError:
-                # It was deleted a moment ago.
+                # The session was deleted in the meantime.
                 raise Http404 from None
             patch_cache_control(response, private=True, no_store=True)
             return response
@@ -67,15 +65,15 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
 
     branch = "branches/<uuid:agent>/<int:number>"
     return [
-        served("branches/", branches, "branches"),
-        served("branches/compare/", compare, "compare"),
-        served(f"{branch}/restore/", switch, "branch_restore"),
-        served(f"{branch}/delete/", delete, "branch_delete"),
-        served("snapshots/", snapshots, "snapshots"),
-        served("snapshots/<uuid:agent>/take/", take, "snapshot_take"),
-        served("snapshots/<uuid:snapshot>/restore/", restore, "snapshot_restore"),
-        served("messages/<uuid:message>/fork/", fork, "fork"),
-        served("messages/<uuid:message>/rewind/", rewind, "rewind"),
+        url_pattern("branches/", branches, "branches"),
+        url_pattern("branches/compare/", compare, "compare"),
+        url_pattern(f"{branch}/restore/", switch, "branch_restore"),
+        url_pattern(f"{branch}/delete/", delete, "branch_delete"),
+        url_pattern("snapshots/", snapshots, "snapshots"),
+        url_pattern("snapshots/<uuid:agent>/take/", take, "snapshot_take"),
+        url_pattern("snapshots/<uuid:snapshot>/restore/", restore, "snapshot_restore"),
+        url_pattern("messages/<uuid:message>/fork/", fork, "fork"),
+        url_pattern("messages/<uuid:message>/rewind/", rewind, "rewind"),
     ]
 
 
@@ -83,11 +81,11 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
 
 
 def branches(model_admin: Any, viewer: Viewer) -> HttpResponse:
-    """Shows the branches of an agent: ``agent``, and ``before`` for further ones."""
+    """Show the branches of an agent. Parameters: ``agent``, and ``before`` for the next page."""
     agent = named_agent(viewer)
     before = viewer.request.GET.get("before")
-    listed = listing.branches(viewer, agent, _number(before) if before else None)
-    return _page(
+    listed = listing.branches(viewer, agent, _parse_number(before) if before else None)
+    return _render(
         model_admin,
         viewer,
         "timeline_branches",
@@ -100,41 +98,42 @@ def branches(model_admin: Any, viewer: Viewer) -> HttpResponse:
 
 
 def snapshots(model_admin: Any, viewer: Viewer) -> HttpResponse:
-    """Shows snapshots: of one ``agent`` or all, and those ``before`` one; ``after`` a key, objects.
+    """Show snapshots, and below them the objects that an SDK stored in its own format.
 
-    What an SDK stored in a form that is not understood is listed below them.
+    Parameters: ``agent``, ``before`` for the next page of snapshots, ``after`` for that of
+    objects.
     """
-    given = viewer.request.GET
-    agent = named_agent(viewer) if given.get("agent") else None
-    before = given.get("before")
-    return _page(
+    params = viewer.request.GET
+    agent = named_agent(viewer) if params.get("agent") else None
+    before = params.get("before")
+    return _render(
         model_admin,
         viewer,
         "timeline_snapshots",
         title=_("Snapshots"),
         agent=agent,
         agents=listing.agents(viewer),
-        listed=listing.snapshots(viewer, agent, _key(before) if before else None),
-        objects=listing.objects(viewer, given.get("after", "")[:700].replace("\x00", "")),
+        listed=listing.snapshots(viewer, agent, _parse_key(before) if before else None),
+        objects=listing.objects(viewer, params.get("after", "")[:700].replace("\x00", "")),
     )
 
 
 def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
-    """Shows two branches of an ``agent`` side by side: ``left`` and ``right``, by number."""
-    given = viewer.request.GET
+    """Compare two branches of an agent. Parameters: ``agent``, ``left`` and ``right`` (numbers)."""
+    params = viewer.request.GET
     agent = named_agent(viewer)
-    numbers = [_number(given.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
-    found = {b.number: b for b in SessionStore(using=viewer.using).branches(agent)}
-    if not set(numbers) <= found.keys():
+    numbers = [_parse_number(params.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
+    by_number = {b.number: b for b in SessionStore(using=viewer.using).branches(agent)}
+    if not set(numbers) <= by_number.keys():
         raise Http404
-    return _page(
+    return _render(
         model_admin,
         viewer,
         "timeline_compare",
         title=_("Compare branches"),
         agent=agent,
-        choices=list(found.values())[: listing.PAGE * 4],
-        comparison=comparing.compare(viewer, agent, [found[number] for number in numbers]),
+        choices=list(by_number.values())[: listing.PAGE * 4],
+        comparison=comparing.compare(viewer, agent, [by_number[number] for number in numbers]),
     )
 
 
@@ -142,83 +141,91 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
 
 
 def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
-    """Asks, then makes a fork and leads to it."""
+    """Confirm a fork, create it and redirect to it."""
     _require(viewer.forks)
     spot = message_of(viewer, message)
 
-    def done() -> _Answer:
-        made = changes.fork(viewer, spot.key)
+    def apply() -> _Outcome:
+        forked = changes.fork(viewer, spot.key)
         name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
-        text = _("This is the fork. The other conversation stays as it was.")
-        return text, reverse(name, args=[made.id])
+        text = _("This is the fork. The original conversation did not change.")
+        return text, reverse(name, args=[forked.id])
 
-    return _asked(model_admin, viewer, questions.fork_question(viewer, spot), done)
+    return _confirmation_response(model_admin, viewer, questions.fork_question(viewer, spot), apply)
 
 
 def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
-    """Asks, then goes back to a message."""
+    """Confirm a rewind to a message and apply it."""
     _require(viewer.changes)
     spot = message_of(viewer, message)
 
-    def done() -> _Answer:
-        made = changes.rewind(viewer, spot)
+    def apply() -> _Outcome:
+        side_branch = changes.rewind(viewer, spot)
         here = f"{viewer.page}?agent={spot.agent.id}"
-        if made is None:
-            return _("Nothing was said after this message."), here
-        count = made.length - made.start
+        if side_branch is None:
+            return _("There are no messages after this message."), here
+        count = side_branch.length - side_branch.start
         text = ngettext(
-            "%(count)d message was set aside as %(branch)s.",
-            "%(count)d messages were set aside as %(branch)s.",
+            "%(count)d message was moved to %(branch)s.",
+            "%(count)d messages were moved to %(branch)s.",
             count,
         )
-        return text % {"count": count, "branch": made.name}, here
+        return text % {"count": count, "branch": side_branch.name}, here
 
-    return _asked(model_admin, viewer, questions.rewind_question(viewer, spot), done)
+    return _confirmation_response(
+        model_admin, viewer, questions.rewind_question(viewer, spot), apply
+    )
 
 
 def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
-    """Asks, then makes a side branch the main one."""
+    """Confirm that a side branch becomes the main branch, and apply it."""
     _require(viewer.changes)
     record = agent_of(viewer, agent)
     branch = branch_of(viewer, record, number)
 
-    def done() -> _Answer:
-        made = changes.switch(viewer, record, number)
-        text = _("Branch %(branch)s was restored. What was the main branch is now %(other)s.")
-        names = {"branch": branch.name, "other": made.name}
+    def apply() -> _Outcome:
+        side_branch = changes.switch(viewer, record, number)
+        text = _("Branch %(branch)s was restored. The former main branch is now %(other)s.")
+        names = {"branch": branch.name, "other": side_branch.name}
         return text % names, f"{viewer.page}?agent={agent}"
 
-    return _asked(model_admin, viewer, questions.switch_question(viewer, record, branch), done)
+    return _confirmation_response(
+        model_admin, viewer, questions.switch_question(viewer, record, branch), apply
+    )
 
 
 def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
-    """Asks, then deletes a side branch."""
+    """Confirm the deletion of a side branch and apply it."""
     _require(viewer.drops)
     record = agent_of(viewer, agent)
     branch = branch_of(viewer, record, number)
 
-    def done() -> _Answer:
+    def apply() -> _Outcome:
         changes.delete(viewer, record, number)
         text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
         return text, f"{viewer.base}branches/?agent={agent}"
 
-    return _asked(model_admin, viewer, questions.delete_question(viewer, record, branch), done)
+    return _confirmation_response(
+        model_admin, viewer, questions.delete_question(viewer, record, branch), apply
+    )
 
 
 def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
-    """Asks, then brings an agent back to a snapshot."""
+    """Confirm the restoration of a snapshot and apply it."""
     _require(viewer.changes)
     moment = snapshot_of(viewer, snapshot)
 
-    def done() -> _Answer:
+    def apply() -> _Outcome:
         changes.restore(viewer, moment)
         return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
 
-    return _asked(model_admin, viewer, questions.restore_question(viewer, moment), done)
+    return _confirmation_response(
+        model_admin, viewer, questions.restore_question(viewer, moment), apply
+    )
 
 
 def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
-    """Takes a snapshot. Nothing is asked: nothing else changes."""
+    """Take a snapshot, without a confirmation: nothing else changes."""
     _require(viewer.changes)
     record = agent_of(viewer, agent)
     if viewer.request.method != "POST":
@@ -230,34 +237,34 @@ def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
 
 
 def _require(allowed: bool) -> None:
-    """Hides what somebody may not do, like what is not there."""
+    """Raise Http404 unless the action is allowed."""
     if not allowed:
         raise Http404
 
 
-def _asked(
-    model_admin: Any, viewer: Viewer, question: Question, done: Callable[[], _Answer]
+def _confirmation_response(
+    model_admin: Any, viewer: Viewer, question: Question, apply: Callable[[], _Outcome]
 ) -> HttpResponse:
     request = viewer.request
-    shown = partial(_page, model_admin, viewer, "timeline_confirm", title=question.title)
+    render = partial(_render, model_admin, viewer, "timeline_confirm", title=question.title)
     if request.method in ("GET", "HEAD"):
-        return shown(question=question)
+        return render(question=question)
     if request.method != "POST":
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
     if question.blocked or request.POST.get("seen") != question.seen:
-        return shown(question=question, changed=not question.blocked)
+        return render(question=question, changed=not question.blocked)
     try:
-        text, url = done()
+        text, url = apply()
     except SessionNotFoundError:
         raise
     except AgentSessionsError as error:
-        # Held, busy, a binary that cannot be copied: these errors never say what was said.
-        return shown(question=question, error=str(error))
+        # Legal hold, conflict or a missing binary: the error texts contain ids only.
+        return render(question=question, error=str(error))
     messages.success(request, text)
     return HttpResponseRedirect(url)
 
 
-def _page(model_admin: Any, viewer: Viewer, template: str, **extra: Any) -> HttpResponse:
+def _render(model_admin: Any, viewer: Viewer, template: str, **extra: Any) -> HttpResponse:
     site = model_admin.admin_site
     context = {
         **site.each_context(viewer.request),
@@ -270,14 +277,14 @@ def _page(model_admin: Any, viewer: Viewer, template: str, **extra: Any) -> Http
     return TemplateResponse(viewer.request, f"agent_sessions/admin/{template}.html", context)
 
 
-def _number(given: str) -> int:
-    if not (given.isascii() and given.isdigit() and len(given) <= 10):
+def _parse_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise Http404
-    return int(given)
+    return int(text)
 
 
-def _key(given: str) -> UUID:
+def _parse_key(text: str) -> UUID:
     try:
-        return UUID(given)
+        return UUID(text)
     except ValueError:
         raise Http404 from None

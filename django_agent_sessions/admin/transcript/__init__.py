@@ -1,4 +1,4 @@
-"""A session read like a chat, in windows around a message."""
+"""The page of a session: its conversation, in windows of messages."""
 
 from __future__ import annotations
 

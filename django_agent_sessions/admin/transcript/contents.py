@@ -1,4 +1,4 @@
-"""What one message says, as the pieces of a page."""
+"""Conversion of one message into pieces for the template."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .pieces import Piece
 from .trees import tree
 from .wording import SHOWN, Wording
 
-_TALL = 5000
-_RESULT_SHOWN = 6000
-_RESULT_TALL = 1500
+_SCROLL_FROM = 5000
+_MAX_RESULT = 6000
+_SCROLL_RESULT_FROM = 1500
 
 
 class Contents:
-    """Makes the pieces of one message."""
+    """Converts one message into pieces."""
 
     def __init__(
         self, row: Row, dialect: str, payload: Any, wording: Wording, note: str | None = None
@@ -36,18 +36,17 @@ class Contents:
         self._note = note
 
     def pieces(self) -> list[Piece]:
-        """Makes the pieces, in order."""
         row, payload = self._row, self._payload
         if isinstance(payload, CorruptPayload):
             text = displayable(without_hashes(payload.text))
             cut = len(text) if len(text) > SHOWN else 0
             return [Piece("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
-        found = [
+        pieces = [
             self._piece(block, part)
             for block in blocks(self._dialect, payload)
             for part in block.parts
         ]
-        return found or [Piece("empty", row.id)]
+        return pieces or [Piece("empty", row.id)]
 
     def _piece(self, block: Block, part: Part) -> Piece:
         name = displayable(part.name)
@@ -56,58 +55,64 @@ class Contents:
         match part.kind:
             case PartKind.TEXT:
                 piece.kind = "text"
-                self._say(piece, part.text)
-                piece.tall = len(part.text) > _TALL
+                self._set_text(piece, part.text)
+                piece.tall = len(part.text) > _SCROLL_FROM
                 piece.citations = citations(part.data)
             case PartKind.REASONING:
                 piece.kind = "reasoning"
                 piece.size = part.size
-                self._say(piece, part.text)
+                self._set_text(piece, part.text)
             case PartKind.TOOL_CALL:
                 piece.kind = "call"
                 piece.tree = tree(part.data, note=self._note) if part.data is not None else ""
             case PartKind.TOOL_RESULT:
                 piece.kind = "result"
-                self._answer(piece, block, part)
+                self._set_result(piece, block, part)
             case PartKind.IMAGE | PartKind.DOCUMENT:
-                self._media(piece, part)
+                self._set_media(piece, part)
             case PartKind.UNKNOWN:
                 piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _say(self, piece: Piece, text: str) -> None:
+    def _set_text(self, piece: Piece, text: str) -> None:
         piece.cut = len(text) if len(text) > SHOWN else 0
         piece.html = self._wording.html(text[:SHOWN], self._note) if text else ""
 
-    def _answer(self, piece: Piece, block: Block, part: Part) -> None:
+    def _set_result(self, piece: Piece, block: Block, part: Part) -> None:
         if block.inner:
             piece.contents = [
-                self._inner(inner, content) for inner in block.inner for content in inner.parts
+                self._nested_piece(inner, content)
+                for inner in block.inner
+                for content in inner.parts
             ]
-            beside = [content.data for content in part.parts]
-            if part.data is not None and part.data not in beside and not _lists(part, beside):
+            contents = [content.data for content in part.parts]
+            if (
+                part.data is not None
+                and part.data not in contents
+                and not _is_list_of(part, contents)
+            ):
                 piece.tree = tree(part.data, note=self._note)
         elif part.data is not None:
             piece.tree = tree(part.data, note=self._note)
         else:
             piece.contents += [
-                self._inner(Block(block.path, (content,)), content) for content in part.parts
+                self._nested_piece(Block(block.path, (content,)), content) for content in part.parts
             ]
 
-    def _inner(self, block: Block, part: Part) -> Piece:
+    def _nested_piece(self, block: Block, part: Part) -> Piece:
         piece = Piece("data", self._row.id, block.path, name=displayable(part.name))
         if part.kind is PartKind.TEXT:
             piece.kind = "output"
-            piece.cut = len(part.text) if len(part.text) > _RESULT_SHOWN else 0
-            piece.tall = len(part.text) > _RESULT_TALL
-            piece.html = Wording(plain=True).html(part.text[:_RESULT_SHOWN], self._note)
+            piece.cut = len(part.text) if len(part.text) > _MAX_RESULT else 0
+            piece.tall = len(part.text) > _SCROLL_RESULT_FROM
+            piece.html = Wording(plain=True).html(part.text[:_MAX_RESULT], self._note)
         elif part.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
-            self._media(piece, part)
+            self._set_media(piece, part)
         else:
             piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _media(self, piece: Piece, part: Part) -> None:
+    def _set_media(self, piece: Piece, part: Part) -> None:
         piece.kind = "file"
         piece.media_type, piece.size = displayable(part.media_type), part.size
         if part.kind is PartKind.IMAGE and part.size is not None and part.media_type in CLAIMED:
@@ -117,18 +122,18 @@ class Contents:
         if part.url:
             piece.url, piece.host = remote(part.url)
         if part.text:
-            self._say(piece, part.text)
+            self._set_text(piece, part.text)
         if part.data:
             piece.tree = tree(part.data, note=self._note)
 
 
-def _lists(part: Part, beside: Sequence[Any]) -> bool:
-    """Tells whether the data of a result is only the list of its JSON contents."""
-    return isinstance(part.data, list) and all(value in beside for value in part.data)
+def _is_list_of(part: Part, contents: Sequence[Any]) -> bool:
+    """Return whether the data of a result is only the list of its JSON contents."""
+    return isinstance(part.data, list) and all(value in contents for value in part.data)
 
 
 def _is_image(data: bytes | BlobRef) -> bool:
-    """Tells whether a page may show it, by its first bytes; of a reference they are known."""
+    """Return whether a page may show it as an image, judged by its first bytes."""
     if isinstance(data, BlobRef):
         return data.media_type in CLAIMED and data.media_type != ""
     return bool(image_type(data[:16]))

@@ -1,4 +1,4 @@
-"""What stands around a conversation: its agents, what they keep, and its neighbours."""
+"""What a session's page shows around the messages: agents, states, redactions, hits and flags."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from .viewers import Viewer
 from .wording import redaction_note
 
 AGENTS = 100
-"""Agents, and orchestrators, that a page lists."""
+"""The most agents, and orchestrators, that a page lists."""
 
 STATE = 64 * 1024
-"""Bytes of the largest state that a page shows without being asked."""
+"""Bytes of the largest state that the page includes."""
 
-_DRAWN = 12
-_EMPTY = 2
+_AGENTS_WITH_STATES = 12
+_EMPTY_SIZE = 2
 _COLOURS = 6
-_BEFORE = 60
+_EXCERPT_LEAD = 60
 _EXCERPT = 200
 
 STATES = {
@@ -49,30 +49,29 @@ STATES = {
     "conversation_manager_state": gettext_lazy("Conversation manager"),
     "internal_state": gettext_lazy("Internal state"),
 }
-"""The columns of an agent that hold what it keeps, and what to call them."""
+"""Labels of the state columns of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Something that is kept beside the messages."""
+    """A stored state beside the messages."""
 
     label: str
     size: int
     url: str
-    """Where it can be opened."""
+    """URL of the state's own page."""
 
     tree: SafeString | str = ""
-    """The state, if it is small; empty if it is not read."""
+    """The state as HTML; empty if it is large or hidden."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is in it."""
-        return self.size <= _EMPTY
+        return self.size <= _EMPTY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class AgentHead:
-    """An agent, with its figures."""
+    """An agent with its figures."""
 
     voice: Voice
     messages: int
@@ -82,7 +81,7 @@ class AgentHead:
 
     @property
     def keeps(self) -> list[State]:
-        """The states that hold anything."""
+        """The states that are not empty."""
         return [state for state in self.states if not state.empty]
 
 
@@ -97,7 +96,7 @@ class OrchestratorHead:
 
 
 def agents(viewer: Viewer) -> list[AgentHead]:
-    """Lists the agents of a session; states are read only for those who may read."""
+    """List the agents of a session; read states only if the viewer may read content."""
     last = (
         SessionMessage.objects.using(viewer.using)
         .filter(agent=OuterRef("pk"), branch=MAIN_BRANCH)
@@ -106,27 +105,31 @@ def agents(viewer: Viewer) -> list[AgentHead]:
     )
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
     sizes = {f"{column}_size": OctetLength(column) for column in STATES}
-    found = list(
+    agent_rows = list(
         rows.annotate(last=Subquery(last), **sizes)
         .order_by("id")
         .values("id", "agent_id", "dialect", "created_at", "updated_at", "last", *sizes)[
             : AGENTS + 1
         ]
     )
-    small = _small_states(rows, [row["id"] for row in found[:_DRAWN]]) if viewer.reads else {}
+    small_states = (
+        _read_small_states(rows, [row["id"] for row in agent_rows[:_AGENTS_WITH_STATES]])
+        if viewer.reads
+        else {}
+    )
     heads = []
-    for number, row in enumerate(found):
+    for number, row in enumerate(agent_rows):
         voice = Voice(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)
         states = [
             State(
                 str(label),
                 row[f"{column}_size"] or 0,
                 f"{viewer.base}states/{column}/{row['id']}/",
-                _drawn(small.get(row["id"], {}).get(f"{column}_small")),
+                _state_html(small_states.get(row["id"], {}).get(f"{column}_small")),
             )
             for column, label in STATES.items()
         ]
-        # Positions are dense from 0, so that the last one tells how many there are.
+        # Positions are dense from 0, so the last one yields the count.
         messages = 0 if row["last"] is None else row["last"] + 1
         heads.append(AgentHead(voice, messages, row["created_at"], row["updated_at"], states))
     return heads
@@ -135,56 +138,57 @@ def agents(viewer: Viewer) -> list[AgentHead]:
 def voices(
     viewer: Viewer, listed: Sequence[AgentHead], speakers: Iterable[UUID]
 ) -> dict[UUID, Voice]:
-    """Gives the voices of a page: those that it lists, and whoever else speaks on it."""
-    known = {head.voice.id: head.voice for head in listed}
-    missing = set(speakers) - known.keys()
+    """Return the listed agents and those of the speakers, by primary key."""
+    by_key = {head.voice.id: head.voice for head in listed}
+    missing = set(speakers) - by_key.keys()
     if missing:
         rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
         found = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
-        known |= {
+        by_key |= {
             key: Voice(key, name, dialect, key.int % _COLOURS) for key, name, dialect in found
         }
-    return known
+    return by_key
 
 
 def has_agent(viewer: Viewer, agent: UUID) -> bool:
-    """Tells whether an agent is of the session."""
     rows = SessionAgent.objects.using(viewer.using)
     return rows.filter(pk=agent, session=viewer.session).exists()
 
 
-def _small_states(rows: QuerySet[SessionAgent], keys: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-    columns = {f"{column}_small": _small(column) for column in STATES}
+def _read_small_states(
+    rows: QuerySet[SessionAgent], keys: Sequence[UUID]
+) -> dict[UUID, dict[str, Any]]:
+    columns = {f"{column}_small": _if_small(column) for column in STATES}
     found = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
     return {row["id"]: row for row in found}
 
 
-def _small(column: str) -> Case:
-    """Gives a column's value if it is neither large nor empty; the rest stays where it is."""
+def _if_small(column: str) -> Case:
+    """Return an expression that is NULL if the column is empty or large, so that it is not read."""
     size = OctetLength(column)
     return Case(
-        When(Q(_between(size)), then=F(column)),
+        When(Q(_is_small(size)), then=F(column)),
         default=None,
         output_field=ExactJSONField(null=True),
     )
 
 
-def _between(size: OctetLength) -> Q:
-    return Q(GreaterThan(size, _EMPTY)) & Q(LessThanOrEqual(size, STATE))
+def _is_small(size: OctetLength) -> Q:
+    return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, STATE))
 
 
-def _drawn(value: Any) -> SafeString | str:
+def _state_html(value: Any) -> SafeString | str:
     return "" if value is None else tree(value)
 
 
 def orchestrators(viewer: Viewer) -> list[OrchestratorHead]:
-    """Lists the orchestrators of a session; states are read only for those who may read."""
+    """List the orchestrators of a session; read states only if the viewer may read content."""
     rows = SessionMultiAgent.objects.using(viewer.using).filter(session=viewer.session)
     columns: dict[str, Any] = {"size": OctetLength("state")}
     if viewer.reads:
-        columns["small"] = _small("state")
-    named = rows.annotate(**columns).order_by("id")
-    found = named.values("id", "multi_agent_id", "kind", *columns)[:AGENTS]
+        columns["small"] = _if_small("state")
+    annotated = rows.annotate(**columns).order_by("id")
+    values = annotated.values("id", "multi_agent_id", "kind", *columns)[:AGENTS]
     return [
         OrchestratorHead(
             row["id"],
@@ -194,47 +198,47 @@ def orchestrators(viewer: Viewer) -> list[OrchestratorHead]:
                 _("State"),
                 row["size"],
                 f"{viewer.base}states/orchestrator/{row['id']}/",
-                _drawn(row.get("small")),
+                _state_html(row.get("small")),
             ),
         )
-        for row in found
+        for row in values
     ]
 
 
 def metadata(viewer: Viewer) -> State:
-    """Gives the session's metadata, if it is small and the viewer may read."""
+    """Return the session's metadata, with its content if it is small and the viewer may read it."""
     size = OctetLength(Cast("metadata", TextField()))
     rows = Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
     columns: dict[str, Any] = {"size": size}
     if viewer.reads:
-        columns["small"] = Case(When(_between(size), then=F("metadata")), default=None)
-    found = rows.annotate(**columns).values(*columns).first() or {"size": 0}
+        columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
+    values = rows.annotate(**columns).values(*columns).first() or {"size": 0}
     url = f"{viewer.base}states/metadata/{viewer.session.pk}/"
-    return State(_("Metadata"), found["size"] or 0, url, _drawn(found.get("small")))
+    return State(_("Metadata"), values["size"] or 0, url, _state_html(values.get("small")))
 
 
 @dataclass(frozen=True, slots=True)
 class Redactions:
-    """Who redacted messages, and why, as far as that is on record."""
+    """The audit events of the redactions of some messages."""
 
     events: Mapping[UUID, AuditEvent]
-    """The events that messages name, by their keys; of each message the last one."""
+    """The last redaction of each message, by the key of the event."""
 
     counts: Mapping[UUID | None, int]
-    """How many redactions were of a message; and, under ``None``, of more than one."""
+    """Number of redactions by message; ``None`` counts those of several messages."""
 
     def note(self, row: Row, *, reason: bool) -> str:
-        """Says when a message was redacted, by whom and, if that may be told, why."""
+        """Return when and by whom a message was redacted, and if permitted why."""
         if row.redacted_at is None:
             return ""
         event = self.events.get(row.redaction) if row.redaction else None
-        # Which of several changed a message is not kept: each of them may have.
+        # A redaction of several messages does not record which: count it for each.
         times = self.counts.get(row.id, 0) + self.counts.get(None, 0)
         return redaction_note(row.redacted_at, event, reason=reason, last=times > 1)
 
 
 def redactions(viewer: Viewer, rows: Sequence[Row]) -> Redactions:
-    """Finds the events that tell by whom and why messages were redacted."""
+    """Read the audit events of the redactions of messages."""
     keys = {row.redaction for row in rows if row.redaction}
     if not keys:
         return Redactions({}, {})
@@ -251,7 +255,7 @@ def redactions(viewer: Viewer, rows: Sequence[Row]) -> Redactions:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message in which something was found."""
+    """A message that a search found."""
 
     message: UUID
     created_at: datetime
@@ -261,34 +265,33 @@ class Hit:
 
 
 def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
-    """Reads where in messages something was found."""
+    """Read excerpts of the messages that a search found."""
     place = StrIndex(Lower("text"), Lower(Value(query)))
-    start = Greatest(place - _BEFORE, 1)
+    start = Greatest(place - _EXCERPT_LEAD, 1)
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
     excerpt, first = Substr("text", start, _EXCERPT), Coalesce("source", "id")
-    named = rows.order_by("id").annotate(excerpt=excerpt, first=first)
-    found = list(named.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
-    main = {origin for origin, *_rest, branch, _excerpt in found if branch == MAIN_BRANCH}
-    # A side branch repeats how the main one begins.
+    annotated = rows.order_by("id").annotate(excerpt=excerpt, first=first)
+    matches = list(annotated.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
+    main = {origin for origin, *_rest, branch, _excerpt in matches if branch == MAIN_BRANCH}
+    # A side branch contains copies of the first messages of the main branch.
     return [
         Hit(key, when, role, branch, words)
-        for origin, key, when, role, branch, words in found
+        for origin, key, when, role, branch, words in matches
         if branch == MAIN_BRANCH or origin not in main
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The conversations beside one, in the order of the list: the most recent first."""
+    """The previous and next conversation in the order of the list."""
 
     previous: UUID | None
     next: UUID | None
 
 
 def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
-    """Finds the conversations beside one."""
     when, key = session.last_activity_at, session.pk
-    # The first condition is what an index serves; the second settles who was active together.
+    # The first condition uses the index; the second breaks ties.
     newer = rows.filter(last_activity_at__gte=when).filter(
         Q(last_activity_at__gt=when) | Q(pk__gt=key)
     )
@@ -303,14 +306,13 @@ def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Something about a session that a reader should not overlook."""
+    """A notable property of a session."""
 
     kind: str
     label: str
 
 
 def flags(session: Session, now: datetime) -> list[Flag]:
-    """Tells what is special about a session."""
     found = []
     if session.legal_hold:
         found.append(Flag("held", _("Legal hold")))

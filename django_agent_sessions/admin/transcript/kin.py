@@ -1,4 +1,4 @@
-"""What a conversation is beside others: branch of an agent, fork of a session, origin of forks."""
+"""The relations of a session and a page: forks, origin and branches."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from django_agent_sessions.windows import Scope
 from .viewers import Viewer
 
 FORKS = 20
-"""Forks that a page lists."""
+"""The most forks that a page lists."""
 
-_LARGEST = 2**31 - 1
+_MAX_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A session that the viewer may see."""
+    """A related session that the viewer may see."""
 
     name: str
     url: str
@@ -38,11 +38,11 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Where a session comes from, and what came from it."""
+    """The origin of a session, and its forks."""
 
     is_fork: bool
     origin: Relative | None
-    """What it was forked from, if that is there and the viewer may see it."""
+    """The session that it was forked from, if it exists and the viewer may see it."""
 
     forks: list[Relative] = field(default_factory=list)
     more: bool = False
@@ -62,66 +62,66 @@ class ShownBranch:
 
 
 def kin(model_admin: Any, viewer: Viewer) -> Kin:
-    """Finds what a session was forked from, and what was forked from it."""
+    """Return what a session was forked from, and its forks."""
     session = viewer.session
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
     rows = rows.only("id", "session_id", "namespace", "owner_id", "created_at").order_by("-id")
     line = rows.filter(forked_from=session.forked_from or session.pk)
     found = list(line.filter(origin__fork__session=str(session.pk))[: FORKS + 1])
     forks = [
-        _relative(model_admin, fork)
+        _related_session(model_admin, fork)
         for fork in found
         if model_admin.has_view_permission(viewer.request, fork)
     ]
     return Kin(
         is_fork=session.forked_from is not None,
-        origin=_origin(model_admin, viewer, rows),
+        origin=_origin_session(model_admin, viewer, rows),
         forks=forks[:FORKS],
         more=len(found) > FORKS,
     )
 
 
-def _origin(model_admin: Any, viewer: Viewer, rows: Any) -> Relative | None:
+def _origin_session(model_admin: Any, viewer: Viewer, rows: Any) -> Relative | None:
     if viewer.session.forked_from is None:
         return None
-    told: Any = viewer.session.origin
-    row = rows.filter(pk=told["fork"]["session"]).first()
+    origin: Any = viewer.session.origin
+    row = rows.filter(pk=origin["fork"]["session"]).first()
     if row is None or not model_admin.has_view_permission(viewer.request, row):
         return None
-    message = told["fork"]["message"]
-    return _relative(model_admin, row, f"?at={message}#m-{message}" if message else "")
+    message = origin["fork"]["message"]
+    return _related_session(model_admin, row, f"?at={message}#m-{message}" if message else "")
 
 
-def _relative(model_admin: Any, row: Session, query: str = "") -> Relative:
+def _related_session(model_admin: Any, row: Session, query: str = "") -> Relative:
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     return Relative(row.session_id, reverse(name, args=[row.pk]) + query, row.created_at)
 
 
-def branch_number(viewer: Viewer, agent: UUID, given: str) -> int:
-    """Reads the number of a branch that an address names."""
-    # int() also takes other scripts' digits, spaces and signs.
-    number = int(given) if given.isascii() and given.isdigit() and len(given) <= 10 else -1
-    if not MAIN_BRANCH <= number <= _LARGEST:
+def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:
+    """Parse the branch number of a URL; raise Http404 if the agent has no such branch."""
+    # int() also accepts spaces, signs and the digits of other scripts.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+    if not MAIN_BRANCH <= number <= _MAX_NUMBER:
         raise Http404
     if number == MAIN_BRANCH:
         return number
-    there = Branch.objects.using(viewer.using).filter(agent=agent, number=number).exists()
+    has_row = Branch.objects.using(viewer.using).filter(agent=agent, number=number).exists()
     messages = SessionMessage.objects.using(viewer.using).conversation(agent, number)
-    # One that was imported need not have a row.
-    if not there and not messages.exists():
+    # An imported branch may have no row.
+    if not has_row and not messages.exists():
         raise Http404
     return number
 
 
 def side_branch_of(viewer: Viewer, message: UUID) -> tuple[UUID, int] | None:
-    """Tells of which agent's side branch a message of the session is; None for main ones."""
+    """Return the agent and number of the side branch of a message; None on a main branch."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=message)
     found = rows.exclude(branch=MAIN_BRANCH).values_list("agent_id", "branch").first()
     return found
 
 
 def shown_branch(viewer: Viewer, scope: Scope) -> ShownBranch | None:
-    """Names the side branch that a page shows, if it does."""
+    """Return the side branch that a page shows, if any."""
     if scope.agent is None or scope.branch == MAIN_BRANCH:
         return None
     key, number = scope.agent.pk, scope.branch

@@ -1,4 +1,4 @@
-"""Addresses that a conversation names: what may be a link, and what is only shown."""
+"""URLs in a conversation: which may become links, and which are only text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_agent_sessions.transcripts.parts import cited_url
 
 
 def remote(url: str) -> tuple[str, str]:
-    """Reads the address of something that is elsewhere."""
+    """Return the URL if it may be a link, else an empty text; and its host or a short form."""
     url = displayable(url)[:2000]
     try:
         parts = urlsplit(url)
@@ -24,8 +24,8 @@ def remote(url: str) -> tuple[str, str]:
 
 
 def citations(data: Any) -> list[tuple[str, str]]:
-    """Reads the sources that a text names."""
-    found = []
+    """Return the title and the link of each source that a text cites."""
+    sources = []
     for source in data if isinstance(data, list | tuple) else ():
         if not isinstance(source, dict):
             continue
@@ -39,5 +39,5 @@ def citations(data: Any) -> list[tuple[str, str]]:
             ),
             host or _("source"),
         )
-        found.append((displayable(title)[:200], link))
-    return found
+        sources.append((displayable(title)[:200], link))
+    return sources

@@ -1,7 +1,7 @@
-"""Single things of a transcript, on demand: raw JSON, media, long texts, states and originals.
+"""Single items of a transcript on demand: raw JSON, media, long texts, states and originals.
 
-What a user or a model made is never given a type that a browser would run: nothing but pixels is
-shown in the page, text is plain text, all else is a download.
+Content of users and models never gets a content type that a browser would execute: pages embed
+images only, text is ``text/plain``, and anything else is a download.
 """
 
 from __future__ import annotations
@@ -45,41 +45,41 @@ from .turns import Reading
 from .viewers import Viewer, view
 
 PRETTY = 4 * 1024 * 1024
-"""Bytes of the largest payload that is shown indented."""
+"""Bytes of the largest payload that is shown in full."""
 
 HEAD = 200_000
-"""Characters shown of a larger one."""
+"""Characters that are shown of a larger payload."""
 
 REASON = 3
-"""Characters of the shortest reason to look at an original."""
+"""The fewest characters of a reason."""
 
 
 def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
-    """Gives a message's payload as JSON: to look at, or with ``download`` as a file."""
+    """Return a message's payload as JSON, with ``download`` as a file."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
-    rows = _rows(viewer, message).annotate(stored=CONTENT_TEXT)
+    rows = _message_row(viewer, message).annotate(stored=CONTENT_TEXT)
     if request.GET.get("download"):
-        text = payloads.without_hashes(_one(rows.values_list("stored", flat=True)))
+        text = payloads.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
-    size = _one(rows.annotate(size=OctetLength(CONTENT_TEXT)).values_list("size", flat=True))
+    size = _get_or_404(rows.annotate(size=OctetLength(CONTENT_TEXT)).values_list("size", flat=True))
     viewer.record(message, page="raw")
-    return _stored(rows, size)
+    return _json_response(rows, size)
 
 
 def media(
     model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
 ) -> HttpResponseBase:
-    """Gives an image, document, recording or video that stands at ``path`` in a message."""
+    """Return the binary at ``path`` in a message."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
-    payload, dialect = _payload(viewer, message)
-    found = binary(dialect, payload, _path(request))
-    if found is None:
+    payload, dialect = _read_payload(viewer, message)
+    content_and_type = binary(dialect, payload, _path_parameter(request))
+    if content_and_type is None:
         raise Http404
     viewer.record(message, page="media")
-    content, claimed = found
+    content, media_type = content_and_type
     try:
         source = (
             blobs.find_blob(viewer.using, viewer.session.pk, content)
@@ -87,56 +87,58 @@ def media(
             else content
         )
         return serving.media(
-            request, source, claimed, str(message), download=bool(request.GET.get("download"))
+            request, source, media_type, str(message), download=bool(request.GET.get("download"))
         )
     except serving.UnsatisfiableRangeError as error:
         return HttpResponse(status=416, headers={"Content-Range": error.content_range})
     except BlobNotFoundError:
-        return _plain(_("The file is missing from its storage, or damaged there."), 404)
+        return _text_response(_("The file is missing from its storage, or damaged there."), 404)
     except BlobError:
-        answer = _plain(_("The storage of the file does not answer. Try again in a minute."), 503)
-        answer["Retry-After"] = "60"
-        return answer
+        response = _text_response(
+            _("The storage of the file does not answer. Try again in a minute."), 503
+        )
+        response["Retry-After"] = "60"
+        return response
 
 
 def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
-    """Gives the whole of a long text that stands at ``path`` in a message."""
+    """Return the full text at ``path`` in a message."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
-    payload, dialect = _payload(viewer, message)
+    payload, dialect = _read_payload(viewer, message)
     if isinstance(payload, CorruptPayload):
-        words: str | None = payloads.without_hashes(payload.text)
+        content: str | None = payloads.without_hashes(payload.text)
     else:
-        part = part_at(dialect, payload, _path(request))
-        words = None if part is None else part.text
-    if words is None:
+        part = part_at(dialect, payload, _path_parameter(request))
+        content = None if part is None else part.text
+    if content is None:
         raise Http404
     viewer.record(message, page="text")
-    return _plain(words)
+    return _text_response(content)
 
 
 def state(
     model_admin: Any, request: HttpRequest, object_id: UUID, kind: str, row: UUID
 ) -> HttpResponse:
-    """Gives something that is kept beside the messages: to look at, or with ``download``."""
+    """Return a state beside the messages, with ``download`` as a file."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
-    column, rows = _states(viewer, kind, row)
+    column, rows = _state_row(viewer, kind, row)
     rows = rows.annotate(stored=Cast(column, TextField()))
-    size = _one(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
+    size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
     viewer.record(row, page="state", column=column)
     if request.GET.get("download"):
-        text = _one(rows.values_list("stored", flat=True))
+        text = _get_or_404(rows.values_list("stored", flat=True))
         return serving.attachment(text.encode(), "application/json", f"{column}-{row}.json")
     if request.GET.get("fragment"):
         small = size <= PRETTY
-        drawn = tree(read(_one(rows.values_list("stored", flat=True)))) if small else ""
-        context = {"tree": drawn, "size": size}
+        html = tree(read(_get_or_404(rows.values_list("stored", flat=True)))) if small else ""
+        context = {"tree": html, "size": size}
         return TemplateResponse(request, "agent_sessions/admin/_state_tree.html", context)
-    return _stored(rows, size)
+    return _json_response(rows, size)
 
 
-def _states(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]]:
+def _state_row(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]]:
     if kind == "metadata":
         return "metadata", Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
     model: type[Model] = SessionMultiAgent if kind == "orchestrator" else SessionAgent
@@ -157,14 +159,14 @@ def _states(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]]:
 def original(
     model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
 ) -> HttpResponse:
-    """Asks why, and only then shows the original of a redacted message.
+    """Show the original of a redacted message after asking for a reason.
 
-    A GET never shows it. That it was seen, and why, is recorded before it is read.
+    A GET never shows it. The viewing and its reason are recorded before the original is read.
     """
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
     require(request, Allowed.VIEW_ORIGINAL)
-    kept = _kept(viewer, message)
+    expiry = _original_expiry(viewer, message)
     reason = request.POST.get("reason", "").strip()
     context: dict[str, Any] = {
         **model_admin.admin_site.each_context(request),
@@ -173,10 +175,10 @@ def original(
         "viewer": viewer,
         "session": viewer.session,
         "message": message,
-        "until": kept,
+        "until": expiry,
     }
     if request.method == "POST" and len(reason) < REASON:
-        context["error"] = _("Say in a few words why you need to see the original.")
+        context["error"] = _("Enter a short reason for viewing the original.")
     elif request.method == "POST":
         audit.record(
             AuditEvent.Action.ORIGINAL_VIEWED,
@@ -190,8 +192,8 @@ def original(
     return TemplateResponse(request, "agent_sessions/admin/transcript_original.html", context)
 
 
-def _kept(viewer: Viewer, message: UUID) -> Any:
-    """Tells until when the original is kept."""
+def _original_expiry(viewer: Viewer, message: UUID) -> Any:
+    """Return when the original will be deleted; raise Http404 if there is none."""
     until = original_kept_until(viewer.session.pk, message, using=viewer.using)
     if until is None:
         raise Http404
@@ -199,15 +201,17 @@ def _kept(viewer: Viewer, message: UUID) -> Any:
 
 
 def _original_pieces(viewer: Viewer, message: UUID) -> list[Piece]:
-    rows = _rows(viewer, message)
-    size, agent, dialect = _one(
+    rows = _message_row(viewer, message)
+    size, agent, dialect = _get_or_404(
         rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
     )
     if size > ONE_PAYLOAD:
-        head = _one(rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True))
+        head = _get_or_404(
+            rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True)
+        )
         head = displayable(payloads.without_hashes(head))
         return [Piece("output", message, html=head, cut=size)]
-    payload = _one(rows.values_list("message", flat=True))
+    payload = _get_or_404(rows.values_list("message", flat=True))
     now = timezone.now()
     row = Row(
         message, agent, 0, 0, "", None, None, None, None, None, now, now, None, 0, size, False
@@ -218,50 +222,52 @@ def _original_pieces(viewer: Viewer, message: UUID) -> list[Piece]:
 # --- rows and answers ------------------------------------------------------------------------
 
 
-def _rows(viewer: Viewer, message: UUID) -> QuerySet[SessionMessage]:
-    # The session's condition keeps another session's message from being read under this URL.
+def _message_row(viewer: Viewer, message: UUID) -> QuerySet[SessionMessage]:
+    # The session's URL must not reveal messages of other sessions.
     return SessionMessage.objects.using(viewer.using).filter(pk=message, session=viewer.session)
 
 
-def _one(values: QuerySet[Any, Any]) -> Any:
+def _get_or_404(values: QuerySet[Any, Any]) -> Any:
     try:
         return values.get()
     except values.model.DoesNotExist:
         raise Http404 from None
 
 
-def _stored(rows: QuerySet[Any], size: int) -> HttpResponse:
-    """Shows what is ``stored``: all of it indented, or how it begins, without reading the rest."""
+def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:
+    """Return the annotation ``stored``, indented, or its beginning if it is large."""
     if size <= PRETTY:
-        text = payloads.without_hashes(_one(rows.values_list("stored", flat=True)))
-        return _plain(_indented(text))
-    head = payloads.without_hashes(_one(rows.values_list(Substr("stored", 1, HEAD), flat=True)))
+        text = payloads.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
+        return _text_response(_indent_json(text))
+    head = payloads.without_hashes(
+        _get_or_404(rows.values_list(Substr("stored", 1, HEAD), flat=True))
+    )
     note = _("The first %(count)s characters of %(size)s bytes. Download it to see the rest.")
-    return _plain(f"{note % {'count': HEAD, 'size': size}}\n\n{head}")
+    return _text_response(f"{note % {'count': HEAD, 'size': size}}\n\n{head}")
 
 
-def _payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
-    rows = _rows(viewer, message).annotate(stored=CONTENT_TEXT)
-    stored, dialect = _one(rows.values_list("stored", "agent__dialect"))
+def _read_payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
+    rows = _message_row(viewer, message).annotate(stored=CONTENT_TEXT)
+    stored, dialect = _get_or_404(rows.values_list("stored", "agent__dialect"))
     return read(stored), dialect
 
 
-def _path(request: HttpRequest) -> Path:
+def _path_parameter(request: HttpRequest) -> Path:
     try:
         return path_of(request.GET.get("path", "[]"))
     except ValueError:
         raise Http404 from None
 
 
-def _indented(stored: str) -> str:
-    """Indents JSON as it is stored, with the marks for bytes; what is none stays as it is."""
+def _indent_json(stored: str) -> str:
+    """Indent JSON without decoding binaries; return invalid JSON unchanged."""
     try:
         return json.dumps(json.loads(stored), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return stored
 
 
-def _plain(words: str, status: int = 200) -> HttpResponse:
+def _text_response(text: str, status: int = 200) -> HttpResponse:
     return serving.sealed(
-        HttpResponse(displayable(words), content_type="text/plain; charset=utf-8", status=status)
+        HttpResponse(displayable(text), content_type="text/plain; charset=utf-8", status=status)
     )

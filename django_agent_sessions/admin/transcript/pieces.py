@@ -1,7 +1,4 @@
-"""What the page of a session is made of: turns of a speaker, their messages, and what is in them.
-
-These are what the templates see; ``turns`` and ``contents`` make them.
-"""
+"""The view models of a session's page; ``turns`` and ``contents`` build them."""
 
 from __future__ import annotations
 
@@ -21,23 +18,23 @@ from django_agent_sessions.transcripts.blocks import address_of
 from django_agent_sessions.windows import Row
 
 GROUPED = 4
-"""Calls in a row, from how many on they are folded under one line."""
+"""The fewest consecutive calls that are folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """An agent of the session, as a reader tells it from the others."""
+    """An agent, with the colour that distinguishes it on the page."""
 
     id: UUID
     name: str
     dialect: str
     colour: int
-    """Number of one of the colours of the style sheet; the name is always shown beside it."""
+    """Index of a colour of the style sheet; the name is always shown, too."""
 
 
 @dataclass(slots=True)
 class Piece:
-    """One thing that a message holds, as a template shows it."""
+    """A part of a message, as the template shows it."""
 
     kind: str
     """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``output``,
@@ -48,10 +45,10 @@ class Piece:
     html: SafeString | str = ""
     name: str = ""
     cut: int = 0
-    """Characters of the whole text, if not all of it is shown."""
+    """Characters of the full text if it is shortened, else 0."""
 
     tall: bool = False
-    """Whether it is so long that it scrolls in a box of its own."""
+    """Whether it is shown in a scrolling box."""
 
     media_type: str = ""
     size: int | None = None
@@ -66,16 +63,15 @@ class Piece:
     result: Piece | None = None
     contents: list[Piece] = field(default_factory=list)
     outside: bool = False
-    """Whether the other half of a call may stand in a part that is not shown."""
+    """Whether the call or result that belongs to it may be outside of the window."""
 
     @property
     def address(self) -> str:
-        """The path as JSON, for a link or an attribute."""
         return address_of(self.path)
 
     @property
     def seconds(self) -> str:
-        """How long the call took, for people."""
+        """The duration of the call, formatted."""
         if self.duration is None:
             return ""
         seconds = self.duration.total_seconds()
@@ -88,7 +84,7 @@ class Piece:
 
     @property
     def errors(self) -> int:
-        """How many calls of a group failed."""
+        """The number of failed calls of a group."""
         return sum(piece.status == "error" for piece in self.contents)
 
 
@@ -99,39 +95,39 @@ class Entry:
     row: Row
     pieces: list[Piece] = field(default_factory=list)
     answered: int = 0
-    """How many results of it are shown with their calls, in other messages."""
+    """Number of its results that are shown with their calls, in other messages."""
 
     note: str = ""
-    """For a redacted message: when, by whom and why."""
+    """For a redacted message: when, by whom and why it was redacted."""
 
     @property
     def gone(self) -> bool:
-        """Whether nothing is left, so that the note stands in its place."""
+        """Whether the redaction note replaces the content."""
         return any(piece.kind == "gone" for piece in self.pieces)
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Messages of a turn that stand together; many that only call tools are folded."""
+    """Consecutive messages of a turn; several messages with tool calls only are folded."""
 
     entries: list[Entry]
     calls: list[Piece] = field(default_factory=list)
-    """The calls of those that are folded; else none."""
+    """The calls, if the messages are folded."""
 
     @property
     def names(self) -> str:
-        """Which tools were called, and how often."""
+        """The tools that were called, with counts."""
         return tool_names(self.calls)
 
     @property
     def errors(self) -> int:
-        """How many of the calls failed."""
+        """The number of failed calls."""
         return sum(piece.status == "error" for piece in self.calls)
 
 
 @dataclass(slots=True)
 class Turn:
-    """What one speaker said in a row."""
+    """Consecutive messages of one speaker."""
 
     voice: Voice
     role: str
@@ -139,33 +135,32 @@ class Turn:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is left of it but results that stand with their calls."""
+        """Whether all its content is shown elsewhere, as results of calls."""
         return not any(entry.pieces for entry in self.entries)
 
     @property
     def stretches(self) -> list[Stretch]:
-        """The messages, with those that only call tools put together."""
-        found: list[Stretch] = []
-        for works, together in groupby(self.entries, key=_only_works):
-            entries = list(together)
+        """The messages, grouped into those with tool calls only and others."""
+        stretches: list[Stretch] = []
+        for only_calls, group in groupby(self.entries, key=_has_only_calls):
+            entries = list(group)
             calls = [piece for entry in entries for piece in entry.pieces]
-            if works and len(entries) > 1 and len(calls) >= GROUPED:
-                found.append(Stretch(entries, calls))
+            if only_calls and len(entries) > 1 and len(calls) >= GROUPED:
+                stretches.append(Stretch(entries, calls))
             else:
-                found.append(Stretch(entries))
-        return found
+                stretches.append(Stretch(entries))
+        return stretches
 
     @property
     def began(self) -> datetime:
-        """When it began."""
         return self.entries[0].row.created_at
 
 
 def tool_names(calls: Sequence[Piece]) -> str:
-    """Names the tools of some calls, the most used first."""
+    """Return the tools of some calls, most used first."""
     names = Counter(call.name for call in calls).most_common()
     return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
 
 
-def _only_works(entry: Entry) -> bool:
+def _has_only_calls(entry: Entry) -> bool:
     return all(piece.kind == "call" for piece in entry.pieces)

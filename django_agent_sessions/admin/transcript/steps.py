@@ -1,4 +1,4 @@
-"""What may be done with a session from its page, as far as the viewer may: hold it, delete it."""
+"""The actions of a session's page that the viewer may use: legal hold and deletion."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .viewers import Viewer
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Ways to go on from the page; what is empty is not allowed."""
+    """The permitted actions; an empty field is not permitted."""
 
     hold: str
-    """The action of the list that holds or releases the session, and asks for a reason first."""
+    """The change list action that holds or releases the session."""
 
     delete_url: str
     list_url: str
-    """Where an action is posted to: the list without filters, which might hide the session."""
+    """URL that actions are posted to, without filters, which might exclude the session."""
 
     checkbox: str = helpers.ACTION_CHECKBOX_NAME
 
@@ -29,14 +29,13 @@ class Steps:
 
 
 def steps(model_admin: Any, viewer: Viewer) -> Steps:
-    """Tells what the viewer may do with a session."""
-    request, held = viewer.request, viewer.session.legal_hold
-    action = "release_selected" if held else "hold_selected"
+    request, is_held = viewer.request, viewer.session.legal_hold
+    action = "release_selected" if is_held else "hold_selected"
     filters = model_admin.get_preserved_filters(request)
-    kept = f"?{filters}" if filters else ""
-    deletes = model_admin.has_delete_permission(request, viewer.session) and not held
+    query = f"?{filters}" if filters else ""
+    may_delete = model_admin.has_delete_permission(request, viewer.session) and not is_held
     return Steps(
         hold=action if action in model_admin.get_actions(request) else "",
-        delete_url=f"{viewer.base}delete/{kept}" if deletes else "",
+        delete_url=f"{viewer.base}delete/{query}" if may_delete else "",
         list_url=reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist"),
     )

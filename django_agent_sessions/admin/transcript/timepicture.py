@@ -1,7 +1,7 @@
-"""A picture of a session over time: turns, latency, tokens and tool calls, per agent, as SVG.
+"""Activity charts of a session as SVG: turns, latency, tokens and tool calls per agent.
 
-It is drawn from figures alone, so also for those who may not read what was said. There are no
-styles in it, only presentation attributes and classes, and a table says the same.
+They use figures only, so users without the permission to read content see them, too. The SVG
+contains presentation attributes and classes but no styles, and a table has the same data.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from django_agent_sessions.windows import Scope
 from .pieces import Voice
 
 MESSAGES = 300
-"""The newest messages, which the picture is about."""
+"""The most messages that the charts include."""
 
 SEARCHED = 64 * 1024
 """Bytes of the largest payload in which calls are counted."""
 
 COLUMNS = 100
-_LANES = 6
-_HEIGHT = 20
-_CALLS = (
+_MAX_LANES = 6
+_CHART_HEIGHT = 20
+_CALL_MARKERS = (
     '"toolUse":{',
     '"type":"function_call"',
     '"type":"custom_tool_call"',
@@ -45,7 +45,7 @@ _CALLS = (
     '"type":"file_search_call"',
     '"type":"code_interpreter_call"',
 )
-_FAILED = '"status":"error"'
+_FAILURE_MARKER = '"status":"error"'
 
 
 class Point(NamedTuple):
@@ -64,7 +64,7 @@ class Point(NamedTuple):
 
 @dataclass(slots=True)
 class Figures:
-    """What an agent did in the messages of the picture."""
+    """The figures of an agent within the charts."""
 
     voice: Voice
     messages: int = 0
@@ -76,19 +76,19 @@ class Figures:
 
     @property
     def median(self) -> int | None:
-        """The latency in the middle, in milliseconds."""
+        """The median latency in milliseconds."""
         ranked = sorted(self.latencies)
         return ranked[len(ranked) // 2] if ranked else None
 
     @property
     def slowest(self) -> int | None:
-        """The longest latency, in milliseconds."""
+        """The maximum latency in milliseconds."""
         return max(self.latencies, default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One line of the picture."""
+    """One chart."""
 
     label: str
     peak: str
@@ -98,7 +98,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The picture, and the table that says the same."""
+    """The charts and the table with the same data."""
 
     strips: list[Strip]
     figures: list[Figures]
@@ -109,31 +109,33 @@ class Picture:
 
 
 def picture(found: Sequence[Point], voices: Mapping[UUID, Voice], link: str) -> Picture | None:
-    """Draws the newest messages."""
-    shown = found[:MESSAGES][::-1]
-    if not shown:
+    """Return the charts of the newest messages, or None if there are no messages."""
+    newest = found[:MESSAGES][::-1]
+    if not newest:
         return None
-    columns = _columns(shown)
-    figures = _figures(shown, voices)
+    columns = _columns(newest)
+    figures = _figures(newest, voices)
     return Picture(
         strips=[*_lanes(columns, figures, link), *_bars(columns)],
         figures=figures,
-        messages=len(shown),
+        messages=len(newest),
         cut=len(found) > MESSAGES,
-        began=shown[0].created_at,
-        ended=shown[-1].created_at,
+        began=newest[0].created_at,
+        ended=newest[-1].created_at,
     )
 
 
 def points(scope: Scope) -> list[Point]:
-    """Reads the figures of the newest messages, the newest first, and of one more."""
+    """Read the figures of the newest messages, newest first, and of one more message."""
     small = Q(LessThanOrEqual(OctetLength(CONTENT_TEXT), SEARCHED))
 
-    def found(*needles: str) -> Case:
-        total = sum((counts(needle) for needle in needles), Value(0))
+    def count_markers(*markers: str) -> Case:
+        total = sum((counts(marker) for marker in markers), Value(0))
         return Case(When(small, then=total), default=Value(0), output_field=IntegerField())
 
-    rows = scope.messages.annotate(calls=found(*_CALLS), failed=found(_FAILED))
+    rows = scope.messages.annotate(
+        calls=count_markers(*_CALL_MARKERS), failed=count_markers(_FAILURE_MARKER)
+    )
     columns = [name for name in Point._fields if name != "agent"]
     return [
         Point(*values)
@@ -159,7 +161,7 @@ def _figures(points: Sequence[Point], voices: Mapping[UUID, Voice]) -> list[Figu
 
 
 def _columns(points: Sequence[Point]) -> list[list[Point]]:
-    """Puts the messages into columns, evenly and in order."""
+    """Distribute the messages evenly over columns, in order."""
     count = min(len(points), COLUMNS)
     cuts = [len(points) * number // count for number in range(count + 1)]
     return [list(points[start:end]) for start, end in pairwise(cuts)]
@@ -167,35 +169,49 @@ def _columns(points: Sequence[Point]) -> list[list[Point]]:
 
 def _lanes(columns: Sequence[list[Point]], figures: Sequence[Figures], link: str) -> list[Strip]:
     strips = []
-    for each in figures[:_LANES]:
+    for each in figures[:_MAX_LANES]:
         bars = [
-            (number, _share(points, each.voice.id), _moment(points[0]), points[0].id)
+            (number, _bar_height(points, each.voice.id), _format_time(points[0]), points[0].id)
             for number, points in enumerate(columns)
         ]
-        drawn = format_html_join(
+        links = format_html_join(
             "",
-            # Not in the order of the keyboard: hundreds of stops that j and k lead to as well.
+            # tabindex -1: hundreds of tab stops would duplicate the keys j and k.
             '<a href="{}at={}#m-{}" tabindex="-1" aria-label="{}">'
             '<rect class="as-fill-{}" x="{}" y="{}" width="0.8" height="{}">'
             "<title>{}</title></rect></a>",
             (
-                (link, key, key, when, each.voice.colour, number, _HEIGHT - height, height, when)
+                (
+                    link,
+                    key,
+                    key,
+                    when,
+                    each.voice.colour,
+                    number,
+                    _CHART_HEIGHT - height,
+                    height,
+                    when,
+                )
                 for number, height, when, key in bars
                 if height
             ),
         )
         label = _("Turns of %(agent)s") % {"agent": each.voice.name}
-        svg = _svg(label, len(columns), drawn, role="group")
+        svg = _svg(label, len(columns), links, role="group")
         strips.append(Strip(each.voice.name, str(each.messages), svg, each.voice.colour))
     return strips
 
 
-def _share(points: Sequence[Point], agent: UUID) -> int:
-    """Gives the height of an agent's turns in a column; what it was told stands lower."""
-    mine = [point for point in points if point.agent == agent]
-    if not mine:
+def _bar_height(points: Sequence[Point], agent: UUID) -> int:
+    """Return the height of an agent's bar: full if the agent replied in the column, else half."""
+    own_points = [point for point in points if point.agent == agent]
+    if not own_points:
         return 0
-    return _HEIGHT if any(point.role == "assistant" for point in mine) else _HEIGHT // 2
+    return (
+        _CHART_HEIGHT
+        if any(point.role == "assistant" for point in own_points)
+        else _CHART_HEIGHT // 2
+    )
 
 
 def _bars(columns: Sequence[list[Point]]) -> list[Strip]:
@@ -212,63 +228,63 @@ def _bars(columns: Sequence[list[Point]]) -> list[Strip]:
         return sum(point.failed for point in points)
 
     strips = [
-        _strip(_("Latency"), columns, latency, _seconds),
-        _strip(_("Tokens"), columns, tokens, _number),
-        _strip(_("Tool calls"), columns, calls, _number, failures),
+        _bar_strip(_("Latency"), columns, latency, _format_seconds),
+        _bar_strip(_("Tokens"), columns, tokens, _format_number),
+        _bar_strip(_("Tool calls"), columns, calls, _format_number, failures),
     ]
     return [strip for strip in strips if strip is not None]
 
 
-def _strip(
+def _bar_strip(
     label: str,
     columns: Sequence[list[Point]],
     measure: Callable[[Sequence[Point]], int],
-    words: Callable[[int], str],
+    format_value: Callable[[int], str],
     failures: Callable[[Sequence[Point]], int] | None = None,
 ) -> Strip | None:
     values = [measure(points) for points in columns]
     peak = max(values)
     if not peak:
         return None
-    bad = [failures(points) if failures else 0 for points in columns]
-    drawn = format_html_join(
+    failed = [failures(points) if failures else 0 for points in columns]
+    rects = format_html_join(
         "",
         '<rect class="{}" x="{}" y="{}" width="0.8" height="{}"><title>{}</title></rect>',
         (
             (
-                "as-fill-bad" if bad[number] else "as-fill-plain",
+                "as-fill-bad" if failed[number] else "as-fill-plain",
                 number,
-                f"{_HEIGHT - height:.2f}",
+                f"{_CHART_HEIGHT - height:.2f}",
                 f"{height:.2f}",
-                f"{_moment(columns[number][0])}: {words(value)}",
+                f"{_format_time(columns[number][0])}: {format_value(value)}",
             )
             for number, value in enumerate(values)
-            if (height := value / peak * _HEIGHT) > 0
+            if (height := value / peak * _CHART_HEIGHT) > 0
         ),
     )
-    return Strip(label, words(peak), _svg(label, len(columns), drawn))
+    return Strip(label, format_value(peak), _svg(label, len(columns), rects))
 
 
-def _svg(label: str, columns: int, drawn: SafeString, *, role: str = "img") -> SafeString:
-    # A few messages make a few bars at the left, not a few walls.
+def _svg(label: str, columns: int, content: SafeString, *, role: str = "img") -> SafeString:
+    # A minimum width keeps the bars of a few messages narrow.
     return format_html(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="{}" aria-label="{}">{}</svg>',
         max(columns, 40),
-        _HEIGHT,
+        _CHART_HEIGHT,
         role,
         label,
-        drawn,
+        content,
     )
 
 
-def _moment(point: Point) -> str:
+def _format_time(point: Point) -> str:
     when: str = formats.date_format(local(point.created_at), "DATETIME_FORMAT")
     return when
 
 
-def _seconds(milliseconds: int) -> str:
+def _format_seconds(milliseconds: int) -> str:
     return _("%(seconds)s s") % {"seconds": formats.number_format(milliseconds / 1000, 1)}
 
 
-def _number(value: int) -> str:
+def _format_number(value: int) -> str:
     return str(formats.number_format(value, 0, force_grouping=True))

@@ -1,4 +1,4 @@
-"""JSON as a tree that folds, in HTML, bounded in depth, length and the number of its nodes."""
+"""JSON as a folding HTML tree, limited in depth, length and number of nodes."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from django_agent_sessions.transcripts import displayable
 from .wording import chipped
 
 NODES = 1500
-"""Values that a tree shows."""
+"""The most values that a tree shows."""
 
 DEPTH = 40
-"""Levels that a tree shows."""
+"""The most levels that a tree shows."""
 
 TEXT = 2000
-"""Characters that a tree shows of one text."""
+"""The most characters that a tree shows of one text."""
 
-_OPEN = 2
-"""Levels that are unfolded."""
+_OPEN_LEVELS = 2
+"""Levels that are open at first."""
 
-_SHORT = 80
+_INLINE_LENGTH = 80
 
 
 def tree(value: Any, *, note: str | None = None) -> SafeString:
-    """Draws a value."""
-    return _Tree(note).draw(value, 0)
+    """Render a value."""
+    return _Tree(note).render(value, 0)
 
 
 class _Tree:
-    """The drawing of one tree; it counts its nodes."""
+    """The rendering of one tree; counts its nodes."""
 
     def __init__(self, note: str | None) -> None:
         self._note = note
         self._left = NODES
 
-    def draw(self, value: Any, depth: int) -> SafeString:
-        """Draws a value and what is in it."""
+    def render(self, value: Any, depth: int) -> SafeString:
         self._left -= 1
         if isinstance(value, dict) and value:
             return self._branch(value.items(), len(value), "{}", depth)
@@ -61,7 +60,7 @@ class _Tree:
         return format_html(
             '<details class="as-json"{}><summary><span class="as-json-kind">{}</span> '
             "{}</summary><ul>{}</ul></details>",
-            SafeString(" open") if depth < _OPEN and count <= 40 else "",
+            SafeString(" open") if depth < _OPEN_LEVELS and count <= 40 else "",
             kind,
             label,
             children,
@@ -73,9 +72,9 @@ class _Tree:
                 rest = _("… %(count)s more") % {"count": count - number}
                 yield (format_html('<span class="as-json-cut">{}</span>', rest),)
                 return
-            drawn = self.draw(value, depth + 1)
+            html = self.render(value, depth + 1)
             name = chipped(displayable(str(key))[:TEXT], self._note)
-            yield (format_html('<span class="as-json-key">{}</span> {}', name, drawn),)
+            yield (format_html('<span class="as-json-key">{}</span> {}', name, html),)
 
 
 def _leaf(value: Any, note: str | None) -> SafeString:
@@ -83,7 +82,11 @@ def _leaf(value: Any, note: str | None) -> SafeString:
         text = displayable(value[:TEXT])
         if len(value) > TEXT:
             text += _("… (%(count)s characters)") % {"count": len(value)}
-        kind = "as-json-text as-json-long" if len(text) > _SHORT or "\n" in text else "as-json-text"
+        kind = (
+            "as-json-text as-json-long"
+            if len(text) > _INLINE_LENGTH or "\n" in text
+            else "as-json-text"
+        )
         return format_html('<span class="{}">{}</span>', kind, chipped(text, note))
     if isinstance(value, bytes | BlobRef):
         size = filesizeformat(value.size if isinstance(value, BlobRef) else len(value))
@@ -91,12 +94,12 @@ def _leaf(value: Any, note: str | None) -> SafeString:
     if isinstance(value, CorruptPayload):
         return format_html(
             '<span class="as-corrupt">{}</span><span class="as-json-text as-json-long">{}</span>',
-            _("corrupt: not what was written"),
+            _("corrupt: cannot be read"),
             displayable(value.text[:TEXT]),
         )
-    words = {None: "null", True: "true", False: "false"}
+    literals = {None: "null", True: "true", False: "false"}
     if value is None or isinstance(value, bool):
-        return format_html('<span class="as-json-word">{}</span>', words[value])
+        return format_html('<span class="as-json-word">{}</span>', literals[value])
     if isinstance(value, dict | list | tuple):
         return format_html(
             '<span class="as-json-word">{}</span>', "{}" if isinstance(value, dict) else "[]"

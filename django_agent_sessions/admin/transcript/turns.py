@@ -1,4 +1,4 @@
-"""A window of messages as a conversation: who spoke, and each tool call with its result."""
+"""Conversion of a window of messages into turns, with each tool result beside its call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .pieces import GROUPED, Entry, Piece, Turn, Voice, tool_names
 from .wording import MASK, Wording
 
 
-def _no_note(row: Row) -> str:
+def _empty_note(row: Row) -> str:
     return ""
 
 
 class Reading:
-    """Reads a window into turns."""
+    """Converts a window of messages into turns."""
 
     def __init__(
         self,
         voices: Mapping[UUID, Voice],
-        note: Callable[[Row], str] = _no_note,
+        note: Callable[[Row], str] = _empty_note,
         *,
         plain: bool = False,
         hidden: bool = False,
@@ -37,25 +37,24 @@ class Reading:
         self._hidden = hidden
 
     def turns(self, window: Window) -> list[Turn]:
-        """Reads the messages."""
         entries = [self._entry(row) for row in window.rows]
-        _pair(entries, window)
-        found: list[Turn] = []
+        _attach_results(entries, window)
+        turns: list[Turn] = []
         for entry in entries:
-            _fold(entry)
+            _group_calls(entry)
             voice = self._voices.get(entry.row.agent_id) or Voice(entry.row.agent_id, "?", "", 0)
             role = entry.row.role
-            # Results that stand with their calls belong to the one who called.
+            # A message whose results are shown with their calls belongs to the caller's turn.
             silent = not entry.pieces and entry.answered
-            last = found[-1] if found else None
+            last = turns[-1] if turns else None
             if last and last.voice.id == voice.id and (last.role == role or silent):
                 last.entries.append(entry)
             else:
-                found.append(Turn(voice, role, [entry]))
-        return found
+                turns.append(Turn(voice, role, [entry]))
+        return turns
 
     def payload(self, row: Row, payload: Any) -> list[Piece]:
-        """Reads one payload, such as an original, without its redaction's chips."""
+        """Convert one payload, such as an original, without marking redactions."""
         return Contents(row, self._dialect(row), payload, self._wording).pieces()
 
     def _entry(self, row: Row) -> Entry:
@@ -68,7 +67,7 @@ class Reading:
             entry.pieces = [Piece("large", row.id, html=html, size=row.size)]
             return entry
         dialect = self._dialect(row)
-        if entry.note and _wholly_masked(dialect, row.payload):
+        if entry.note and _is_fully_masked(dialect, row.payload):
             entry.pieces = [Piece("gone", row.id, html=entry.note)]
             return entry
         note = entry.note or None
@@ -80,7 +79,7 @@ class Reading:
         return voice.dialect if voice else ""
 
 
-def _wholly_masked(dialect: str, payload: Any) -> bool:
+def _is_fully_masked(dialect: str, payload: Any) -> bool:
     if isinstance(payload, CorruptPayload):
         return False
     parts = transcripts.parts(dialect, payload)
@@ -89,47 +88,47 @@ def _wholly_masked(dialect: str, payload: Any) -> bool:
     )
 
 
-def _pair(entries: Sequence[Entry], window: Window) -> None:
-    """Puts each result beside its call."""
+def _attach_results(entries: Sequence[Entry], window: Window) -> None:
+    """Move each result to its call."""
     waiting: dict[tuple[UUID, str], tuple[Piece, Entry]] = {}
     for entry in entries:
-        kept: list[Piece] = []
+        remaining: list[Piece] = []
         for piece in entry.pieces:
             if piece.kind == "call":
                 if piece.call_id:
                     waiting[entry.row.agent_id, piece.call_id] = (piece, entry)
-                kept.append(piece)
+                remaining.append(piece)
             elif piece.kind == "result":
-                found = waiting.pop((entry.row.agent_id, piece.call_id), None)
-                if found is None:
+                call_and_caller = waiting.pop((entry.row.agent_id, piece.call_id), None)
+                if call_and_caller is None:
                     piece.outside = window.earlier
-                    kept.append(piece)
+                    remaining.append(piece)
                     continue
-                call, caller = found
+                call, caller = call_and_caller
                 call.result, call.status = piece, piece.status or call.status
                 if caller is not entry:
                     call.duration = entry.row.created_at - caller.row.created_at
                     entry.answered += 1
             else:
-                kept.append(piece)
-        entry.pieces = kept
+                remaining.append(piece)
+        entry.pieces = remaining
     for call, _entry in waiting.values():
         call.outside = window.later
 
 
-def _fold(entry: Entry) -> None:
-    """Puts many calls in a row under one line."""
-    folded: list[Piece] = []
-    row: list[Piece] = []
+def _group_calls(entry: Entry) -> None:
+    """Group long runs of consecutive calls."""
+    pieces: list[Piece] = []
+    calls: list[Piece] = []
     for piece in [*entry.pieces, None]:
         if piece is not None and piece.kind == "call":
-            row.append(piece)
+            calls.append(piece)
             continue
-        if len(row) >= GROUPED:
-            folded.append(Piece("group", entry.row.id, name=tool_names(row), contents=row))
+        if len(calls) >= GROUPED:
+            pieces.append(Piece("group", entry.row.id, name=tool_names(calls), contents=calls))
         else:
-            folded.extend(row)
-        row = []
+            pieces.extend(calls)
+        calls = []
         if piece is not None:
-            folded.append(piece)
-    entry.pieces = folded
+            pieces.append(piece)
+    entry.pieces = pieces

@@ -1,4 +1,4 @@
-"""Who looks at which session, what they may see of it, and the record that they saw it."""
+"""The viewer of a session: permissions, links, and the record of what is read."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ from django_agent_sessions.batches import DOOMED
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.windows import Row
 
-_KEPT = ("agent", "branch", "plain", "_changelist_filters")
+_PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """A user in front of a session."""
+    """A user who views a session."""
 
     request: HttpRequest
     session: Session
     base: str
-    """The URL of the session's pages, with a slash at its end."""
+    """The common prefix of the URLs of the session's pages, with a trailing slash."""
 
     reads: bool
-    """Whether what was said may be shown."""
+    """Whether the viewer may read content."""
 
     redacts: bool
     sees_originals: bool
     exports: bool
     changes: bool
-    """Whether the conversation may be brought back in time, and its branches changed."""
+    """Whether the viewer may rewind, restore, and change branches."""
 
     forks: bool
-    """Whether a copy may be made of what was said."""
+    """Whether the viewer may fork the session."""
 
     drops: bool
-    """Whether branches may be deleted."""
+    """Whether the viewer may delete branches."""
 
     audit_url: str
-    """The session's audit events; empty for who may not see them."""
+    """URL of the session's audit events; empty if the viewer may not see them."""
 
     @property
     def using(self) -> str:
-        """The alias of the sessions' database: where the store writes, and the audit trail is."""
-        # Not where the row was read: a router may read from a replica, which is never written.
+        """The alias of the write database of sessions and audit events."""
+        # Not the alias of the row, which may be a read-only replica.
         return bridge.database()
 
     @property
     def is_owner(self) -> bool:
-        """Whether it is the viewer's own conversation, whose reading is not recorded."""
+        """Whether the viewer owns the conversation; owners' reading is not recorded."""
         return self.session.owner_id is not None and self.session.owner_id == self.request.user.pk
 
     def query(self, **changes: Any) -> str:
-        """Makes the query of a link that keeps what the viewer chose."""
+        """Return a query string with the selected options, changed as given; None removes one."""
         query = QueryDict(mutable=True)
-        for name in _KEPT:
+        for name in _PRESERVED_PARAMETERS:
             if self.request.GET.get(name):
                 query[name] = self.request.GET[name]
         for name, value in changes.items():
@@ -77,37 +77,37 @@ class Viewer:
 
     @property
     def here(self) -> str:
-        """How a link begins that shows one of the messages; ``at=`` and its key go on."""
-        return self._begun()
+        """The start of a link to a message, with the selected options; append ``at=``."""
+        return self._link_prefix()
 
     @property
     def anywhere(self) -> str:
-        """The same, for a message of any agent, or for ``agent=``."""
-        return self._begun(agent=None, branch=None)
+        """The same for a message of any agent and branch; append ``at=`` or ``agent=``."""
+        return self._link_prefix(agent=None, branch=None)
 
     @property
     def kept(self) -> str:
-        """The query that keeps what was chosen, if anything was."""
+        """The query string of the selected options; empty if there are none."""
         query = self.query()
         return "" if query == "?" else query
 
-    def _begun(self, **changes: Any) -> str:
+    def _link_prefix(self, **changes: Any) -> str:
         query = self.query(**changes)
         return f"{self.page}{query}" + ("" if query == "?" else "&")
 
     def must_read(self) -> None:
-        """Hides a page from whoever may not read what was said."""
+        """Raise Http404 unless the viewer may read content."""
         if not self.reads:
             raise Http404
 
     def record_window(self, rows: Sequence[Row]) -> None:
-        """Records that messages are about to be shown."""
-        # Also where there are none: titles, states and metadata stand beside them.
+        """Record that messages are about to be shown."""
+        # Also without messages: the page shows the title, states and metadata.
         ends = {"first": str(rows[0].id), "last": str(rows[-1].id)} if rows else {}
         self.record(None, page="messages", messages=len(rows), **ends)
 
     def record(self, target: UUID | None, **details: Any) -> None:
-        """Records that something is about to be shown, unless it is not read or one's own."""
+        """Record a reading, unless the content is hidden or the viewer is the owner."""
         if self.reads and not self.is_owner:
             audit.record(
                 AuditEvent.Action.READ,
@@ -120,7 +120,7 @@ class Viewer:
 
 
 def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
-    """Opens a session."""
+    """Return the viewer of a session; raise Http404 if it is missing or not permitted."""
     require(request, Allowed.VIEW)
     try:
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
@@ -132,7 +132,7 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
     if session.namespace == DOOMED:
-        # Some of it is deleted already, and nobody takes the rest for the whole.
+        # A tombstone: some messages are deleted already, and the rest would be misleading.
         raise Http404
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     return Viewer(
@@ -152,7 +152,7 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
 
 def _audit_url(model_admin: Any, request: HttpRequest, session: UUID) -> str:
     site = model_admin.admin_site
-    # A site of the project's own need not have the audit trail.
+    # A project's own admin site may not have the audit trail.
     if not (may(request, Allowed.VIEW_AUDIT) and site.is_registered(AuditEvent)):
         return ""
     return f"{reverse(f'{site.name}:agent_sessions_auditevent_changelist')}?session={session}"

@@ -1,7 +1,7 @@
-"""The page of a session: the conversation read like a chat.
+"""The page of a session, with its conversation as a chat.
 
-It is made on the server; a script only spares reloading. How many messages there are makes no
-difference to it: see :mod:`django_agent_sessions.windows`.
+The server renders it; a script only avoids reloads. Its cost does not depend on the number of
+messages: see :mod:`django_agent_sessions.windows`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ from .viewers import Viewer, view
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
-    """Gives the pages and endpoints that belong to a session's page."""
-
-    def served(route: str, function: Any, name: str) -> URLPattern:
-        # Words that somebody looks for, and reasons, shall not be in reports of errors either.
+    def url_pattern(route: str, function: Any, name: str) -> URLPattern:
+        # Keeps search terms and reasons out of error reports.
         @sensitive_post_parameters("query", "reason")
         def view_of_admin(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             response: HttpResponse = function(model_admin, request, **kwargs)
@@ -49,13 +47,13 @@ def transcript_urls(model_admin: Any) -> list[URLPattern]:
 
     message = "messages/<uuid:message>"
     return [
-        served("messages/", fragment, "messages"),
-        served("find/", find, "find"),
-        served(f"{message}/raw/", transcript_parts.raw, "raw"),
-        served(f"{message}/media/", transcript_parts.media, "media"),
-        served(f"{message}/text/", transcript_parts.text, "text"),
-        served(f"{message}/original/", transcript_parts.original, "original"),
-        served("states/<slug:kind>/<uuid:row>/", transcript_parts.state, "state"),
+        url_pattern("messages/", fragment, "messages"),
+        url_pattern("find/", find, "find"),
+        url_pattern(f"{message}/raw/", transcript_parts.raw, "raw"),
+        url_pattern(f"{message}/media/", transcript_parts.media, "media"),
+        url_pattern(f"{message}/text/", transcript_parts.text, "text"),
+        url_pattern(f"{message}/original/", transcript_parts.original, "original"),
+        url_pattern("states/<slug:kind>/<uuid:row>/", transcript_parts.state, "state"),
     ]
 
 
@@ -65,50 +63,49 @@ def transcript_view(
     object_id: Any,
     extra_context: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    """Shows a session."""
     viewer = view(model_admin, request, object_id)
-    elsewhere = _on_its_branch(viewer)
-    return elsewhere or _page(model_admin, viewer, extra_context or {})
+    redirect = _branch_redirect(viewer)
+    return redirect or _page(model_admin, viewer, extra_context or {})
 
 
 def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
-    """Gives further messages for a page that is open: ``before`` or ``after`` one."""
+    """Return the messages ``before`` or ``after`` one, for an open page."""
     viewer = view(model_admin, request, object_id)
     scope = _scope(viewer)
     window = _window(viewer, scope)
     voices = heads.voices(viewer, heads.agents(viewer), {row.agent_id for row in window.rows})
     turns = _turns(viewer, scope, window, voices)
-    context = {**_of_window(viewer, window), "viewer": viewer, "turns": turns}
+    context = {**_window_context(viewer, window), "viewer": viewer, "turns": turns}
     return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
 
 
 @sensitive_variables()
 def find(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
-    """Finds words in the conversation. It is a POST, so that they are in no URL and no log."""
+    """Search the conversation. A POST keeps the search terms out of URLs and logs."""
     viewer = view(model_admin, request, object_id)
     viewer.must_read()
     if request.method != "POST":
         raise Http404
-    # Texts are stored without what databases cannot carry, and so is what is looked for.
+    # Stored texts lack characters that databases cannot store; remove them from the query, too.
     query = displayable(request.POST.get("query", "")).strip()[:200]
-    context = {"query": query, "hits": _hits(viewer, query)}
+    context = {"query": query, "hits": _search(viewer, query)}
     return _page(model_admin, viewer, context)
 
 
 @sensitive_variables()
-def _hits(viewer: Viewer, query: str) -> list[Any]:
-    found = search.find_messages(viewer.session.pk, query, using=viewer.using)
+def _search(viewer: Viewer, query: str) -> list[Any]:
+    keys = search.find_messages(viewer.session.pk, query, using=viewer.using)
     if not viewer.is_owner:
-        # What stands around the words is shown, so that it is on record of which messages.
-        ends = {"first": str(found[0]), "last": str(found[-1])} if found else {}
+        # The hits show excerpts, so record which messages were read.
+        ends = {"first": str(keys[0]), "last": str(keys[-1])} if keys else {}
         audit.record(
             AuditEvent.Action.SEARCHED,
             session=viewer.session.pk,
             actor=viewer.request.user,
-            details={"found": len(found), **ends},
+            details={"found": len(keys), **ends},
             using=viewer.using,
         )
-    return heads.hits(viewer, found, query)
+    return heads.hits(viewer, keys, query)
 
 
 def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
@@ -122,7 +119,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     site = model_admin.admin_site
     context = {
         **site.each_context(request),
-        **_of_window(viewer, window),
+        **_window_context(viewer, window),
         "title": session.session_id,
         "opts": model_admin.opts,
         "original": session,
@@ -140,8 +137,8 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "neighbours": _neighbour_links(model_admin, viewer),
         "picture": timepicture.picture(points, voices, viewer.here),
         "turns": turns,
-        "target": _key(request.GET.get("at")),
-        "plain": _plain(request),
+        "target": _parse_key(request.GET.get("at")),
+        "plain": _is_plain(request),
         "list_url": _list_url(model_admin, request),
         **extra,
     }
@@ -152,56 +149,56 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
 
 
 def _scope(viewer: Viewer) -> Scope:
-    given, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
-    if not given:
-        # Without an agent there is no telling whose branch it would be.
+    agent_key, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
+    if not agent_key:
+        # A branch number is ambiguous without an agent.
         if branch:
             raise Http404
-        return Scope(viewer.session, main=True, alias=_database(viewer))
-    key = _key(given)
+        return Scope(viewer.session, main=True, alias=_messages_alias(viewer))
+    key = _parse_key(agent_key)
     if key is None or not heads.has_agent(viewer, key):
         raise Http404
     agent = SessionAgent(pk=key)
     if not branch:
-        return Scope(viewer.session, agent, alias=_database(viewer))
+        return Scope(viewer.session, agent, alias=_messages_alias(viewer))
     number = kin.branch_number(viewer, key, branch)
-    return Scope(viewer.session, agent, branch=number, alias=_database(viewer))
+    return Scope(viewer.session, agent, branch=number, alias=_messages_alias(viewer))
 
 
-def _database(viewer: Viewer) -> str:
-    # What stands beside the messages is little, and is asked of the primary.
+def _messages_alias(viewer: Viewer) -> str:
+    # Only the messages are read from the replica; the other queries are small.
     return replicas.database_of(viewer.session, viewer.request)
 
 
-def _on_its_branch(viewer: Viewer) -> HttpResponse | None:
-    """Leads to the branch of the message that a link is about, if that is no main one.
+def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
+    """Redirect a link to a message on a side branch to the page of that branch.
 
-    Hits, audit events and redactions know of a message only its key.
+    Search hits, audit events and redactions know only the key of a message.
     """
-    at = _key(viewer.request.GET.get("at"))
+    at = _parse_key(viewer.request.GET.get("at"))
     if at is None or viewer.request.GET.get("branch"):
         return None
-    place = kin.side_branch_of(viewer, at)
-    if place is None:
+    agent_and_branch = kin.side_branch_of(viewer, at)
+    if agent_and_branch is None:
         return None
-    agent, branch = place
+    agent, branch = agent_and_branch
     query = viewer.query(agent=agent, branch=branch, at=at)
     return HttpResponseRedirect(f"{viewer.page}{query}#m-{at}")
 
 
 def _window(viewer: Viewer, scope: Scope) -> Window:
-    given, originals = viewer.request.GET, viewer.sees_originals
-    if given.get("all"):
+    params, originals = viewer.request.GET, viewer.sees_originals
+    if params.get("all"):
         return windows.beginning(scope, count=windows.ALL, originals=originals)
-    if given.get("from") == "start":
+    if params.get("from") == "start":
         return windows.beginning(scope, originals=originals)
     for name, read in (
         ("at", windows.around),
         ("before", windows.before),
         ("after", windows.after),
     ):
-        if name in given:
-            key = _key(given[name])
+        if name in params:
+            key = _parse_key(params[name])
             if key is None:
                 raise Http404
             return read(scope, key, originals=originals)
@@ -211,13 +208,13 @@ def _window(viewer: Viewer, scope: Scope) -> Window:
 def _turns(viewer: Viewer, scope: Scope, window: Window, voices: dict[UUID, Voice]) -> list[Turn]:
     viewer.record_window(window.rows)
     if viewer.reads:
-        windows.fill(scope, window.rows, _key(viewer.request.GET.get("at")))
+        windows.fill(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
     note = partial(heads.redactions(viewer, window.rows).note, reason=viewer.reads)
-    plain = _plain(viewer.request)
+    plain = _is_plain(viewer.request)
     return Reading(voices, note, plain=plain, hidden=not viewer.reads).turns(window)
 
 
-def _of_window(viewer: Viewer, window: Window) -> dict[str, Any]:
+def _window_context(viewer: Viewer, window: Window) -> dict[str, Any]:
     rows = window.rows
     return {
         "window": window,
@@ -227,25 +224,25 @@ def _of_window(viewer: Viewer, window: Window) -> dict[str, Any]:
         "from_end": viewer.query(),
         "everything": viewer.query(all=1),
         "all_limit": windows.ALL,
-        "query_without_plain": viewer.query(plain=None, at=_first(window)),
-        "query_plain": viewer.query(plain=1, at=_first(window)),
-        "only_agent": _key(viewer.request.GET.get("agent")),
+        "query_without_plain": viewer.query(plain=None, at=_middle_message(window)),
+        "query_plain": viewer.query(plain=1, at=_middle_message(window)),
+        "only_agent": _parse_key(viewer.request.GET.get("agent")),
     }
 
 
-def _first(window: Window) -> UUID | None:
+def _middle_message(window: Window) -> UUID | None:
     return window.rows[len(window.rows) // 2].id if window.rows else None
 
 
 def _neighbour_links(model_admin: Any, viewer: Viewer) -> dict[str, str]:
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
-    found = heads.neighbours(viewer.session, rows)
+    sides = heads.neighbours(viewer.session, rows)
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
-    # They are not the list's neighbours: what it was filtered by says nothing of them.
-    query = "?plain=1" if _plain(viewer.request) else ""
+    # The neighbours ignore the list's filters, so the links do not preserve them.
+    query = "?plain=1" if _is_plain(viewer.request) else ""
     return {
         side: reverse(name, args=[key]) + query
-        for side, key in (("previous", found.previous), ("next", found.next))
+        for side, key in (("previous", sides.previous), ("next", sides.next))
         if key is not None
     }
 
@@ -256,12 +253,12 @@ def _list_url(model_admin: Any, request: HttpRequest) -> str:
     return f"{url}?{QueryDict(filters).urlencode()}" if filters else url
 
 
-def _plain(request: HttpRequest) -> bool:
+def _is_plain(request: HttpRequest) -> bool:
     return bool(request.GET.get("plain"))
 
 
-def _key(given: str | None) -> UUID | None:
+def _parse_key(text: str | None) -> UUID | None:
     try:
-        return UUID(given) if given else None
+        return UUID(text) if text else None
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""What was said, as HTML: plain or as Markdown, with the masks of redactions as chips."""
+"""Texts as HTML, plain or rendered from Markdown, with masks of redactions as chips."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.transcripts import displayable
 
 SHOWN = 20_000
-"""Characters of one text that a page shows."""
+"""The most characters of one text that a page shows."""
 
 MARKDOWN_BUDGET = 200_000
-"""Characters of one page that are read as Markdown; what is beyond is shown plain."""
+"""The most characters of a page that are rendered as Markdown; the rest is shown as plain text."""
 
 MASK = re.compile(r"\[REDACTED(?::([A-Z0-9_]+))?\]")
-"""What a redaction leaves behind."""
+"""The mask of a redaction."""
 
 _TAGS = {
     *(
@@ -49,35 +49,35 @@ _TAGS = {
 
 
 class Wording:
-    """Turns the texts of one page into HTML."""
+    """Renders the texts of one page."""
 
     def __init__(self, *, plain: bool = False) -> None:
         self._markdown = None if plain else markdown()
         self._left = MARKDOWN_BUDGET
 
     def html(self, text: str, note: str | None = None) -> SafeString:
-        """Renders a text."""
+        """Render a text; ``note`` is the tooltip of its masks, None for unredacted texts."""
         text = displayable(text)
         if note is None:
             return self._render(text)
         kinds: list[str] = []
-        # Markdown reads "&#xE000;", so that any fixed sign could be written by whoever speaks.
-        # Not ASCII, because that would stay as it is within the address of a link.
+        # A random placeholder: Markdown decodes "&#xE000;", so a message could contain a fixed one.
+        # Not ASCII: links percent-encode it, so no chip is inserted into a URL.
         secret = secrets.token_hex(8)
 
         def hide(mask: re.Match[str]) -> str:
             kinds.append(mask[1] or "")
             return f"\ue000{secret}:{len(kinds) - 1}\ue001"
 
-        def draw(place: re.Match[str]) -> str:
-            number = int(place[1])
-            return chip(kinds[number], note) if number < len(kinds) else place[0]
+        def insert_chip(placeholder: re.Match[str]) -> str:
+            number = int(placeholder[1])
+            return chip(kinds[number], note) if number < len(kinds) else placeholder[0]
 
-        # Chips are put in after rendering, and only for what stood here before it.
+        # Chips are inserted after rendering, and only for masks of the source text.
         html = re.sub(
-            f"\ue000{secret}:([0-9]{{1,9}})\ue001", draw, self._render(MASK.sub(hide, text))
+            f"\ue000{secret}:([0-9]{{1,9}})\ue001", insert_chip, self._render(MASK.sub(hide, text))
         )
-        return mark_safe(html)  # noqa: S308 - of what was escaped or sanitised, and chips
+        return mark_safe(html)  # noqa: S308 - escaped or sanitised text, and chips
 
     def _render(self, text: str) -> SafeString:
         if self._markdown is None or len(text) > self._left:
@@ -87,7 +87,7 @@ class Wording:
 
 
 def chip(kind: str, note: str) -> SafeString:
-    """Draws what a redaction left."""
+    """Render a mask."""
     label = kind.replace("_", " ").lower() if kind else _("redacted")
     return format_html(
         '<span class="as-chip" title="{}"><span class="as-visually-hidden">{} </span>{}</span>',
@@ -98,48 +98,48 @@ def chip(kind: str, note: str) -> SafeString:
 
 
 def chipped(text: str, note: str | None) -> SafeString:
-    """Escapes a short text, with its masks as chips."""
+    """Escape a short text and render its masks as chips."""
     if note is None:
         return escape(text)
-    drawn, end = SafeString(""), 0
+    html, end = SafeString(""), 0
     for mask in MASK.finditer(text):
-        drawn += escape(text[end : mask.start()]) + chip(mask[1] or "", note)
+        html += escape(text[end : mask.start()]) + chip(mask[1] or "", note)
         end = mask.end()
-    return drawn + escape(text[end:])
+    return html + escape(text[end:])
 
 
 def redaction_note(
     when: datetime, event: AuditEvent | None, *, reason: bool = True, last: bool = False
 ) -> str:
-    """Says when something was redacted, by whom and why."""
-    # An original is kept from the first time on, and that is the time beside it.
-    moment = formats.date_format(local(event.created_at if event else when), "DATETIME_FORMAT")
+    """Return a sentence about when, by whom and why something was redacted."""
+    # redacted_at is the time of the first redaction; the event is the last one.
+    time = formats.date_format(local(event.created_at if event else when), "DATETIME_FORMAT")
     if event is None:
-        return _("Redacted on %(when)s.") % {"when": moment}
-    words = {"when": moment, "who": event.actor or _("a program"), "why": event.reason}
+        return _("Redacted on %(when)s.") % {"when": time}
+    params = {"when": time, "who": event.actor or _("a program"), "why": event.reason}
     if reason and event.reason:
         if last:
-            return _("Last redacted on %(when)s by %(who)s: %(why)s") % words
-        return _("Redacted on %(when)s by %(who)s: %(why)s") % words
+            return _("Last redacted on %(when)s by %(who)s: %(why)s") % params
+        return _("Redacted on %(when)s by %(who)s: %(why)s") % params
     if last:
-        return _("Last redacted on %(when)s by %(who)s.") % words
-    return _("Redacted on %(when)s by %(who)s.") % words
+        return _("Last redacted on %(when)s by %(who)s.") % params
+    return _("Redacted on %(when)s by %(who)s.") % params
 
 
 @functools.cache
 def markdown() -> Callable[[str], SafeString] | None:
-    """Gives the renderer of Markdown."""
+    """Return the Markdown renderer, or None if its packages are not installed."""
     try:
         import nh3
         from markdown_it import MarkdownIt
     except ImportError:
         return None
     reader = MarkdownIt("commonmark", {"html": False, "breaks": True})
-    # An image would be fetched from wherever a model or its tools say.
+    # Images would be requested from URLs that a model or a tool chose.
     reader.enable(["table", "strikethrough"]).disable("image")
     clean: dict[str, Any] = {
         "tags": _TAGS,
-        # Without "*" a title may stay, in which a chip would break out of its quotes.
+        # "*" removes titles: a chip inside the attribute would end its quotes.
         "attributes": {"a": {"href"}, "*": set()},
         "url_schemes": {"http", "https", "mailto"},
         "link_rel": "noopener nofollow noreferrer",
@@ -148,10 +148,10 @@ def markdown() -> Callable[[str], SafeString] | None:
 
     def render(text: str) -> SafeString:
         try:
-            drawn = reader.render(text)
+            html = reader.render(text)
         except Exception:
-            # It is a stranger's text; whatever it does to the renderer, a page must show it.
+            # Untrusted text may crash the renderer; the page must still show it.
             return escape(text)
-        return mark_safe(nh3.clean(drawn, **clean))  # noqa: S308 - that is what nh3 is for
+        return mark_safe(nh3.clean(html, **clean))  # noqa: S308 - sanitised by nh3
 
     return render

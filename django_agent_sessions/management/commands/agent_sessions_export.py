@@ -1,4 +1,4 @@
-"""Writes sessions as files, from a terminal; each is recorded before its first byte leaves."""
+"""Export sessions to files; each export is recorded before its first byte is written."""
 
 from __future__ import annotations
 
@@ -40,24 +40,23 @@ from django_agent_sessions.models import AuditEvent, Session
 
 JSONL, MARKDOWN, STRANDS = "jsonl", "markdown", "strands-files"
 STDOUT = "-"
-_PIECE = 1024 * 1024
+_CHUNK_SIZE = 1024 * 1024
 
 
 class Command(StoppableCommand):
-    """``manage.py agent_sessions_export``: what was redacted leaves only as it was redacted."""
+    """``manage.py agent_sessions_export``: redacted content is exported redacted."""
 
     stopped = (
-        "Stopped; what has its name is complete, and the rest is not there: run it again, into "
-        "another place."
+        "Stopped. Files without the suffix .part are complete, and the rest is missing: run the "
+        "command again with another PLACE."
     )
     help = (
         "Exports sessions: as JSON Lines for programs, as Markdown for people, or as the files of "
-        "Strands' own session managers. Each session is recorded in the audit trail. It ends with "
+        "Strands' own session managers. The audit trail records each session. The exit status is "
         "1 if something could not be written."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds the format, where to, which sessions, and why."""
         parser.add_argument("format", choices=(JSONL, MARKDOWN, STRANDS), metavar="FORMAT")
         parser.add_argument(
             "place",
@@ -70,21 +69,23 @@ class Command(StoppableCommand):
                 "an alias in STORAGES."
             ),
         )
-        group = parser.add_argument_group("which sessions (all, if none of these is given)")
+        group = parser.add_argument_group("which sessions (default: all)")
         group.add_argument(
             "--session",
             action="append",
             default=[],
             metavar="ID",
-            help="A session id or primary key; may be given several times.",
+            help="A session id or primary key; can be repeated.",
         )
-        group.add_argument("--namespace", help="Those of this namespace.")
+        group.add_argument("--namespace", help="Sessions of this namespace.")
         group.add_argument(
-            "--owner", metavar="USER", help="Those of this user: a user name or primary key."
+            "--owner", metavar="USER", help="Sessions of this user: a username or primary key."
         )
-        group.add_argument("--since", metavar="DATE", help="Those that were active since then.")
+        group.add_argument(
+            "--since", metavar="DATE", help="Sessions with activity since this date."
+        )
         parser.add_argument(
-            "--reason", default="", help="Why; it is needed, and kept in the audit trail."
+            "--reason", default="", help="The reason, for the audit trail (required)."
         )
         add_actor(parser, "agent_sessions_export")
         add_database(parser)
@@ -92,43 +93,42 @@ class Command(StoppableCommand):
             "--blobs-beside",
             action="store_true",
             help=(
-                f"{JSONL}: put large binaries that are in a storage into a directory beside the "
-                "file, called as it is with the ending .blobs."
+                f"{JSONL}: write large binaries of a storage to a directory next to the file, "
+                "which has its name with the suffix .blobs."
             ),
         )
-        parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
+        parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Exports, and tells how much on the standard error."""
         if not options["reason"].strip():
-            raise CommandError("an export needs a --reason")
+            raise CommandError("an export requires a --reason")
         if options["place"] == STDOUT and options["format"] != JSONL:
-            raise CommandError(f"say where to write {options['format']}: PLACE")
+            raise CommandError(f"{options['format']} requires a PLACE to write to")
         if options["blobs_beside"] and (options["format"], options["place"] == STDOUT) != (
             JSONL,
             False,
         ):
-            raise CommandError("--blobs-beside is for jsonl in a file")
+            raise CommandError("--blobs-beside requires the format jsonl and a file as PLACE")
         alias = database_of(options)
         errors = options.get("stderr") or sys.stderr
         line = ProgressLine(errors, wanted=not options["no_progress"])
         try:
-            sessions = _chosen(options, alias)
+            sessions = _select_sessions(options, alias)
             run = _Export(options, alias, errors, line)
             run.write(sessions, self.stdout)
         except (AgentSessionsError, OSError) as error:
             if isinstance(error, BrokenPipeError) and options["place"] == STDOUT:
                 end_without_reader(options.get("stdout") or sys.stdout)
-            raise CommandError(printable(_why(error))) from error
+            raise CommandError(printable(_error_text(error))) from error
         finally:
             line.clear()
         errors.write(f"{counted(run.done, 'session')} exported\n")
         if run.errors:
-            raise CommandError(f"{counted(run.errors, 'thing')} could not be written: see above")
+            raise CommandError(f"{counted(run.errors, 'item')} could not be written: see above")
 
 
 class _Export:
-    """One run."""
+    """One run of the command."""
 
     def __init__(
         self, options: dict[str, Any], alias: str, stderr: TextIO, line: ProgressLine
@@ -138,55 +138,59 @@ class _Export:
         self.done = self.errors = 0
 
     def write(self, sessions: Any, stdout: Any) -> None:
-        """Writes sessions, and tells what cannot be written."""
+        """Write sessions, and report what cannot be written."""
         form, place = self.options["format"], self.options["place"]
         if form == JSONL:
-            self._lines(sessions, stdout, place)
+            self._write_jsonl(sessions, stdout, place)
         elif form == MARKDOWN:
-            self._documents(sessions, _directory(place))
+            self._write_markdown(sessions, _directory(place))
         else:
-            self._files(sessions, Layout(*find_place(place, make=True)))
+            self._write_strands_files(sessions, Layout(*find_place(place, make=True)))
 
-    def _lines(self, sessions: Any, stdout: Any, place: str) -> None:
-        beside = blobs_beside(place) if self.options["blobs_beside"] else None
+    def _write_jsonl(self, sessions: Any, stdout: Any, place: str) -> None:
+        blobs_directory = blobs_beside(place) if self.options["blobs_beside"] else None
         if place == STDOUT:
-            # Whatever the terminal, or cron's, has letters for: a program reads it.
+            # Programs read this output: always UTF-8, whatever the terminal's encoding.
             write_letters(sys.stdout, encoding="utf-8", errors="strict")
-            for piece in self._pieces(sessions, beside, None):
-                # It would add a line feed of its own to each.
-                stdout.write(piece, ending="")
+            for chunk in self._json_lines(sessions, blobs_directory, None):
+                # Without ending, Django's OutputWrapper would add a line feed to each chunk.
+                stdout.write(chunk, ending="")
             return
         path = Path(place)
         with new_file(path) as file:
-            file.writelines(serving.encoded(self._pieces(sessions, beside, str(path.parent))))
+            file.writelines(
+                serving.encoded(self._json_lines(sessions, blobs_directory, str(path.parent)))
+            )
             if self.errors and not self.done:
                 raise CommandError("no session could be written: see above")
 
-    def _pieces(self, sessions: Any, beside: Path | None, directory: str | None) -> Iterator[str]:
-        """Writes lines; that of a session which cannot be read to its end is left out whole."""
+    def _json_lines(
+        self, sessions: Any, blobs_directory: Path | None, directory: str | None
+    ) -> Iterator[str]:
+        """Yield JSON lines; omit the line of a session that cannot be read to its end."""
         for session in self._each(sessions):
             self._record(session)
             with SpooledTemporaryFile(
-                _PIECE, "w+", encoding="utf-8", newline="", dir=directory
+                _CHUNK_SIZE, "w+", encoding="utf-8", newline="", dir=directory
             ) as line:
                 try:
                     line.writelines(
                         export_sessions(
                             [session],
                             using=self.alias,
-                            blobs=beside or True,
-                            lost=partial(self._lose, session),
+                            blobs=blobs_directory or True,
+                            lost=partial(self._report_loss, session),
                         )
                     )
                 except AgentSessionsError as error:
                     self._fail(session, error)
                     continue
                 line.seek(0)
-                yield from iter(partial(line.read, _PIECE), "")
+                yield from iter(partial(line.read, _CHUNK_SIZE), "")
 
-    def _documents(self, sessions: Any, directory: Path) -> None:
+    def _write_markdown(self, sessions: Any, directory: Path) -> None:
         for session in self._each(sessions):
-            # Two ids may become one safe name; the key makes it unique.
+            # Two session ids may result in the same safe name; the key makes it unique.
             path = directory / f"{serving.file_name(session)}_{session.pk}.md"
             try:
                 with new_file(path) as file:
@@ -195,31 +199,33 @@ class _Export:
             except (AgentSessionsError, FileExistsError) as error:
                 self._fail(session, error)
 
-    def _files(self, sessions: Any, layout: Layout) -> None:
+    def _write_strands_files(self, sessions: Any, layout: Layout) -> None:
         for session in self._each(sessions):
             if not is_of_strands(session.pk, using=self.alias):
                 self.done -= 1
-                self._skip(
-                    Skipped(
-                        f"session {session.session_id!r}", "it has no agent of Strands", error=False
-                    )
+                self._report_skipped(
+                    Skipped(f"session {session.session_id!r}", "no Strands agent", error=False)
                 )
                 continue
             self._record(session)
             try:
                 for skipped in export_strands_files(session, layout, using=self.alias):
-                    self._skip(skipped)
+                    self._report_skipped(skipped)
             except AgentSessionsError as error:
                 self._fail(session, error)
 
     def _fail(self, session: Session, error: Exception) -> None:
         self.done -= 1
-        self._skip(Skipped(f"session {session.session_id!r}", str(error)))
+        self._report_skipped(Skipped(f"session {session.session_id!r}", str(error)))
 
-    def _lose(self, session: Session, error: Exception) -> None:
-        self._skip(Skipped(f"session {session.session_id!r}", f"{error}; all else is exported"))
+    def _report_loss(self, session: Session, error: Exception) -> None:
+        self._report_skipped(
+            Skipped(
+                f"session {session.session_id!r}", f"{error}; the rest of the session is exported"
+            )
+        )
 
-    def _skip(self, skipped: Skipped) -> None:
+    def _report_skipped(self, skipped: Skipped) -> None:
         self.line.clear()
         self.stderr.write(printable(f"{skipped.place}: {skipped.reason}") + "\n")
         self.errors += skipped.error
@@ -247,7 +253,7 @@ class _Export:
         )
 
 
-def _chosen(options: dict[str, Any], alias: str) -> Any:
+def _select_sessions(options: dict[str, Any], alias: str) -> Any:
     sessions = Session.objects.using(alias).order_by("pk")
     if options["namespace"] is not None:
         sessions = sessions.filter(namespace=options["namespace"])
@@ -259,15 +265,15 @@ def _chosen(options: dict[str, Any], alias: str) -> Any:
     names = [str(name) for name in several(options, "session")]
     if not names:
         return sessions
-    wanted = Q(pk__in=[])
+    condition = Q(pk__in=[])
     for name in names:
-        found = Q(session_id=name)
+        match = Q(session_id=name)
         with suppress(ValueError):
-            found |= Q(pk=UUID(name))
-        if not sessions.filter(found).exists():
-            raise CommandError(f"there is no session {name!r} among those to export")
-        wanted |= found
-    return sessions.filter(wanted)
+            match |= Q(pk=UUID(name))
+        if not sessions.filter(match).exists():
+            raise CommandError(f"session {name!r} does not exist, or another option excludes it")
+        condition |= match
+    return sessions.filter(condition)
 
 
 def _directory(place: str) -> Path:
@@ -275,12 +281,12 @@ def _directory(place: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise FileExistsError(f"{path} is a file: give a directory") from None
+        raise FileExistsError(f"{path} is a file: use a directory") from None
     return path
 
 
-def _why(error: Exception) -> str:
-    """Says what failed, without the number that a system has for it."""
+def _error_text(error: Exception) -> str:
+    """Return the reason of an error, without the system's error number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)

@@ -1,4 +1,4 @@
-"""Cleans up the storage of large binaries."""
+"""Clean up the storages of large binaries."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from django_agent_sessions.models import Session
 
 
 class Command(StoppableCommand):
-    """``manage.py agent_sessions_gc``: made to be run once a day or week."""
+    """``manage.py agent_sessions_gc``: intended to run daily or weekly."""
 
     help = (
-        "Finishes deletions of large sessions that were interrupted. Deletes files of the storage "
-        "of large binaries that no message uses, as a crash or a transaction that was rolled back "
-        "leaves them, and tells which are missing or damaged."
+        "Completes interrupted deletions of large sessions. Deletes orphaned files of the storage "
+        "of large binaries, which crashes and rolled-back transactions leave behind, and lists "
+        "missing and damaged files."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds what is to be looked at, and what is to be deleted."""
-        parser.add_argument("--dry-run", action="store_true", help="Only tell what there is.")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Only list what would be deleted."
+        )
         parser.add_argument(
             "--older-than",
-            type=_hours,
+            type=_parse_hours,
             default=DEFAULT_AGE / timedelta(hours=1),
             metavar="HOURS",
-            help="Leave younger files alone, which a transaction may be about to name: 24.",
+            help="Keep newer files, which an open transaction may refer to. Default: 24.",
         )
         parser.add_argument(
             "--verify",
             action="store_true",
-            help="Read every file and compare its hash; else only its size is compared.",
+            help="Read every file and compare its hash instead of its size only.",
         )
         parser.add_argument(
             "--unknown-sessions",
             action="store_true",
-            help="Also delete files of sessions that no database knows. Not where several projects "
-            "share the storage and BLOB_PREFIX: they would be those of the others.",
+            help="Also delete files of sessions that are in no database. Do not use it if several "
+            "projects share the storage and BLOB_PREFIX: it would delete the others' files.",
         )
         parser.add_argument(
             "--storage",
@@ -55,11 +56,10 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Cleans up, and prints what there was."""
         dry_run = options["dry_run"]
         alias = database_of(options)
         self._finish_deletions(alias, dry_run=dry_run)
-        found = collect(
+        collection = collect(
             older_than=timedelta(hours=options["older_than"]),
             dry_run=dry_run,
             storage=options["storage"],
@@ -67,60 +67,62 @@ class Command(StoppableCommand):
             unknown_sessions=options["unknown_sessions"],
             verify=options["verify"],
         )
-        for path in found.files if options["verbosity"] > 1 or dry_run else ():
+        for path in collection.files if options["verbosity"] > 1 or dry_run else ():
             self.stdout.write(f"orphan {path}")
-        for word, keys in (("missing", found.missing), ("damaged", found.damaged)):
+        for word, keys in (("missing", collection.missing), ("damaged", collection.damaged)):
             for key, messages in users_of(keys, alias).items():
                 used = ", ".join(map(str, messages)) or "none"
                 self.stdout.write(f"{word} file of binary {key}; messages with it: {used}")
         done = "would be deleted" if dry_run else "deleted"
-        # Of a unit with a space that no terminal wraps at.
-        size = filesizeformat(found.bytes).replace("\xa0", " ")
+        # filesizeformat uses a no-break space.
+        size = filesizeformat(collection.bytes).replace("\xa0", " ")
         self.stdout.write(
-            f"{len(found.files)} orphaned files ({size}) and {found.rows} unused binaries {done}; "
-            f"{found.young} younger files left alone"
+            f"{len(collection.files)} orphaned files ({size}) and {collection.rows} unused "
+            f"binaries {done}; {collection.young} newer files kept"
         )
-        self._tell_of_unknown(found)
-        if failed := _failed(found):
-            raise CommandError("\n".join(failed))
+        self._report_unknown(collection)
+        if errors := _errors(collection):
+            raise CommandError("\n".join(errors))
 
     def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
         sessions = Session.objects.using(using)
-        begun = sessions.filter(namespace=batches.DOOMED, legal_hold=False)
-        count = begun.count() if dry_run else batches.finish(sessions)
+        interrupted = sessions.filter(namespace=batches.DOOMED, legal_hold=False)
+        count = interrupted.count() if dry_run else batches.finish(sessions)
         if count:
-            done = "would be finished" if dry_run else "finished"
+            done = "would be completed" if dry_run else "completed"
             self.stdout.write(f"{count} interrupted deletions of sessions {done}")
 
-    def _tell_of_unknown(self, found: Collection) -> None:
-        for alias in found.not_asked:
-            self.stdout.write(f"database {alias!r} did not answer, and may know more sessions")
-        if found.unknown:
+    def _report_unknown(self, collection: Collection) -> None:
+        for alias in collection.not_asked:
+            self.stdout.write(f"database {alias!r} did not answer and may contain more sessions")
+        if collection.unknown:
             self.stdout.write(
-                f"{found.unknown} files of {found.unknown_sessions} sessions that no database "
-                "knows left alone: sessions that were deleted while the storage did not answer, or "
-                "those of another project. If no other uses this storage and BLOB_PREFIX, "
-                "--unknown-sessions deletes them"
+                f"{collection.unknown} files of {collection.unknown_sessions} unknown sessions "
+                "kept: the sessions were deleted while the storage did not answer, or belong to "
+                "another project. If no other project uses this storage and BLOB_PREFIX, delete "
+                "them with --unknown-sessions"
             )
 
 
-def _failed(found: Collection) -> list[str]:
-    failed = [
-        f"storage {alias!r} could not be cleaned up: {why}" for alias, why in found.failures.items()
+def _errors(collection: Collection) -> list[str]:
+    errors = [
+        f"storage {alias!r} could not be cleaned up: {why}"
+        for alias, why in collection.failures.items()
     ]
-    if found.missing or found.damaged:
-        failed.append(
-            f"{len(found.missing)} binaries have no file and {len(found.damaged)} a damaged one: "
-            "restore the storage from a backup, or redact the messages that refer to them"
+    if collection.missing or collection.damaged:
+        errors.append(
+            f"{len(collection.missing)} binaries have no file, and {len(collection.damaged)} have "
+            "a damaged one: restore the storage from a backup, or redact the messages that refer "
+            "to them"
         )
-    return failed
+    return errors
 
 
-def _hours(value: str) -> float:
+def _parse_hours(value: str) -> float:
     try:
         hours = float(value)
     except ValueError:
         hours = -1.0
     if not 0 <= hours < 1e6:
-        raise argparse.ArgumentTypeError("give a number of hours, such as 24")
+        raise argparse.ArgumentTypeError("use a number of hours, such as 24")
     return hours

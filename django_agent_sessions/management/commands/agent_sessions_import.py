@@ -1,4 +1,4 @@
-"""Takes sessions in from where they were before, from a terminal."""
+"""Import sessions from other storages and from exports."""
 
 from __future__ import annotations
 
@@ -23,41 +23,40 @@ from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
 
-_EXIT = 1
+_EXIT_STATUS = 1
 
 
 class Command(StoppableCommand):
-    """``manage.py agent_sessions_import``: can be stopped at any moment and run again."""
+    """``manage.py agent_sessions_import``: can be stopped at any time and run again."""
 
-    stopped = "Stopped; run it again, it goes on from here."
+    stopped = "Stopped. Run the command again to continue from here."
     help = (
-        "Imports sessions of Strands' and OpenAI's own storages, or of an export. It can be "
-        "stopped and run again: nothing is missing then, and nothing there twice. It prints "
-        "ids, never content, and ends with 1 if something could not be taken."
+        "Imports sessions from the storages of Strands and OpenAI, or from an export. It can be "
+        "stopped and run again without losing or duplicating anything. It prints ids, never "
+        "content. The exit status is 1 if something could not be imported."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds where from, whose they are, and where to."""
         places = "; ".join(f"{kind}: {place}" for kind, (place, _) in KINDS.items())
         parser.add_argument("kind", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
         parser.add_argument("place", nargs="?", default="", metavar="PLACE", help=f"{places}.")
         parser.add_argument(
             "--namespace",
-            help="The namespace of the sessions; by default the one that an export names, or none.",
+            help="The namespace of the sessions; by default that of the export, or none.",
         )
         owners = parser.add_mutually_exclusive_group()
         owners.add_argument(
-            "--owner", metavar="USER", help="Who owns them all: a user name or primary key."
+            "--owner", metavar="USER", help="The owner of all sessions: a username or primary key."
         )
         owners.add_argument(
             "--owners",
             metavar="CSV",
-            help="A file that says who owns which, with the columns session_id and user.",
+            help="A CSV file of owners with the columns session_id and user.",
         )
         owners.add_argument(
             "--owner-function",
             metavar="PATH",
-            help="The dotted path of a function that says who owns a session.",
+            help="The dotted path of a function that returns the owner of a session.",
         )
         parser.add_argument(
             "--max-line-bytes",
@@ -65,21 +64,20 @@ class Command(StoppableCommand):
             default=MAX_LINE_BYTES,
             metavar="BYTES",
             help=(
-                "How long a line of an export may be, uncompressed; longer ones are skipped. "
+                "The maximum length of a line of an export, uncompressed; longer ones are skipped. "
                 "Default: %(default)s."
             ),
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="Read and check everything; write nothing."
+            "--dry-run", action="store_true", help="Read and check everything, but write nothing."
         )
         add_database(parser)
-        parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
+        parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Imports, and prints what was done."""
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
-            raise CommandError(f"say where the sessions are: {KINDS[kind][0]}")
+            raise CommandError(f"PLACE is required: {KINDS[kind][0]}")
         alias = database_of(options)
         try:
             source = open_source(kind, place, max_line_bytes=options["max_line_bytes"])
@@ -96,7 +94,7 @@ class Command(StoppableCommand):
                     owner=owner,
                     using=alias,
                     dry_run=options["dry_run"],
-                    progress=partial(_show, line),
+                    progress=partial(_show_progress, line),
                 )
             finally:
                 line.clear()
@@ -105,29 +103,30 @@ class Command(StoppableCommand):
         self._print(report, dry_run=options["dry_run"])
         if report.errors:
             raise CommandError(
-                f"{counted(report.errors, 'thing')} could not be taken: see above", returncode=_EXIT
+                f"{counted(report.errors, 'item')} could not be imported: see above",
+                returncode=_EXIT_STATUS,
             )
         if not report.sessions:
-            raise CommandError(printable(nothing_found(kind, place)), returncode=_EXIT)
+            raise CommandError(printable(nothing_found(kind, place)), returncode=_EXIT_STATUS)
 
     def _print(self, report: ImportReport, *, dry_run: bool) -> None:
         for skipped in report.skipped:
-            self._tell(skipped)
+            self._print_skipped(skipped)
         if report.skips > len(report.skipped):
             self.stdout.write(f"and {report.skips - len(report.skipped)} more")
         done = "would be written" if dry_run else "written"
         self.stdout.write(
             f"{counted(report.messages, 'message')} {done}; sessions: {report.made} new, "
-            f"{report.continued} continued, {report.unchanged} there already, "
-            f"{report.left_out} left out"
+            f"{report.continued} continued, {report.unchanged} already imported, "
+            f"{report.left_out} skipped"
         )
 
-    def _tell(self, skipped: Skipped) -> None:
+    def _print_skipped(self, skipped: Skipped) -> None:
         self.stdout.write(printable(f"{skipped.place}: {skipped.reason}"))
 
     def _owner(self, options: dict[str, Any], alias: str) -> Any:
         if options["owners"] is not None:
-            return owners_from_csv(options["owners"], using=alias, told=self._tell)
+            return owners_from_csv(options["owners"], using=alias, told=self._print_skipped)
         if options["owner_function"] is not None:
             return owners_from_function(options["owner_function"])
         if options["owner"] is not None:
@@ -135,6 +134,6 @@ class Command(StoppableCommand):
         return None
 
 
-def _show(line: ProgressLine, report: ImportReport) -> None:
+def _show_progress(line: ProgressLine, report: ImportReport) -> None:
     sessions, messages = counted(report.sessions, "session"), counted(report.messages, "message")
     line.show(report.sessions, f"{sessions}, {messages}")

@@ -1,4 +1,4 @@
-"""``manage.py agent_sessions_search_index``: the full-text index of the messages, on PostgreSQL."""
+"""Create, drop or inspect the full-text index of the messages on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -16,52 +16,51 @@ from django_agent_sessions.models import SessionMessage
 
 
 class _State(StrEnum):
-    """How the index is."""
+    """The state of the index."""
 
     ABSENT = "absent"
-    UNDER_WAY = "being made"
+    UNDER_WAY = "being created"
     READY = "ready"
     INVALID = "invalid"
-    OTHER = "made for another configuration"
+    OTHER = "built for another configuration"
 
 
 class Command(StoppableCommand):
-    """Makes, drops or describes the index; nobody who reads or writes waits for it."""
+    """``manage.py agent_sessions_search_index``: does not block reads or writes."""
 
     help = (
-        "Makes the full-text index that AGENT_SESSIONS['FULL_TEXT_SEARCH'] names, drops it, or "
-        "says how it is. PostgreSQL only."
+        "Creates, drops or inspects the full-text index for AGENT_SESSIONS['FULL_TEXT_SEARCH']. "
+        "PostgreSQL only."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds what to do, and where."""
         parser.add_argument("action", choices=["create", "drop", "status"])
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Does it; a second time does nothing."""
+        """Run the action; repeating it has no effect."""
         alias = database_of(options)
         if connections[alias].vendor != "postgresql":
             raise CommandError(
-                f"{alias!r} is not PostgreSQL: messages are searched there without an index"
+                f"database {alias!r} is not PostgreSQL: search does not use an index there"
             )
         try:
-            self._do(options["action"], alias)
+            self._run(options["action"], alias)
         except OperationalError as error:
-            # PostgreSQL's first line names what happened; those behind it, processes and tables.
-            what, *_ = str(error).splitlines()
+            # The first line is the error; the others name processes and tables.
+            first_line, *_ = str(error).splitlines()
             raise CommandError(
-                f"PostgreSQL gave up ({what}): wait until nobody else makes or drops an index of "
-                "the messages, and run it again; an index that was left half made is made anew"
+                f"PostgreSQL failed ({first_line}): wait until no other process creates or drops "
+                "an index of the messages, and run the command again; it replaces an incomplete "
+                "index"
             ) from error
 
-    def _do(self, action: str, alias: str) -> None:
+    def _run(self, action: str, alias: str) -> None:
         if action == "drop":
             self._drop(_Index(alias))
             return
         try:
-            # Before anything is done: an index that is there must not be dropped for one that
-            # cannot be made.
+            # Check first: a valid index must not be dropped for one that cannot be created.
             configuration = search.configuration_in_database(alias)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
@@ -74,35 +73,35 @@ class Command(StoppableCommand):
     def _drop(self, index: _Index) -> None:
         state = index.state()
         if state is _State.ABSENT:
-            self.stdout.write("There is no index.")
+            self.stdout.write("The index does not exist.")
             return
-        _refuse_under_way(state)
+        _require_no_build(state)
         index.drop()
-        self.stdout.write("The index is dropped.")
+        self.stdout.write("The index was dropped.")
 
     def _create(self, index: _Index) -> None:
         state = index.state()
-        _refuse_under_way(state)
+        _require_no_build(state)
         if state is _State.READY:
-            self.stdout.write("The index is there already.")
+            self.stdout.write("The index already exists.")
             return
         if state is not _State.ABSENT:
-            self.stdout.write(f"The index is {state}: it is made anew.")
+            self.stdout.write(f"The index is {state}: it is replaced.")
             index.drop()
         index.create()
-        self.stdout.write("The index is made.")
+        self.stdout.write("The index was created.")
 
 
-def _refuse_under_way(state: _State) -> None:
-    """Keeps a command from what would wait for whoever makes the index, who waits for it."""
+def _require_no_build(state: _State) -> None:
+    """Require that no build is in progress, which would deadlock with this command."""
     if state is _State.UNDER_WAY:
         raise CommandError(
-            "somebody is making the index: wait until it is there, which the action status tells"
+            "another process is creating the index: wait until the action status reports ready"
         )
 
 
 class _Index:
-    """The index, and the statements about it."""
+    """The index and the statements about it."""
 
     def __init__(self, alias: str, configuration: str | None = None) -> None:
         self._alias = alias
@@ -112,13 +111,11 @@ class _Index:
         self._name = quote(search.WORDS_INDEX)
 
     def state(self) -> _State:
-        """Tells how the index is."""
         with connections[self._alias].cursor() as cursor:
-            # The configuration as PostgreSQL writes it: the setting may have it with its schema,
-            # or in upper case.
+            # PostgreSQL normalizes the configuration: the setting may have a schema or capitals.
             cursor.execute(
                 "SELECT indisvalid, pg_get_indexdef(indexrelid), %s::text::regconfig::text,"
-                # It has no index yet before the first of its transactions.
+                # In the first transaction of a build, index_relid is 0.
                 " EXISTS (SELECT FROM pg_stat_progress_create_index"
                 " WHERE relid = to_regclass(%s) AND index_relid IN (0, to_regclass(%s)))"
                 " FROM (SELECT) AS nothing LEFT JOIN pg_index ON indexrelid = to_regclass(%s)",
@@ -131,25 +128,23 @@ class _Index:
             return _State.ABSENT
         if configuration and f"'{configuration}'::regconfig" not in definition:
             return _State.OTHER
-        # An interrupted CREATE INDEX CONCURRENTLY leaves one that costs writes and serves nobody.
+        # An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index that slows down writes.
         return _State.READY if valid else _State.INVALID
 
     def create(self) -> None:
-        """Makes the index."""
         if self._configuration is None:
             raise CommandError(
-                "AGENT_SESSIONS['FULL_TEXT_SEARCH'] names no configuration: set it to 'simple', "
-                "or to a language such as 'english'"
+                "AGENT_SESSIONS['FULL_TEXT_SEARCH'] is not set: set it to 'simple' or to a "
+                "language such as 'english'"
             )
         with connections[self._alias].cursor() as cursor:
             cursor.execute(
                 f"CREATE INDEX CONCURRENTLY {self._name} ON {self._table}"
                 f" USING gin (to_tsvector('{self._configuration}'::regconfig, text))"
             )
-            # The planner's figures about words: without them it takes each for a rare one.
+            # Without statistics the planner assumes that each word is rare.
             cursor.execute(f"ANALYZE {self._table}")
 
     def drop(self) -> None:
-        """Drops the index, if it is there."""
         with connections[self._alias].cursor() as cursor:
             cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self._name}")

@@ -1,4 +1,4 @@
-"""Checks that what is stored is whole."""
+"""Check the integrity of stored sessions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted
 from django_agent_sessions.models import Session
 
-_PLACES = ("session", "agent", "branch", "position", "row")
+_LOCATION_FIELDS = ("session", "agent", "branch", "position", "row")
 
 
 class Command(StoppableCommand):
-    """``manage.py check_agent_sessions``: says what is not as it should be."""
+    """``manage.py check_agent_sessions``: reports findings and repairs them on request."""
 
     help = (
         "Checks conversations, redactions, snapshots, large binaries and figures. It prints keys "
-        "and positions, never content, and may run while agents do. The exit status is 1 if there "
+        "and positions, never content, and can run while agents run. The exit status is 1 if there "
         "are errors or warnings."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds what to look at, what to mend, and how to tell."""
         parser.add_argument(
             "sessions",
             nargs="*",
@@ -41,41 +40,40 @@ class Command(StoppableCommand):
         )
         parser.add_argument(
             "--namespace",
-            help="Of which namespace the session ids are; without session ids, check all of it.",
+            help="The namespace of the session ids; without session ids, check all its sessions.",
         )
         add_database(parser)
         parser.add_argument(
             "--fix",
             action="store_true",
-            help="Mend what can be mended without a loss, and tell what cannot.",
+            help="Repair what can be repaired without loss, and report the rest.",
         )
         parser.add_argument(
             "--blobs",
             action="store_true",
-            help="Read the files of large binaries, too, and look for files that no row names.",
+            help="Also read the files of large binaries, and find orphaned files.",
         )
         parser.add_argument(
             "--grace",
             type=float,
             default=GRACE.total_seconds(),
             metavar="SECONDS",
-            help="Where something was written that lately, counters may be behind: a turn's end "
-            "moves them. 600.",
+            help="In sessions with writes within this time, wrong counters are a note: the end of "
+            "a turn updates them. Default: 600.",
         )
         parser.add_argument(
             "--format",
             choices=("text", "json"),
             default="text",
-            help="json: one object a line, and a summary at the end.",
+            help="json: one object per line, and a summary at the end.",
         )
         parser.add_argument(
             "--fail-fast", action="store_true", help="Stop at the first error or warning."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Checks, and prints what was found."""
         alias = database_of(options)
-        sessions = _sessions(alias, options["namespace"], options["sessions"])
+        sessions = _select_sessions(alias, options["namespace"], options["sessions"])
         total = (Session.objects.using(alias) if sessions is None else sessions).count()
         line = ProgressLine(options.get("stderr") or sys.stderr, total=total)
         check = Check(
@@ -86,52 +84,52 @@ class Command(StoppableCommand):
             grace=timedelta(seconds=options["grace"]),
             progress=lambda done, messages: line.show(done, counted(messages, "message")),
         )
-        tell = self._tell_as_json if options["format"] == "json" else self._tell
+        print_result = self._print_json if options["format"] == "json" else self._print
         for result in check.run():
             line.clear()
-            tell(result, options["verbosity"])
+            print_result(result, options["verbosity"])
             if options["fail_fast"] and check.left:
                 break
         line.clear()
-        self._sum_up(check, as_json=options["format"] == "json")
+        self._print_summary(check, as_json=options["format"] == "json")
         if check.left:
             raise CommandError(
-                f"{counted(check.left, 'finding')} left; the documentation's page on integrity "
-                "says what to do"
+                f"{counted(check.left, 'finding')} left; see the documentation's page on integrity "
+                "for what to do"
             )
 
-    def _tell(self, result: Result, verbosity: int) -> None:
+    def _print(self, result: Result, verbosity: int) -> None:
         finding = result.finding
         if finding.kind.severity is Severity.NOTE and verbosity < 2 and not result.mended:
             return
-        places = " ".join(f"{name} {value}" for name, value in _where(finding))
-        state = "mended" if result.mended else finding.kind.severity.value
+        location = " ".join(f"{name} {value}" for name, value in _location(finding))
+        state = "fixed" if result.mended else finding.kind.severity.value
         parts = [f"{state:<7}", f"{finding.kind.code}:", finding.kind.words]
         parts += [f"({finding.detail})"] if finding.detail else []
-        self.stdout.write(" ".join([*parts, places]).rstrip())
+        self.stdout.write(" ".join([*parts, location]).rstrip())
         if result.left:
-            self.stdout.write(f"        left, because {result.left}")
+            self.stdout.write(f"        not fixed: {result.left}")
 
-    def _tell_as_json(self, result: Result, verbosity: int) -> None:
+    def _print_json(self, result: Result, verbosity: int) -> None:
         finding = result.finding
-        told = {
+        data = {
             "code": finding.kind.code,
             "severity": finding.kind.severity.value,
             "mendable": finding.kind.mendable,
             "mended": result.mended,
-            **dict(_where(finding)),
+            **dict(_location(finding)),
             **({"detail": finding.detail} if finding.detail else {}),
             **({"left": result.left} if result.left else {}),
         }
-        self.stdout.write(json.dumps(told))
+        self.stdout.write(json.dumps(data))
 
-    def _sum_up(self, check: Check, *, as_json: bool) -> None:
-        found = {kind: check.found[kind] for kind in Kind if check.found[kind]}
+    def _print_summary(self, check: Check, *, as_json: bool) -> None:
+        counts = {kind: check.found[kind] for kind in Kind if check.found[kind]}
         if as_json:
             summary = {
                 "sessions": check.looked_at,
                 "messages": check.messages,
-                "found": {kind.code: count for kind, count in found.items()},
+                "found": {kind.code: count for kind, count in counts.items()},
                 "unlisted": check.unlisted,
                 "left": check.left,
             }
@@ -139,34 +137,38 @@ class Command(StoppableCommand):
             return
         self.stdout.write(
             f"{counted(check.looked_at, 'session')} and {counted(check.messages, 'message')} "
-            "looked at"
+            "checked"
         )
-        for kind, count in found.items():
+        for kind, count in counts.items():
             self.stdout.write(f"{count:>7} {kind.severity.value:<7} {kind.code}: {kind.words}")
         if check.unlisted:
-            self.stdout.write(f"{check.unlisted:>7} more that are not listed")
-        notes = sum(n for kind, n in found.items() if kind.severity is Severity.NOTE)
+            self.stdout.write(f"{check.unlisted:>7} more, not listed")
+        notes = sum(n for kind, n in counts.items() if kind.severity is Severity.NOTE)
         if not check.left:
-            self.stdout.write("all is well" + (" (-v 2 lists the notes)" if notes else ""))
+            self.stdout.write(
+                "no errors or warnings" + (" (-v 2 lists the notes)" if notes else "")
+            )
 
 
-def _sessions(using: str, namespace: str | None, names: list[str]) -> QuerySet[Session] | None:
+def _select_sessions(
+    using: str, namespace: str | None, names: list[str]
+) -> QuerySet[Session] | None:
     rows = Session.objects.using(using)
     if not names:
-        return None if namespace is None else _all_of(rows, namespace)
+        return None if namespace is None else _sessions_in(rows, namespace)
     return rows.filter(pk__in=[find_session(using, namespace or "", name) for name in names])
 
 
-def _all_of(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
-    found = rows.filter(namespace=namespace)
-    # All is well in none, too, which whoever mistyped a name would take for a good sign.
-    if not found.exists():
-        raise CommandError(f"there is no session in namespace {namespace!r}")
-    return found
+def _sessions_in(rows: QuerySet[Session], namespace: str) -> QuerySet[Session]:
+    sessions = rows.filter(namespace=namespace)
+    # Without this check, a mistyped namespace would pass as free of errors.
+    if not sessions.exists():
+        raise CommandError(f"namespace {namespace!r} has no sessions")
+    return sessions
 
 
-def _where(finding: Finding) -> Iterator[tuple[str, Any]]:
-    for name in _PLACES:
+def _location(finding: Finding) -> Iterator[tuple[str, Any]]:
+    for name in _LOCATION_FIELDS:
         value = getattr(finding, name)
         if value is not None:
             yield name, str(value) if isinstance(value, UUID) else value

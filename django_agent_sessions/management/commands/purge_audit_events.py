@@ -1,4 +1,4 @@
-"""``manage.py purge_audit_events``: deletes old audit events, where the law sets a term."""
+"""Delete old audit events, where the law limits their retention."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from django_agent_sessions.models import AuditEvent
 
 
 class Command(StoppableCommand):
-    """Deletes audit events that are older than a date."""
+    """``manage.py purge_audit_events``."""
 
-    help = "Deletes the audit events from before a date. There is no other way to delete any."
+    help = "Deletes the audit events before a date. There is no other way to delete audit events."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds the options."""
         parser.add_argument(
             "--before",
             required=True,
             metavar="DATE",
-            help="The first day, or moment, that is kept: 2026-01-31 or 2026-01-31T12:00+00:00.",
+            help="The first date or time to keep: 2026-01-31 or 2026-01-31T12:00+00:00.",
         )
-        parser.add_argument("--dry-run", action="store_true", help="Only tell how many there are.")
+        parser.add_argument("--dry-run", action="store_true", help="Only count them.")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Deletes, and says how many there were."""
         before = read_moment(options["before"], "--before")
         if before > in_our_time(timezone.now()):
-            raise CommandError("--before lies in the future; that would delete every event")
+            raise CommandError("--before is in the future and would delete every event")
         using = database_of(options)
         if options["dry_run"]:
             count = AuditEvent.objects.using(using).filter(created_at__lt=before).count()

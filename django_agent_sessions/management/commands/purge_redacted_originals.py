@@ -1,4 +1,4 @@
-"""Removes the originals of redacted messages when their time is over."""
+"""Delete the originals of redacted messages after their retention time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from django_agent_sessions.redaction.originals import purge_originals
 
 
 class Command(StoppableCommand):
-    """``manage.py purge_redacted_originals``: made to be run once a day."""
+    """``manage.py purge_redacted_originals``: intended to run daily."""
 
     help = (
-        "Removes kept originals of messages that were redacted longer ago than "
+        "Deletes the originals of messages that were redacted longer ago than "
         "REDACTION_ORIGINAL_TTL, except in sessions under legal hold."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds ``--dry-run`` and ``--database``."""
         parser.add_argument("--dry-run", action="store_true", help="Only count them.")
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Purges, and prints one line."""
         count = purge_originals(
             actor="purge_redacted_originals",
             dry_run=options["dry_run"],

@@ -1,4 +1,4 @@
-"""Redacts in a session from a terminal, without the secret in the shell's history."""
+"""Redact sessions from a terminal, without secrets in the shell history."""
 
 from __future__ import annotations
 
@@ -29,43 +29,42 @@ from django_agent_sessions.redaction import Hit, Redaction, Scope, redact
 
 
 class Command(StoppableCommand):
-    """``manage.py redact_agent_session``: says where something stands, and takes it out."""
+    """``manage.py redact_agent_session``: lists the places and redacts them."""
 
     stopped = (
-        "Stopped before the end: a session is redacted whole or not at all. Run it again, and it "
-        "does what was not done."
+        "Stopped. Each session is redacted completely or not at all; run the command again for the "
+        "rest."
     )
     help = (
-        "Redacts a text, what a pattern or detectors find, or whole messages of a session, or of "
-        "many. It prints places, never content unless --show is given. It ends with 1 if "
+        "Redacts a text, the matches of a pattern or of detectors, or whole messages, in one or "
+        "many sessions. It prints places, and content only with --show. The exit status is 1 if "
         "something could not be redacted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds the sessions, what to redact, why, and how much to print."""
         group = parser.add_argument_group("which sessions (one of these)")
         group.add_argument(
             "session",
             nargs="*",
             metavar="SESSION_ID",
-            help="Those with these session ids, or primary keys (UUIDs).",
+            help="Sessions with these session ids or primary keys (UUIDs).",
         )
         group.add_argument(
-            "--owner", metavar="USER", help="Those of this user: a user name or primary key."
+            "--owner", metavar="USER", help="Sessions of this user: a username or primary key."
         )
         group.add_argument(
-            "--everybody", action="store_true", help="All there are, whoever owns them."
+            "--everybody", action="store_true", help="All sessions, with any owner or none."
         )
         parser.add_argument(
             "--namespace",
             help=(
-                "Those of this namespace. Without it a session id is looked for where no "
-                "namespace was given."
+                "Sessions of this namespace. Without it, a session id refers to the empty "
+                "namespace."
             ),
         )
         add_database(parser)
         add_scopes(parser)
-        parser.add_argument("--reason", default="", help="Why; it is kept in the audit trail.")
+        parser.add_argument("--reason", default="", help="The reason, for the audit trail.")
         add_actor(parser, "redact_agent_session")
         parser.add_argument(
             "--dry-run", action="store_true", help="Only list what would be redacted."
@@ -73,39 +72,40 @@ class Command(StoppableCommand):
         parser.add_argument(
             "--descendants",
             action="store_true",
-            help="Redact in all that was forked from the session, too, whoever owns it.",
+            help="Also redact all forks of the session, with any owner.",
         )
         parser.add_argument(
             "--show",
             action="store_true",
-            help="Print what stands at the places, before and after; that is recorded as reading.",
+            help="Print the content of the places, before and after; this is recorded as reading.",
         )
-        parser.add_argument("--no-progress", action="store_true", help="Show no progress.")
+        parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Redacts, and prints the places."""
         scopes = list(scopes_of(options))
         if not scopes:
-            raise CommandError("there is nothing to redact: see --find-stdin, --detector, --help")
+            raise CommandError(
+                "nothing to redact: use --find-stdin, --detector or another option, see --help"
+            )
         if not options["dry_run"] and not options["reason"].strip():
-            raise CommandError("a redaction needs a --reason")
+            raise CommandError("a redaction requires a --reason")
         alias = database_of(options)
         run = _Run(self, scopes, options, alias)
         try:
-            sessions = _chosen(options, alias)
+            sessions = _select_sessions(options, alias)
             if len(options["session"]) == 1:
                 [key] = each_session(sessions)
                 run.print(run.redact(key))
             elif options["message"]:
-                raise CommandError("--message is for one session: give its SESSION_ID")
+                raise CommandError("--message requires exactly one SESSION_ID")
             else:
-                run.go_through(sessions)
+                run.redact_all(sessions)
         except AgentSessionsError as error:
             raise CommandError(str(error)) from error
 
 
 class _Run:
-    """One run: what is redacted wherever it looks, and what it prints."""
+    """One run of the command."""
 
     def __init__(
         self, command: BaseCommand, scopes: Sequence[Scope], options: dict[str, Any], alias: str
@@ -118,7 +118,6 @@ class _Run:
         self.actor = actor_of(options, alias)
 
     def redact(self, session: UUID) -> Redaction:
-        """Redacts in a session."""
         return redact(
             session,
             *self.scopes,
@@ -129,15 +128,15 @@ class _Run:
             using=self.alias,
         )
 
-    def go_through(self, sessions: QuerySet[Session]) -> None:
-        """Redacts in each session, and prints those in which something was found."""
-        looked = found = failed = 0
+    def redact_all(self, sessions: QuerySet[Session]) -> None:
+        """Redact each session, and print those with places."""
+        searched = matching = failed = 0
         for key in each_session(sessions):
             try:
                 name = sessions.values_list("session_id", flat=True).get(pk=key)
                 result = self.redact(key)
             except (Session.DoesNotExist, SessionNotFoundError):
-                continue  # It was deleted meanwhile.
+                continue  # It was deleted in the meantime.
             except RedactionScopeError:
                 raise
             except AgentSessionsError as error:
@@ -145,35 +144,35 @@ class _Run:
                 self.line.clear()
                 self.stderr.write(f"session {printable(name)}: {printable(str(error))}")
                 continue
-            looked += 1
-            something = any(part.hits or part.kept or part.states for part in result.sessions)
-            found += something
-            if something or any(part.unread for part in result.sessions):
+            searched += 1
+            has_matches = any(part.hits or part.kept or part.states for part in result.sessions)
+            matching += has_matches
+            if has_matches or any(part.unread for part in result.sessions):
                 self.line.clear()
                 self.stdout.write(f"session {printable(name)} ({key}):")
                 self.print(result)
-            self.line.show(looked, f"{counted(looked, 'session')}, something in {found}")
+            self.line.show(searched, f"{counted(searched, 'session')}, matches in {matching}")
         self.line.clear()
-        self.stdout.write(f"{counted(looked, 'session')} looked through, something in {found}")
+        self.stdout.write(f"{counted(searched, 'session')} searched, matches in {matching}")
         if failed:
             raise CommandError(f"{counted(failed, 'session')} could not be redacted: see above")
 
     def print(self, result: Redaction) -> None:
-        """Prints what was found in a session and its forks; what is shown is recorded before."""
+        """Print the places of a session and its forks; record a reading before content is shown."""
         show = self.options["show"]
-        for found in result.sessions:
-            if show and found.hits:
+        for part in result.sessions:
+            if show and part.hits:
                 audit.record(
                     AuditEvent.Action.READ,
-                    session=found.session,
+                    session=part.session,
                     actor=self.actor,
-                    details={"page": "redact_agent_session", "hits": len(found.hits)},
+                    details={"page": "redact_agent_session", "hits": len(part.hits)},
                     using=self.alias,
                 )
-        for found in result.sessions:
-            if found is not result:
-                self.stdout.write(f"fork {found.session}:")
-            self._print(found, show=show)
+        for part in result.sessions:
+            if part is not result:
+                self.stdout.write(f"fork {part.session}:")
+            self._print(part, show=show)
 
     def _print(self, result: Redaction, *, show: bool) -> None:
         for hit in result.hits:
@@ -184,32 +183,32 @@ class _Run:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
         for place in result.unread:
             self.stdout.write(
-                f"{place.kind} {place.name} ({place.key}): a file of it is missing in its storage "
-                "and was not looked into"
+                f"{place.kind} {place.name} ({place.key}): a file is missing in its storage and "
+                "was not searched"
             )
         if not result.hits and not result.states:
-            self.stdout.write("nothing was found; nothing changed")
+            self.stdout.write("no matches; nothing changed")
             return
-        done = "would be redacted" if result.dry_run else "redacted"
+        verb = "would be redacted" if result.dry_run else "redacted"
         self.stdout.write(
-            f"{done}: {counted(len(result.hits), 'place')} in "
+            f"{verb}: {counted(len(result.hits), 'place')} in "
             f"{counted(result.messages, 'message')} and {counted(result.states, 'other row')}"
         )
 
     def _print_content(self, hit: Hit) -> None:
         if hit.place.column == "original":
-            # A kept original has a permission, a reason and a record of its own.
+            # Viewing an original requires its own permission, reason and record.
             self.stdout.write("  (in a kept original, which is not shown)")
             return
-        # As one line each, and nothing that a terminal would obey.
-        self.stdout.write(f"  - {printable(hit.before) or 'all of it'}")
+        # One line each, without control characters.
+        self.stdout.write(f"  - {printable(hit.before) or 'everything'}")
         self.stdout.write(f"  + {printable(hit.after)}")
 
 
-def _chosen(options: dict[str, Any], alias: str) -> QuerySet[Session]:
+def _select_sessions(options: dict[str, Any], alias: str) -> QuerySet[Session]:
     names, owner, everybody = options["session"], options["owner"], options["everybody"]
     if [bool(names), owner is not None, everybody].count(True) != 1:
-        raise CommandError("say which sessions: SESSION_ID, --owner USER or --everybody")
+        raise CommandError("specify either SESSION_ID, --owner USER or --everybody")
     sessions = Session.objects.using(alias)
     if names:
         keys = [find_session(alias, options["namespace"] or "", name) for name in names]

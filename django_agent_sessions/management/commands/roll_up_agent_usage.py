@@ -1,4 +1,4 @@
-"""Counts what agents said since the last time, for the usage page."""
+"""Count new messages for the usage page."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from django_agent_sessions.management.stopping import StoppableCommand
 
 
 class Command(StoppableCommand):
-    """``manage.py roll_up_agent_usage``: made to be run every quarter of an hour or so."""
+    """``manage.py roll_up_agent_usage``: intended to run about every 15 minutes."""
 
-    help = "Counts messages, sessions, tokens and latencies of agents since the last time."
+    help = "Counts new messages, sessions, tokens and latencies of agents since the last run."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Adds ``--rebuild`` and ``--database``."""
         parser.add_argument(
             "--rebuild",
             action="store_true",
-            help="Forget all figures and count anew; what was deleted is then no longer in them.",
+            help="Delete all figures and count again; deleted messages are no longer included.",
         )
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Counts, and prints one line."""
         alias = database_of(options)
-        count = usage.rebuild if options["rebuild"] else usage.roll_up
-        counted = count(using=alias)
+        run = usage.rebuild if options["rebuild"] else usage.roll_up
+        counted = run(using=alias)
         until = usage.counted_until(using=alias)
         self.stdout.write(
             f"counted {counted.messages} messages and {counted.sessions} sessions; "
-            f"all until {until:%Y-%m-%d %H:%M:%S %Z} are in the figures".replace("  ", " ")
+            f"the figures are complete until {until:%Y-%m-%d %H:%M:%S %Z}".replace("  ", " ")
         )

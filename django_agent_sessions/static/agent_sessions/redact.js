@@ -1,11 +1,11 @@
-/* Takes what is selected within one message to the preview of its redaction. Without this script,
-   the links "Redact message…" and "Redact part…" lead there too. */
+/* Opens the preview of a redaction for text that is selected within one message. Without this
+   script, the links "Redact message…" and "Redact part…" do the same. */
 "use strict";
 (() => {
   const bar = document.querySelector("[data-as-redact-selection]");
   if (!bar) return;
 
-  // What the form on the next page takes.
+  // The maximum length that the form on the next page accepts.
   const LONGEST = 2000;
   const button = bar.querySelector("button");
   const field = (name) => bar.elements.namedItem(name);
@@ -21,7 +21,7 @@
     const text = selection.toString().trim();
     const range = selection.getRangeAt(0);
     const first = messageOf(range.startContainer);
-    // A triple click ends at the very start of what comes next.
+    // A triple click ends at the start of the next element.
     const last = range.endOffset === 0 ? first : messageOf(range.endContainer);
     if (!text || (!first && !last)) return null;
     return { text, message: first === last ? first : "" };
@@ -36,7 +36,7 @@
   function update() {
     const found = selected();
     if (!found) {
-      // Moving into the bar may end the selection; what was selected stays chosen.
+      // Focusing the bar may end the selection; keep the selected text.
       if (!bar.contains(document.activeElement)) hide();
       return;
     }
@@ -56,7 +56,7 @@
     waiting = setTimeout(update, 120);
   });
 
-  // A press on the bar would end the selection before the click.
+  // A mousedown on the bar would end the selection before the click.
   bar.addEventListener("mousedown", (event) => event.preventDefault());
 
   document.addEventListener("keydown", (event) => {
@@ -73,6 +73,6 @@
     }
   });
 
-  // Coming back, the browser may have kept what was in the fields.
+  // The browser may restore the fields after a back navigation.
   window.addEventListener("pageshow", hide);
 })();

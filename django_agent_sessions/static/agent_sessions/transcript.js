@@ -1,4 +1,4 @@
-/* Spares reloading: messages load in place, and the keyboard moves. Everything works without it. */
+/* Loads further messages in place and adds keyboard shortcuts. The page works without it. */
 "use strict";
 (() => {
   const root = document.querySelector("[data-as-transcript]");
@@ -6,7 +6,7 @@
 
   const entries = () => [...root.querySelectorAll("[data-as-entry]")];
 
-  // What the site's own server answered; under trusted types that has to be said.
+  // Trusted Types require a policy, also for responses of the site's own server.
   const policy = window.trustedTypes?.createPolicy("agent-sessions", { createHTML: (html) => html });
 
   function parse(html) {
@@ -19,7 +19,7 @@
     return parse(await answer.text());
   }
 
-  /* A result that came in with another part goes to its call. */
+  /* Moves results that were loaded later to their calls. */
   function pair() {
     const calls = new Map();
     for (const call of root.querySelectorAll("[data-as-call]")) {
@@ -57,15 +57,15 @@
     const next = page.querySelector(earlier ? "[data-as-earlier]" : "[data-as-later]");
     const anchor = earlier ? entries()[0] : null;
     const top = anchor ? anchor.getBoundingClientRect().top : 0;
-    // At their real heights, not at those that are guessed of what is out of sight.
+    // Disables content-visibility, whose estimated heights would break the scroll position.
     turns?.classList.add("as-measured");
     if (turns) place[earlier ? "after" : "before"](document.adoptNode(turns));
     if (next) place.replaceChildren(document.adoptNode(next));
     else place.remove();
     pair();
-    // What is being read stays where it is.
+    // Keeps the scroll position.
     if (anchor) window.scrollBy(0, anchor.getBoundingClientRect().top - top);
-    // Once drawn, their heights are remembered.
+    // After rendering, the browser remembers the real heights.
     const drawn = () => turns?.classList.remove("as-measured");
     requestAnimationFrame(() => requestAnimationFrame(drawn));
   }
@@ -77,7 +77,7 @@
     if (link.getAttribute("aria-busy") !== "true") more(link, "asEarlier" in link.dataset);
   });
 
-  /* Large states come when somebody opens them. */
+  /* Loads large states when they are opened. */
   root.addEventListener(
     "toggle",
     async (event) => {
@@ -94,7 +94,7 @@
     true,
   );
 
-  /* An image that cannot be loaded says why; else its alternative text would stand there. */
+  /* Shows the reason for a missing image instead of its alternative text. */
   function lost(image) {
     const link = image.closest("[data-as-lost]");
     if (!link) return;
@@ -133,7 +133,7 @@
       }
       entry.focus({ preventScroll: true });
       entry.scrollIntoView({ block: "nearest" });
-      // The whole link, so that the address opens there also when it is far from the end.
+      // The full link, so that a reload opens the window around this message.
       const link = entry.querySelector(".as-permalink");
       if (link) history.replaceState(null, "", link.href);
     } else {
@@ -161,7 +161,7 @@
 
   pair();
 
-  /* What the URL names may be in something that is folded. */
+  /* Opens the folded elements around the message that the URL names. */
   function reveal() {
     const entry = location.hash.startsWith("#m-") && document.getElementById(location.hash.slice(1));
     if (!entry) return;

@@ -39,8 +39,8 @@ def test_links_that_redact_more_or_less_say_so_in_different_words(browser, talk)
         said.setdefault(target, set()).add((re.sub(r"<.*", "", words), title))
 
     assert said == {
-        "message": {("Redact message…", "Redact this message, or something in it")},
-        "part": {("Redact part…", "Redact this part of the message, or something in it")},
+        "message": {("Redact message…", "Redact this message or some of its text")},
+        "part": {("Redact part…", "Redact this part of the message or some of its text")},
     }
     # To somebody who hears them one after the other, each tells which message it is.
     whole = [words for url, _, words in links if unescape(url).endswith("path=%5B%5D")]

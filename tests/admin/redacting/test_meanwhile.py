@@ -21,7 +21,7 @@ def test_what_was_written_after_the_preview_is_shown_before_it_goes(browser, sto
 
     assert answer.status_code == 200
     again = answer.content.decode()
-    assert "Somebody wrote to this session meanwhile" in shown(again)
+    assert "The session changed after the preview" in shown(again)
     assert "10 places would be redacted" in shown(again)
     assert 'value="as she asked"' in again
     assert stored() == before
@@ -37,7 +37,9 @@ def test_a_second_confirmation_of_the_same_preview_finds_nothing_left(browser, t
 
     again = confirm(browser, talk, page)
 
-    assert "Nothing of it is there any more" in shown(again.content.decode())
+    assert "There is nothing left to redact: it was redacted or deleted" in shown(
+        again.content.decode()
+    )
     assert stored() == after
     assert len(redactions()) == 1
 

@@ -29,7 +29,7 @@ def test_a_held_session_says_why_its_state_cannot_be_redacted(browser, talk):
 def test_a_message_of_a_held_session_can_be_redacted_and_keeps_its_original(browser, talk):
     hold(talk.id, reason="a lawsuit")
     page = preview(browser, talk, **TEXT, message=message(0).pk, where="message")
-    assert "messages keep their originals, hidden, as long as it is" in shown(page)
+    assert "hidden originals of the messages are kept until it is released" in shown(page)
 
     confirm(browser, talk, page)
 
@@ -40,13 +40,13 @@ def test_a_message_of_a_held_session_can_be_redacted_and_keeps_its_original(brow
 def test_kept_originals_are_announced_and_never_shown_by_a_preview(browser, talk, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     page = preview(browser, talk, **TEXT)
-    assert "Messages keep their originals, hidden, until" in shown(page)
+    assert "Hidden originals of the messages are kept until" in shown(page)
     confirm(browser, talk, page)
     settings.AGENT_SESSIONS = {}
 
     page = preview(browser, talk, what="text", text="planted")
 
-    assert "it is not shown here" in shown(page)
+    assert "which is not shown here" in shown(page)
     assert "secret" not in shown(page)
     confirm(browser, talk, page)
     assert SECRET not in stored()

@@ -151,7 +151,7 @@ def test_a_whole_message_goes_and_its_preview_shows_how_it_begins(browser, talk)
     row = message(0)
     page = preview(browser, talk, what="message", message=row.pk)
     assert f"My {SECRET} is mine" in shown(page)
-    assert "The same words elsewhere" in shown(page)
+    assert "The same words in other places" in shown(page)
 
     confirm(browser, talk, page)
 
@@ -184,14 +184,14 @@ def test_nothing_found_is_said_with_a_way_to_the_stored_text(browser, talk):
 def test_the_form_says_that_a_text_with_formatting_in_it_is_not_found(browser, store, talk):
     store.append(store.open_agent(talk, dialect="strands"), said("user", "it is 12**34**"))
 
-    assert "not with marks of formatting within it" in browser.get(url_of(talk)).content.decode()
+    assert "not with formatting marks inside it" in browser.get(url_of(talk)).content.decode()
     assert "Nothing was found" in preview(browser, talk, what="text", text="1234")
 
 
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        ({"what": "text", "text": "  "}, "Say which text to look for."),
+        ({"what": "text", "text": "  "}, "Enter the text to search for."),
         ({"what": "text", "text": "x" * 2001}, "at most 2000 characters"),
         ({"what": "detect"}, "Choose at least one kind."),
         ({"what": "detect", "detectors": "nose"}, "not one of the available choices"),
@@ -241,5 +241,5 @@ def test_ids_that_stay_are_named(browser, store):
 
     page = preview(browser, session, **TEXT)
 
-    assert "It also stands in an id" in shown(page)
+    assert "An id also contains it" in shown(page)
     assert "session, session_id" in shown(page)

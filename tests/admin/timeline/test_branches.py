@@ -25,12 +25,12 @@ def test_branches_are_listed_compared_restored_and_deleted(client, traveller, ta
         assert text in page
 
     page = shown(client, url(talker, "compare", left=0, right=1))
-    assert "The first 3 messages are the same on both." in page
+    assert "The first 3 messages are the same on both branches." in page
     assert "word 2" not in page
     assert page.index("word x") < page.index("word 3") < page.index("word 5")
 
     page = confirmed(client, url(talker, "branch_restore", talker.id, 1))
-    assert "Branch branch-1 was restored. What was the main branch is now branch-2." in page
+    assert "Branch branch-1 was restored. The former main branch is now branch-2." in page
     assert words(talker) == list("012345")
     assert words(talker, 2) == list("012x")
     (event,) = events(Action.RESTORED)

@@ -18,13 +18,13 @@ def test_a_rewind_says_what_will_happen_and_does_it(client, traveller, talker):
     address = url(talker, "rewind", key(talker, 2))
 
     asked = shown(client, address)
-    assert "3 messages after it are set aside" in asked
+    assert "3 messages after it are moved to a side branch" in asked
     assert "planner" in asked
     assert "Nothing is lost" in asked
     assert words(talker) == list("012345")
 
     page = confirmed(client, address)
-    assert "3 messages were set aside as branch-1." in page
+    assert "3 messages were moved to branch-1." in page
     assert "word 2" in page
     assert "word 3" not in page
     assert words(talker) == list("012")
@@ -99,7 +99,7 @@ def test_an_answer_to_other_figures_is_asked_for_anew(client, traveller, talker,
 
 def test_what_is_last_cannot_be_rewound_to(client, traveller, talker):
     address = url(talker, "rewind", key(talker, 5))
-    assert "Nothing was said after this message." in shown(client, address)
+    assert "There are no messages after this message." in shown(client, address)
     assert client.post(address, {"seen": "5 6"}).status_code == 200
     assert not Branch.objects.exists()
     assert events(Action.REWOUND) == []

@@ -28,7 +28,7 @@ def test_a_snapshot_is_taken_listed_and_restored(client, traveller, talker, stor
     assert "6 messages" in page
 
     asked = shown(client, url(talker, "snapshot_restore", snapshot.pk))
-    assert "1 message that came later is set aside" in asked
+    assert "1 message that came later is moved to a side branch" in asked
     page = confirmed(client, url(talker, "snapshot_restore", snapshot.pk))
     assert "The snapshot was restored." in page
     assert words(talker) == list("012345")
@@ -75,5 +75,5 @@ def test_what_is_kept_as_written_is_listed_with_its_size(client, traveller, talk
     page = shown(client, url(talker, "snapshots"))
     assert "notes.bin" in page
     assert "3.0" in page
-    assert "not understood" in page
+    assert "in its own format" in page
     assert "elsewhere.bin" not in page

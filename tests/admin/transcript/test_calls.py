@@ -52,8 +52,8 @@ def test_the_other_half_of_a_call_may_be_in_another_part(client, reader, talker,
     store.append_many(talker, [said("user", "filler")] * 60)
     store.append(talker, said("user", result("1", "late")))
 
-    assert "its call is in an earlier part" in shown(client, page_url("session-1"))
-    assert "result in a later part" in shown(client, page_url("session-1"), **{"from": "start"})
+    assert "its call is in earlier messages" in shown(client, page_url("session-1"))
+    assert "result in later messages" in shown(client, page_url("session-1"), **{"from": "start"})
 
 
 def test_many_calls_in_a_row_are_folded_under_one_line(client, reader, talker, store):

@@ -86,7 +86,7 @@ def test_nothing_that_is_elsewhere_is_fetched(client, reader, session, store):
     assert "<img" not in page
     assert 'src="https:' not in page
     assert not re.search(r'href="(javascript|ftp):', page)
-    assert "elsewhere, at tracker.example" in page
+    assert "external, at tracker.example" in page
 
 
 def test_what_tools_returned_is_shown_whatever_it_is(client, reader, talker, session, store):
@@ -114,7 +114,7 @@ def test_what_tools_returned_is_shown_whatever_it_is(client, reader, talker, ses
     for source in re.findall(r'<img [^>]*src="([^"]*)"', page):
         assert client.get(source).content == PNG
     assert page.count("<img") == 2
-    assert "it has 7000 characters" in page
+    assert "Shortened from 7000 characters" in page
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_an_original_is_shown_to_a_reason_and_recorded_before(
     for reason in ("", "  x  "):
         refused = client.post(endpoint("original"), {"reason": reason}).content.decode()
         assert "the secret" not in refused
-        assert "Say in a few words" in refused
+        assert "Enter a short reason" in refused
     viewed = AuditEvent.objects.filter(action=AuditEvent.Action.ORIGINAL_VIEWED)
     assert not viewed.exists()
 

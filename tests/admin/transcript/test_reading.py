@@ -106,7 +106,7 @@ def test_corrupt_and_unknown_payloads_are_shown_as_such(client, reader, talker, 
 
     page = shown(client, page_url("session-1"))
 
-    assert page.count("Corrupt: the database holds something that is no message.") == 2
+    assert page.count("Corrupt: the stored data is not a message.") == 2
     store.append(strange, {"thought": "another thought"})
     assert "another thought" in shown(client, page_url("session-1"))
 

@@ -47,13 +47,13 @@ def test_a_message_of_36_mb_never_leaves_the_database(client, reader, talker, st
     lines, size = (900_000, "35.2") if connection.vendor != "mysql" else (300_000, "11.7")
     words = "a log line that nobody reads to its end\n" * lines
     store.append(talker, said("user", "before it"))
-    store.append(talker, said("user", f"how it begins {words}"))
+    store.append(talker, said("user", f"only its beginning {words}"))
     sizes_read.clear()
     page = shown(client, page_url("session-1"))
 
     assert sum(sizes_read) < 300_000
     assert max(sizes_read) >= windows.HEAD
-    assert "how it begins" in page
+    assert "only its beginning" in page
     assert f"This message is {size}\xa0MB" in page
     assert "before it" in page
     assert len(page) < 200_000
@@ -65,7 +65,7 @@ def test_all_payloads_of_a_page_have_a_bound_together(client, reader, talker, st
 
     page = shown(client, page_url("session-1"))
 
-    assert page.count("the page shows how it begins") == 4
+    assert page.count("the page shows only its beginning") == 4
     for number in range(8):
         assert f"message {number} " in page
 

@@ -27,7 +27,7 @@ def test_a_large_state_of_an_orchestrator_and_a_corrupt_one_are_shown(
 
     assert "graph" in page
     assert "word word" not in page
-    assert "corrupt: not what was written" in page
+    assert "corrupt: cannot be read" in page
     assert "word word" in shown(client, f"{base}states/orchestrator/{row.pk}/")
 
 
