@@ -51,7 +51,10 @@ def record(
     details: Mapping[str, Any] | None = None,
     using: str | None = None,
 ) -> AuditEvent:
-    """Write an event."""
+    """Write an event. Texts in ``secrets``, which were just redacted, are masked in the reason.
+
+    ``details`` must contain only figures and column names, never message content.
+    """
     actor = _acting.get() if actor is None else actor
     event = AuditEvent(
         action=action,

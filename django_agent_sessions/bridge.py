@@ -205,7 +205,7 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
     """Run a function without blocking the running event loop.
 
     The loop is blocked only if its own thread has the transaction: only that thread may use the
-    connection.
+    connection. Cancellation is raised only after the function has returned.
     """
     lender = find_lender(using)
     with contextlib.suppress(_LenderGoneError):

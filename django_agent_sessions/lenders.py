@@ -65,7 +65,10 @@ def is_own(connection: BaseDatabaseWrapper, using: str) -> bool:
 
 
 def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
-    """Find the transaction that this call belongs to."""
+    """Find the transaction that this call belongs to; None if there is none.
+
+    Returns an executor if the waiting thread must run the call itself.
+    """
     declared = promised.get()
     while declared is not None:
         if declared.waits and declared.connection.alias == using:

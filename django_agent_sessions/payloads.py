@@ -62,8 +62,9 @@ _scan = _decoder.scan_once  # type: ignore[attr-defined] # its types leave it ou
 def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
     """Serialize a value as text that :func:`loads` reads back equal.
 
-    Tuples are written as lists; bytearrays and memoryviews as bytes. Raises ``PayloadError`` if the
-    value is not JSON or exceeds a limit.
+    Tuples are written as lists; bytearrays and memoryviews as bytes. The text contains no NUL and
+    no lone surrogate. Raises ``PayloadError``, whose message contains no value, if the value is not
+    JSON or exceeds a limit.
     """
     limits = limits or get_settings()
     try:

@@ -20,7 +20,12 @@ DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:
-    """A large binary of a message that is stored in a storage instead of the payload."""
+    """A large binary of a message that is stored in a storage instead of the payload.
+
+    ``media_type`` is detected from the first bytes; empty if unknown. ``prefix`` is None if the
+    payload had ``bytes``; otherwise the payload had base64 text, and ``prefix`` is the text before
+    it, such as ``"data:image/png;base64,"``.
+    """
 
     sha256: str
     size: int

@@ -46,7 +46,11 @@ def callers(code: CodeType, name: str) -> dict[int, Any]:
 
 
 def variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
-    """Read local variables of the calls of a function on a thread's stack."""
+    """Read local variables of the calls of a function on a thread's stack, innermost call first.
+
+    The variables must be assigned only once: before Python 3.13 a frame keeps the values that were
+    read first. A variable that is not assigned yet is None.
+    """
     with collector.resting():
         try:
             # Not assigned to a name: the iterators hold the frames until they are freed.

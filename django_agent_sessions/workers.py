@@ -70,7 +70,11 @@ def _keep_connections() -> None:
 
 
 class WorkerPool:
-    """Run functions in threads, in order of submission, on as few threads as necessary."""
+    """Run functions in threads, in order of submission, on as few threads as necessary.
+
+    ``limit`` returns the maximum number of threads. ``patience`` is the number of seconds that a
+    call waits before another thread is started; with 0 a thread is started whenever none is idle.
+    """
 
     def __init__(self, limit: Callable[[], int], patience: float = PATIENCE) -> None:
         self._limit = limit

@@ -29,7 +29,10 @@ MAIN_BRANCH = 0
 def cascade_unless_held(
     collector: Collector, field: models.Field[Any, Any], sub_objs: Any, using: str
 ) -> None:
-    """Delete a user's sessions with the user, unless one is under legal hold; an ``on_delete``."""
+    """Delete a user's sessions with the user; an ``on_delete``.
+
+    Raises ``LegalHoldError``, a ``ProtectedError``, if a session is under legal hold.
+    """
     if held := list(sub_objs.filter(legal_hold=True)):
         raise LegalHoldError("the user owns sessions under legal hold; release them first", held)
     if hasattr(collector, "add_edge") and hasattr(collector, "model_objs"):

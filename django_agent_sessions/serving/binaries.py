@@ -49,7 +49,11 @@ _HEAD_SIZE = 16
 def media(
     request: HttpRequest, content: bytes | Blob, claimed: str, name: str, *, download: bool = False
 ) -> HttpResponseBase:
-    """Serve a binary of a message; large ones may be redirected to a signed URL."""
+    """Serve a binary of a message; large ones may be redirected to a signed URL.
+
+    ``claimed`` is the media type in the payload, which only selects the file extension. Raises
+    ``UnsatisfiableRangeError``, ``BlobNotFoundError`` or another ``BlobError``.
+    """
     if isinstance(content, Blob):
         try:
             return _serve_blob(request, content, claimed, name, download=download)

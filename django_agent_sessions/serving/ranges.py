@@ -20,7 +20,10 @@ class UnsatisfiableRangeError(Exception):
 
 
 def asked_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, int] | None:
-    """Return the requested range as start and stop; None for the whole response."""
+    """Return the requested range as start and stop; None for the whole response.
+
+    Several ranges are ignored, and a range whose ``If-Range`` does not match.
+    """
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if match is None or request.method != "GET":
         return None

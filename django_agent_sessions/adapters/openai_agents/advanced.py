@@ -30,7 +30,8 @@ class AdvancedDjangoSession(BranchedSession):
     every database and for several processes at once. Each object is on a branch, at first on
     ``"main"``; another object or process may be on another branch.
 
-    Its arguments and errors are those of :class:`~.session.DjangoSession`.
+    Its arguments and errors are those of :class:`~.session.DjangoSession`. ``branch_id=None`` is
+    the current branch, and ``wrapper`` the context of a run, for a callable owner.
     """
 
     # --- items --------------------------------------------------------------------------------
@@ -42,7 +43,11 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[TResponseInputItem]:
-        """Return the conversation on a branch; ``limit`` returns the latest items only."""
+        """Return the conversation on a branch, oldest item first; empty if there is no such branch.
+
+        ``limit`` returns the latest items only: 0 none, a negative one all, and None the number in
+        ``session_settings``.
+        """
         latest = resolve_session_limit(limit, self.session_settings)
         if latest == 0:
             return []
@@ -88,7 +93,11 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> str:
-        """Create a branch from the messages before a turn, switch to it and return its name."""
+        """Create a branch from the messages before a turn, switch to it and return its name.
+
+        Turns are numbered from 1. Raises ``ValueError`` if the turn does not exist, or if the name
+        is blank or was used before; by default a name is generated.
+        """
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
         create = partial(self._make_branch, self._place, turn_number, branch_name)
@@ -105,7 +114,7 @@ class AdvancedDjangoSession(BranchedSession):
     ) -> str:
         """Create a branch before the first turn whose text contains ``search_term``.
 
-        See `create_branch_from_turn`.
+        See `create_branch_from_turn`. Raises ``ValueError`` if no turn contains the text.
         """
         turns = await self.find_turns_by_content(search_term, wrapper=wrapper)
         if not turns:
@@ -113,7 +122,7 @@ class AdvancedDjangoSession(BranchedSession):
         return await self.create_branch_from_turn(turns[0]["turn"], branch_name, wrapper=wrapper)
 
     async def switch_to_branch(self, branch_id: str, *, wrapper: _Context | None = None) -> None:
-        """Switch to another branch."""
+        """Switch to another branch; raise ``ValueError`` if it does not exist or is empty."""
         self._place = await self._run(partial(self._find_branch, branch_id), wrapper)
 
     async def delete_branch(
@@ -121,7 +130,8 @@ class AdvancedDjangoSession(BranchedSession):
     ) -> None:
         """Delete a branch with its items and usage; its name stays reserved.
 
-        The current branch is deleted only with ``force``, which switches to the main branch.
+        The current branch is deleted only with ``force``, which switches to the main branch. Raises
+        ``ValueError`` for the main branch, and for a branch that does not exist.
         """
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
@@ -214,7 +224,7 @@ class AdvancedDjangoSession(BranchedSession):
     async def get_session_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[str, int] | None:
-        """Return the total usage of the session, or of a branch."""
+        """Return the total usage of the session, or of a branch; None if none was stored."""
         total = await self._ask(partial(self._total_usage, branch_id), wrapper)
         if total is None:
             return None
@@ -233,7 +243,7 @@ class AdvancedDjangoSession(BranchedSession):
         *,
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
-        """Return the usage of a turn, or a list of the usage of each turn."""
+        """Return the usage of each turn, or of one turn; empty if none was stored."""
         read = partial(NamedBranchStore.turn_costs, turn=user_turn_number)
         costs = await self._on(branch_id, read, wrapper) or []
         if user_turn_number is not None:

@@ -27,7 +27,7 @@ class Turns:
         self._leases: list[leases.Lease] = []
 
     def begin(self, session: UUID, using: str) -> None:
-        """Wait for the session's lease."""
+        """Wait for the session's lease; raise ``SessionBusyError`` after ``wait`` seconds."""
         self._leases.append(leases.acquire(session, wait=self._wait, using=using))
 
     async def abegin(self, session: UUID, using: str) -> None:
@@ -43,7 +43,11 @@ class Turns:
         await self._leases.pop().arelease()
 
     def check(self) -> None:
-        """Require a lease that is still valid; does not query the database."""
+        """Require a lease that is still valid; does not query the database.
+
+        Raises ``ConfigurationError`` outside of a block, and ``SessionBusyError`` if the lease was
+        lost.
+        """
         if not self._leases:
             raise ConfigurationError(
                 f"session {self._session_id!r} is exclusive: use it within `async with session:`, "

@@ -15,6 +15,7 @@ class Memory:
     """The items that the SDK has read or written, with their content at that time."""
 
     def __init__(self, epoch: int | None = None) -> None:
+        # The redaction epoch that a write sends. One that is too old is safe: the write reloads.
         self.epoch = epoch
         # By branch and position. `_pending` has the pages that are not yet entered there.
         self._items: dict[tuple[int, int], Any] = {}

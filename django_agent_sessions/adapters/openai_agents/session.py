@@ -117,7 +117,19 @@ class DjangoSession(TakesTurns):
     async def get_items(
         self, limit: int | None = None, *, wrapper: _Context | None = None
     ) -> list[TResponseInputItem]:
-        """Return the conversation; ``limit`` returns the latest items only."""
+        """Return the conversation, oldest item first; redacted items in their redacted version.
+
+        Corrupt items are skipped and logged. If a run reads the whole conversation, results of
+        tools whose calls have been deleted are left out.
+
+        Args:
+            limit: The number of latest items; 0 or less for none, None for the number in
+                ``session_settings``.
+            wrapper: The context of the run, which the Runner passes.
+
+        Raises:
+            SessionNotFoundError: The session has another owner.
+        """
         latest = resolve_session_limit(limit, self.session_settings)
         if latest is not None and latest <= 0:
             return []
@@ -131,6 +143,18 @@ class DjangoSession(TakesTurns):
 
         Creates no session for an empty list. Blocks cancellation until the outcome of the write is
         known.
+
+        Args:
+            items: JSON objects.
+            wrapper: The context of the run, which the Runner passes. Items of the same context get
+                the same ``run_id``.
+
+        Raises:
+            SessionNotFoundError: The session has another owner, or does not exist and must not be
+                created.
+            PayloadError: An item is not JSON or exceeds a limit; nothing was written.
+            SessionConflictError: Every retry conflicted with another writer.
+            ConfigurationError: The session contains messages of another agent framework.
         """
         if not items:
             return
@@ -138,12 +162,31 @@ class DjangoSession(TakesTurns):
         await self._run(partial(self._append, list(items), run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
-        """Remove the latest item and return it; no two callers get the same item."""
+        """Remove the latest item and return it; no two callers get the same item.
+
+        Args:
+            wrapper: The context of the run, which the Runner passes.
+
+        Returns:
+            The item; None if there is none.
+
+        Raises:
+            SessionNotFoundError: The session has another owner.
+            SessionConflictError: The connection was lost, so that the outcome is unknown; or every
+                retry conflicted with another writer.
+        """
         item: TResponseInputItem | None = await self._run(self._pop, wrapper)
         return item
 
     async def clear_session(self, *, wrapper: _Context | None = None) -> None:
-        """Delete all items; the session stays, with its title, metadata and owner."""
+        """Delete all items; the session stays, with its title, metadata and owner.
+
+        Args:
+            wrapper: The context of the run, which the Runner passes.
+
+        Raises:
+            SessionNotFoundError: The session has another owner.
+        """
         await self._run(self._clear, wrapper)
 
     async def redact_item(
@@ -320,7 +363,7 @@ class DjangoSession(TakesTurns):
         store.redact_message(agent, record.message_id, item, actor=actor, reason=reason)
 
     def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
-        """Run an operation on the conversation, if it exists."""
+        """Run an operation on the conversation; None if there is no conversation or result."""
         known = self._recall(store)
         if known is not None and (outcome := operate(known)) is not None:
             return outcome

@@ -92,7 +92,10 @@ def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]
 
 
 def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
-    """Count the calls of each tool by turn."""
+    """Count the calls of each tool: name, number and turn, sorted by turn and name.
+
+    Without its call, the output of a tool search is counted.
+    """
     calls: Counter[tuple[int, str | None]] = Counter()
     turns_with_calls: set[int] = set()
     outputs: Counter[int] = Counter()

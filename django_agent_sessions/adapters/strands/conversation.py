@@ -25,7 +25,11 @@ from .scrubbing import Corrections
 
 
 class Stored(NamedTuple):
-    """A message of an agent that is in the database."""
+    """A message of an agent that is in the database.
+
+    ``message`` is the same dict that the agent holds; ``content`` has its blocks when it was
+    stored, to detect added ones. ``key`` is the primary key of the row, if this process wrote it.
+    """
 
     position: int
     message: Message
@@ -51,13 +55,19 @@ class Conversation:
     agent: weakref.ref[LocalAgent]
     record: AgentRecord | None = None
     run_id: UUID = field(default_factory=new_id)
+    # Messages whose write failed. With `unsure`, some of them may be in the database.
     unwritten: list[NewMessage] = field(default_factory=list)
     unsure: bool = False
+    # Usage that is not yet added to the session's counters.
     spent: Usage = field(default_factory=Usage)
+    # Rows that were written in a caller's transaction, which may be rolled back. With `doubtful`,
+    # another run has begun since, and must check whether they exist.
     provisional: set[UUID] = field(default_factory=set)
     doubtful: bool = False
+    # The state that this process last wrote or read, and redactions in it since.
     known_state: AgentState | None = field(default=None, repr=False)
     corrections: Corrections = field(default_factory=Corrections, repr=False)
+    # A bidirectional agent replaces one message while it adds another.
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _stored: dict[str, Stored] = field(default_factory=dict)
     _duplicates: list[Stored] = field(default_factory=list)

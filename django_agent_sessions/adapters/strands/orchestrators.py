@@ -102,7 +102,11 @@ class Orchestrators:
         epoch: int | None = None,
         ended: bool = False,
     ) -> None:
-        """Write a state, and count the usage of an invocation that ended."""
+        """Write a state, and count the usage of an invocation that ended.
+
+        Raises ``SessionException`` if the orchestrator was deleted, and ``StaleSessionError`` after
+        a redaction since ``epoch``.
+        """
         session = self._session()
         if state is not None:
             corrections = self._corrections.get(multi_agent_id, Corrections())

@@ -24,7 +24,7 @@ Restored: TypeAlias = list[tuple[int, Any, Any]]
 
 
 class Found(NamedTuple):
-    """The stored data of an agent."""
+    """The stored data of an agent; ``end`` is the position after the last message, 0 if unused."""
 
     record: AgentRecord
     restored: Restored

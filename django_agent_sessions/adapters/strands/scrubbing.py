@@ -59,7 +59,10 @@ class Corrections:
 
 
 class KnownStates:
-    """The states that a repository's callers have read, to detect later redactions."""
+    """The states that a repository's callers have read, to detect later redactions.
+
+    A caller that still uses a state that was evicted from this cache can write redacted text again.
+    """
 
     def __init__(self, max_states: int = 10_000) -> None:
         self._max_states = max_states

@@ -132,9 +132,9 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
 @pytest.mark.parametrize(
     ("item", "replacement", "why"),
     [
-        ({"type": "reasoning", "summary": []}, "?", "pass a complete replacement item"),
-        (["no object"], "?", "pass a complete replacement item"),
-        ({"role": "assistant", "content": None, "tool_calls": [{}]}, "?", "pass a complete replacement item"),
+        ({"type": "reasoning", "summary": []}, "?", "complete replacement"),
+        (["no object"], "?", "complete replacement"),
+        ({"role": "assistant", "content": None, "tool_calls": [{}]}, "?", "complete replacement"),
         (user("a"), {"role": "assistant", "content": "?"}, "must keep its role"),
         (
             {"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"},

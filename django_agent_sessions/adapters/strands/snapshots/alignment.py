@@ -47,7 +47,10 @@ Piece: TypeAlias = Shared | Changed | New
 
 @dataclass
 class Text:
-    """Consecutive messages as bytes, separated as in a snapshot."""
+    """Consecutive messages as bytes, separated as in a snapshot.
+
+    ``start`` and ``stop`` limit the messages in ``data``; ``offsets`` are relative to ``start``.
+    """
 
     data: bytes
     start: int
@@ -115,7 +118,10 @@ class Aligner:
         self._index: dict[bytes, list[int]] = {}
 
     def align(self, data: bytes, start: int) -> tuple[list[Piece], Text]:
-        """Split a snapshot's messages into shared, changed and new ones."""
+        """Split a snapshot's messages into shared, changed and new ones.
+
+        Raises ``UnstructuredError`` if they are not written exactly as Strands does.
+        """
         pieces: list[Piece] = []
         offsets: array[int] = array("Q")
         known, index, place = self._known, 0, start

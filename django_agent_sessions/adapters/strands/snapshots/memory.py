@@ -20,7 +20,12 @@ V = TypeVar("V")
 
 @dataclass
 class Known:
-    """An agent as this storage last read or wrote it."""
+    """An agent as this storage last read or wrote it.
+
+    ``messages`` has the references of ``Snapshot.messages``, and ``text`` the bytes of the
+    messages; None if they were evicted. ``document`` is the rest of the snapshot. ``outdated``
+    means that ``text`` still contains redacted texts, as does the memory of its writer.
+    """
 
     session: UUID
     agent: UUID

@@ -68,7 +68,10 @@ class AgentSave:
         self._state: AgentState | None = None
 
     def plan(self, head: Head) -> Saving:
-        """Return what to write."""
+        """Return what to write.
+
+        Raises ``StaleSessionError`` if the writer may still have redacted texts that are not known.
+        """
         check_dialect(head.agent)
         known = self._known
         if known is not None and known.agent != head.agent.id:
