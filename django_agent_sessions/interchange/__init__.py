@@ -1,7 +1,7 @@
-"""Sessions as files, out and in: Markdown for people, JSON Lines and SDKs' layouts for programs.
+"""Export and import of sessions: Markdown for reading, JSON Lines and the SDKs' file layouts.
 
-What leaves is read from the rows as they are, not from what a page shows, and holds only the
-redacted version of what was redacted. What comes in is written by the store, like all else.
+Exports read the stored rows and contain only the redacted versions of redacted messages. Imports
+write through the store.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A session on its way in: whether it may come, its agents and orchestrators, and its end.
+"""Import of one session: its row, agents and orchestrators.
 
-A session says in its ``origin`` which import made it, and, until it is complete, how much of each
-agent was read. That moves in the transaction of each batch. So the next run knows exactly where to
-go on, and a session that somebody else made or changed is never mixed with what comes in.
+The session's ``origin`` records the import that created it and, until it is complete, the progress
+of each agent, updated in the transaction of each batch. Therefore the next run continues exactly
+there, and imported messages are never mixed with those of a session of another origin.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ from .reports import Run
 from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
 
 ACTOR = "agent_sessions_import"
-"""Who puts a session under the legal hold that it was under elsewhere."""
+"""The audited actor of a legal hold that is taken over from the source."""
 
-_MARK = "import"
+_ORIGIN_KEY = "import"
 _COUNTERS = ("input_tokens", "output_tokens")
 
 
 class SessionImport:
-    """One session on its way in."""
+    """The import of one session."""
 
     def __init__(self, run: Run, found: SourceSession, store: ImportStore, place: str) -> None:
         self.run, self.found, self.store, self.place = run, found, store, place
         self.now = timezone.now()
         self.created_at = moment(found.created_at) or self.now
-        # Who owns it decides nothing about which name is taken.
+        # Without an owner filter, because ids are unique across owners.
         self.all = ImportStore(namespace=store.namespace, using=run.using)
-        # Nobody has written anything in a session that was made a moment ago.
+        # True if this run created the session, which therefore has no rows yet.
         self.fresh = False
         self.origin: dict[str, Any] = {}
         self.mark: dict[str, Any] = {}
 
     def take(self) -> str:
-        """Takes it in."""
+        """Import the session; return the name of the report's counter."""
         validate_id(self.found.session_id)
-        there = self.all.find_imported(self.found.session_id)
+        existing = self.all.find_imported(self.found.session_id)
         self._set_origin({})
-        if there is None:
-            session, outcome = self._make(), "made"
+        if existing is None:
+            session, outcome = self._create_session(), "made"
             self.fresh = True
         else:
-            session, outcome = there[0], "continued"
-            if (reason := self._refusal(there[1])) is not None:
+            session, outcome = existing[0], "continued"
+            if (reason := self._refusal(existing[1])) is not None:
                 self.skip("", reason)
                 return "left_out"
-            self._set_origin(there[1][_MARK].get("agents", {}))
-            if there[1][_MARK].get("complete"):
+            self._set_origin(existing[1][_ORIGIN_KEY].get("agents", {}))
+            if existing[1][_ORIGIN_KEY].get("complete"):
                 return "unchanged"
             if session.redaction_epoch != self._epoch():
                 self.skip("", CHANGED)
@@ -73,20 +73,20 @@ class SessionImport:
         for skipped in self.found.skipped:
             self.run.report.skip(skipped)
         latest = None
-        for agent in self._once_each():
+        for agent in self._unique_agents():
             moment = self._agent(session, agent)
             latest = max(filter(None, (latest, moment)), default=None)
         for multi_agent in self.found.multi_agents:
             self._multi_agent(session, multi_agent)
-        self._finish(session, latest)
+        self._complete(session, latest)
         return outcome
 
     def is_taken_by_another(self) -> bool:
-        """Tells, where others were faster, whether the session is there as an import makes it."""
-        there = self.all.find_imported(self.found.session_id)
-        if there is None or self._refusal(there[1]) is not None:
+        """Return, after a conflict, whether another import has created the same session."""
+        existing = self.all.find_imported(self.found.session_id)
+        if existing is None or self._refusal(existing[1]) is not None:
             return False
-        return there[0].redaction_epoch == self._epoch()
+        return existing[0].redaction_epoch == self._epoch()
 
     def _epoch(self) -> int:
         return count(self.found.columns.get("redaction_epoch")) or 0
@@ -98,53 +98,53 @@ class SessionImport:
             "source": self.run.kind,
             "id": self.found.session_id,
             "key": str(known_key) if known_key else None,
-            # Two places may have a session of one name: they were not made at one moment.
+            # Distinguishes sessions of the same id in several sources.
             "created_at": made.isoformat() if made else None,
             "complete": False,
             "agents": {name: list(figures) for name, figures in progress.items()},
         }
-        self.origin = {**(known if isinstance(known, dict) else {}), _MARK: self.mark}
+        self.origin = {**(known if isinstance(known, dict) else {}), _ORIGIN_KEY: self.mark}
 
     def _refusal(self, origin: Any) -> str | None:
-        """Says why a session that is there is none that this import may go on with."""
-        mark = origin.get(_MARK) if isinstance(origin, dict) else None
+        """Return why this import must not continue an existing session, or None."""
+        mark = origin.get(_ORIGIN_KEY) if isinstance(origin, dict) else None
         if not isinstance(mark, dict):
             return (
-                "there is a session of this id, and no import made it: choose another --namespace"
+                "a session with this id exists that no import created: choose another --namespace"
             )
         if any(mark.get(name) != self.mark[name] for name in ("source", "id", "key", "created_at")):
             return (
-                f"there is a session of this id, which came from elsewhere "
+                f"a session with this id was imported from another source "
                 f"({mark.get('source')}): choose another --namespace"
             )
         return None
 
-    def _make(self) -> SessionRecord:
+    def _create_session(self) -> SessionRecord:
         columns = self.found.columns
         epoch = self._epoch()
         redactions = count(columns.get("redactions"))
-        given = {
+        values = {
             "title": str(columns.get("title") or ""),
             "metadata": columns.get("metadata") or {},
             "external_id": columns.get("external_id"),
             "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],
             "updated_at": moment(self.found.updated_at),
             "redaction_epoch": epoch,
-            # Older files have one figure for both.
+            # Older files have one number for both.
             "redactions": epoch if redactions is None else redactions,
             "archived_at": moment(columns.get("archived_at")),
             "expires_at": moment(columns.get("expires_at")),
         }
         if self.run.dry_run:
-            return _unwritten(self.found.session_id, self.store.namespace, self.now)
-        given["id"] = self.all.free_key(Session, key(columns.get("id"), self.now))
+            return _dry_run_record(self.found.session_id, self.store.namespace, self.now)
+        values["id"] = self.all.free_key(Session, key(columns.get("id"), self.now))
         try:
-            return self._created(given)
+            return self._create_row(values)
         except PayloadError as error:
             self.skip(", metadata", str(error))
-            return self._created({**given, "metadata": {}})
+            return self._create_row({**values, "metadata": {}})
 
-    def _created(self, columns: Mapping[str, Any]) -> SessionRecord:
+    def _create_row(self, columns: Mapping[str, Any]) -> SessionRecord:
         return self.store.create_imported(
             self.found.session_id,
             origin=self.origin,
@@ -152,17 +152,17 @@ class SessionImport:
             created_at=self.created_at,
         )
 
-    def _once_each(self) -> Iterator[SourceAgent]:
+    def _unique_agents(self) -> Iterator[SourceAgent]:
         seen: set[str] = set()
         for agent in self.found.agents:
             if agent.agent_id in seen:
-                self.skip(f", agent {agent.agent_id!r}", "there is another agent of this id")
+                self.skip(f", agent {agent.agent_id!r}", "there is another agent with this id")
             else:
                 seen.add(agent.agent_id)
                 yield agent
 
     def _agent(self, session: SessionRecord, agent: SourceAgent) -> datetime | None:
-        """Takes in an agent; returns when its last message was said."""
+        """Import an agent; return the time of its last message."""
         place = f", agent {agent.agent_id!r}"
         try:
             validate_id(agent.agent_id, "agent_id")
@@ -186,24 +186,27 @@ class SessionImport:
                 self.skip(f"{place}, name of branch {branch.number}", str(error))
                 name = f"branch-{branch.number}"
             if name in taken:
-                self.skip(f"{place}, name of branch {branch.number}", "there is another of it")
+                self.skip(
+                    f"{place}, name of branch {branch.number}",
+                    "there is another branch with this name",
+                )
                 name = f"branch-{branch.number}"
             taken.add(name)
             found[branch.number] = (name, moment(branch.created_at) or self.created_at)
         return found
 
     def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
-        data = self._sound(agent.data, place)
+        data = self._valid_state(agent.data, place)
         made = moment(agent.created_at) or self.created_at
         changed = moment(agent.updated_at) or made
         if self.run.dry_run:
-            there = None if self.fresh else self.all.read_agent(session, agent.agent_id)
-            return there or AgentRecord(
+            existing = None if self.fresh else self.all.read_agent(session, agent.agent_id)
+            return existing or AgentRecord(
                 new_id(), session.id, agent.agent_id, agent.dialect, data, made, changed
             )
-        there = None if self.fresh else self.store.read_agent(session, agent.agent_id)
-        if there is not None:
-            return there
+        existing = None if self.fresh else self.store.read_agent(session, agent.agent_id)
+        if existing is not None:
+            return existing
         free = self.store.free_key(SessionAgent, key(agent.columns.get("id"), self.now))
 
         def create(data: AgentState) -> AgentRecord:
@@ -223,8 +226,8 @@ class SessionImport:
             self.skip(f"{place}, state", str(error))
             return create(AgentState())
 
-    def _sound(self, data: AgentState, place: str) -> AgentState:
-        """Leaves out what was no payload elsewhere: nobody could restore it here either."""
+    def _valid_state(self, data: AgentState, place: str) -> AgentState:
+        """Replace corrupt and invalid values, with which the agent could not be restored."""
         empty = AgentState()
         corrupt = {
             name: getattr(empty, name)
@@ -234,8 +237,7 @@ class SessionImport:
         for name in corrupt:
             self.skip(f"{place}, {name}", "it is corrupt")
         if "window" not in corrupt and not is_window(data.window):
-            # No agent could be restored with it.
-            self.skip(f"{place}, window", "it cannot be one")
+            self.skip(f"{place}, window", "it is invalid")
             corrupt["window"] = empty.window
         return replace(data, **corrupt)
 
@@ -261,7 +263,7 @@ class SessionImport:
         except AgentSessionsError as error:
             self.skip(place, str(error))
 
-    def _finish(self, session: SessionRecord, latest: datetime | None) -> None:
+    def _complete(self, session: SessionRecord, latest: datetime | None) -> None:
         if self.run.dry_run:
             return
         known = self.found.columns
@@ -275,18 +277,21 @@ class SessionImport:
         columns |= {name: value for name, value in counters.items() if value is not None}
         if known.get("legal_hold") is True:
             holds.hold(
-                session.id, reason="held where it came from", actor=ACTOR, using=self.run.using
+                session.id,
+                reason="under legal hold in the source",
+                actor=ACTOR,
+                using=self.run.using,
             )
         self.mark["complete"] = True
         del self.mark["agents"]
         self.store.finish_import(session, origin=self.origin, columns=columns)
 
     def skip(self, place: str, reason: str) -> None:
-        """Notes what was not taken."""
+        """Record an item that was not imported."""
         self.run.report.skip(Skipped(self.place + place, reason))
 
 
-def _unwritten(session_id: str, namespace: str, now: datetime) -> SessionRecord:
+def _dry_run_record(session_id: str, namespace: str, now: datetime) -> SessionRecord:
     return SessionRecord(
         id=new_id(),
         session_id=session_id,

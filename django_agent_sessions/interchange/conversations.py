@@ -1,4 +1,4 @@
-"""A conversation on its way in: positions, keys in the order of time, and batches."""
+"""Import of an agent's messages: positions, time-ordered keys, and batches."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 _ROOM = 2 * 1024 * 1024
 
 CHANGED = (
-    "it was changed here since its import was interrupted: delete it here to import it again, or "
-    "choose another --namespace"
+    "it was changed since its import was interrupted: delete it to import it again, or choose "
+    "another --namespace"
 )
-"""Why an import does not go on."""
+"""The reason for which an import is not continued."""
 
 
 class ChangedError(AgentSessionsError):
-    """Somebody wrote where an import would go on."""
+    """Another process wrote to a session whose import is not complete."""
 
 
 class Parent(Protocol):
-    """The import of a session, as far as its conversations know it."""
+    """The attributes of a session's import that its conversations use."""
 
     run: Run
     found: SourceSession
@@ -45,12 +45,12 @@ class Parent(Protocol):
     fresh: bool
 
     def skip(self, place: str, reason: str) -> None:
-        """Notes what was not taken."""
+        """Record an item that was not imported."""
         ...
 
 
 class Conversation:
-    """The messages of an agent on their way in."""
+    """The import of an agent's messages."""
 
     def __init__(
         self,
@@ -67,19 +67,19 @@ class Conversation:
         self.room = _ROOM
         self.next: dict[int, int] = {}
         self.floor: dict[int, datetime] = {}
-        # How many messages of the source were read, and how many are written.
+        # Numbers of messages read from the source, and of written ones.
         self.read, self.written = parent.mark["agents"].get(agent.agent_id, (0, 0))
         self.saved = self.read
-        # The first of those that are on several branches.
+        # Keys of the first copies of messages on several branches.
         self.shared: dict[str, UUID] = {}
 
     def take(self) -> datetime | None:
-        """Takes them in; returns when the last one was said."""
+        """Import the messages; return the time of the last one."""
         if not self.parent.fresh:
-            self._find_the_end()
+            self._find_position()
         latest: datetime | None = None
-        passed: list[SourceMessage] = []
-        begun = self.read
+        shared_messages: list[SourceMessage] = []
+        read_before = self.read
         for index, found in enumerate(self.agent.messages):
             if index >= self.read:
                 self._message(index, found)
@@ -87,16 +87,16 @@ class Conversation:
                 if len(self.rows) >= self.run.batch or self.room <= 0:
                     self._flush()
             elif isinstance(found, SourceMessage) and found.shared:
-                passed.append(replace(found, payload=None))
-            if index + 1 == begun:
-                self._recall(passed)
+                shared_messages.append(replace(found, payload=None))
+            if index + 1 == read_before:
+                self._find_shared_rows(shared_messages)
             if isinstance(found, SourceMessage):
                 latest = max(filter(None, (latest, moment(found.created_at))), default=None)
         self._flush()
         return latest
 
-    def _find_the_end(self) -> None:
-        """Finds out where to go on, and refuses to if anybody else wrote here."""
+    def _find_position(self) -> None:
+        """Find the position to continue at; raise if another process wrote messages."""
         written, ends = self.parent.all.branch_ends(self.record)
         if written != self.written:
             raise ChangedError(CHANGED)
@@ -104,16 +104,16 @@ class Conversation:
             self.next[branch] = end.message_id + 1
             self.floor[branch] = moment(made_at(end.id)) or self.parent.created_at
 
-    def _recall(self, passed: list[SourceMessage]) -> None:
-        """Finds out which rows the messages are that an earlier run has written."""
-        if not passed or len(passed) != self.written:
-            # Where some could not be taken, nobody knows any more who is who.
+    def _find_shared_rows(self, shared_messages: list[SourceMessage]) -> None:
+        """Find the rows of shared messages that an earlier run has written."""
+        if not shared_messages or len(shared_messages) != self.written:
+            # Some were not imported, so that positions do not match.
             return
         keys = self.parent.all.keys_at(self.record)
-        places: Counter[int] = Counter()
-        for found in passed:
-            place = (found.branch, places[found.branch])
-            places[found.branch] += 1
+        counts: Counter[int] = Counter()
+        for found in shared_messages:
+            place = (found.branch, counts[found.branch])
+            counts[found.branch] += 1
             if place in keys:
                 self.shared.setdefault(found.shared, keys[place])
 
@@ -122,13 +122,13 @@ class Conversation:
             self.run.report.skip(found)
             return
         try:
-            message = self._placed(found)
+            message = self._imported_message(found)
             row = self.parent.store.imported_row(self.record.dialect, message, keep=self.keep)
         except PayloadError as error:
             self.parent.skip(f"{self.place}, message {index}", str(error))
             return
         if self.rows and row.size > self.room:
-            # A large one is a statement of its own, which no server finds too large.
+            # A large message is written separately, because servers limit the statement size.
             self._flush()
         for skipped in found.skipped:
             self.run.report.skip(skipped)
@@ -138,21 +138,21 @@ class Conversation:
         self.rows.append(row)
         self.room -= row.size
 
-    def _placed(self, found: SourceMessage) -> ImportedMessage:
+    def _imported_message(self, found: SourceMessage) -> ImportedMessage:
         branch, first = found.branch, self.next.get(found.branch, 0)
         position = found.columns.get("message_id", first)
         if not 0 <= branch <= LARGEST or not first <= position <= LARGEST:
-            raise PayloadError("its branch or position cannot be one, or is taken")
+            raise PayloadError("its branch or position is invalid or already used")
         floor = self.floor.get(branch, self.parent.created_at)
         made = moment(found.created_at) or floor
-        # Keys order a conversation in time: later messages have later ones, and what the app says
-        # from now on the latest.
+        # Keys are ordered by time within a conversation, and must precede those of messages that
+        # the application adds from now on.
         past = min(made, self.parent.now)
         self.floor[branch] = max(self.floor.get(branch, past), past)
         columns = found.columns
-        own = key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position)
+        row_key = key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position)
         return ImportedMessage(
-            id=own,
+            id=row_key,
             message_id=position,
             payload=found.payload,
             created_at=made,
@@ -181,7 +181,7 @@ class Conversation:
         try:
             return UUID(run)
         except ValueError:
-            # The same words are the same run, also when an import goes on.
+            # Deterministic, so that a continued import uses the same run id.
             return uuid5(self.session.id, run.encode("utf-8", "replace").decode())
 
     def _flush(self) -> None:
@@ -190,7 +190,7 @@ class Conversation:
         self.written += len(self.rows)
         self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
         if not self.run.dry_run:
-            self._take_free_keys()
+            self._replace_used_keys()
             self.parent.store.append_imported(
                 self.session, self.record, self.rows, origin=self.parent.origin
             )
@@ -198,10 +198,10 @@ class Conversation:
         self.rows, self.room, self.saved = [], _ROOM, self.read
         self.run.progress(self.run.report)
 
-    def _take_free_keys(self) -> None:
-        """Gives other keys to messages whose own are somebody else's already."""
+    def _replace_used_keys(self) -> None:
+        """Replace the keys of messages that exist already."""
         if not self.agent.columns:
-            # Only our own format has keys; all others were made a moment ago.
+            # Only this package's format has keys; other sources have newly created ones.
             return
         taken = set(self.parent.all.positions([row.id for row in self.rows]))
         for row in self.rows:

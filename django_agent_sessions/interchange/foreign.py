@@ -1,4 +1,4 @@
-"""Values from elsewhere, taken only if they could have been made here."""
+"""Validation of untrusted values; an invalid value becomes None."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from django.conf import settings
 from django.utils import timezone
 
 LARGEST = 2**30
-"""The largest whole number that is taken: every database counts on from it for long."""
+"""The largest accepted integer, which leaves room for counting on in every database."""
 
-_MOST_KEPT = 100_000
+_MAX_KEPT = 100_000
 
 
 def moment(value: Any) -> datetime | None:
-    """Takes a time."""
+    """Return a valid time in the project's time zone setting, else None."""
     if not isinstance(value, datetime) or not 1900 <= value.year <= 9990:
         return None
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
@@ -24,12 +24,12 @@ def moment(value: Any) -> datetime | None:
 
 
 def count(value: Any) -> int | None:
-    """Takes a number."""
+    """Return a valid count, else None."""
     return value if type(value) is int and 0 <= value <= LARGEST else None
 
 
 def is_window(value: Any) -> bool:
-    """Tells whether a value says which messages an agent had in memory."""
+    """Return whether a value is a valid window, the positions of an agent's messages in memory."""
     if value is None:
         return True
     if not isinstance(value, dict) or count(value.get("tail")) is None:
@@ -37,13 +37,13 @@ def is_window(value: Any) -> bool:
     kept = value.get("kept")
     return (
         isinstance(kept, list)
-        and len(kept) <= _MOST_KEPT
+        and len(kept) <= _MAX_KEPT
         and all(count(position) is not None for position in kept)
     )
 
 
 def key(value: Any, now: datetime) -> UUID | None:
-    """Takes a primary key. One of the future would stand behind all that is said from now on."""
+    """Return a valid UUIDv7 key, else None. A future key would sort after new messages."""
     if not isinstance(value, UUID) or value.version != 7:
         return None
     return value if (value.int >> 80) / 1000 <= now.timestamp() + 1 else None

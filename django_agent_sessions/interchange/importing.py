@@ -1,4 +1,4 @@
-"""Taking sessions in from elsewhere, so that it can be stopped and begun again at any moment."""
+"""Import of sessions from other stores; it can be interrupted and resumed at any time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .owners import OwnerOf, owner_of
 from .reports import ImportReport, Run
 from .sources import Skipped, Source, SourceSession
 
-_AT_ONCE = (
-    "another import is taking it in at this moment, or somebody writes in it; when that has ended, "
-    "run this one again, which writes nothing twice"
+_CONFLICT = (
+    "another process is importing or changing this session: run this import again when it has "
+    "finished; no message is written twice"
 )
 
 
@@ -37,26 +37,27 @@ def import_sessions(
     batch: int = MOST_ROWS,
     progress: Callable[[ImportReport], None] | None = None,
 ) -> ImportReport:
-    """Takes in what a source has.
+    """Import the sessions of a source.
 
-    It can be stopped at any moment and run again: nothing is missing then, and nothing there
-    twice. A session that is complete is left alone, whatever was said in it since.
+    The import is idempotent and can be interrupted: running it again continues it. A completely
+    imported session is not changed, even if it has new messages since.
 
     Args:
-        source: Where the sessions come from.
-        namespace: The namespace they get; by default the source's own, if it knows namespaces.
-        owner: The user who owns them, or that user's primary key; or a function that gives the
-            primary key of a :class:`~.sources.SourceSession`'s owner, or None for nobody.
-        using: The alias of the database.
-        dry_run: Whether to read and check everything, and write nothing.
-        batch: How many messages are written at once; they are in memory together.
-        progress: Is called with the report after each batch and each session.
+        source: The source of the sessions.
+        namespace: The namespace of the imported sessions; by default that of the source, if any.
+        owner: The owner of the sessions or the owner's primary key; or a function that takes a
+            :class:`~.sources.SourceSession` and returns its owner's primary key, or None for no
+            owner.
+        using: The database alias.
+        dry_run: Read and check everything, but write nothing.
+        batch: Number of messages per write; they are in memory together.
+        progress: Called with the report after each batch and each session.
 
     Returns:
-        What was done.
+        The report.
 
     Raises:
-        InvalidIdError: The namespace cannot be one.
+        InvalidIdError: The namespace is invalid.
         ConfigurationError: The source cannot be read.
     """
     if namespace is not None:
@@ -69,34 +70,34 @@ def import_sessions(
         batch=max(1, min(batch, MOST_ROWS)),
         progress=progress or (lambda report: None),
     )
-    for found in source.sessions():
-        if isinstance(found, Skipped):
-            run.report.skip(found)
+    for source_session in source.sessions():
+        if isinstance(source_session, Skipped):
+            run.report.skip(source_session)
         else:
-            _take(run, found, namespace, owner_key)
+            _import_session(run, source_session, namespace, owner_key)
         run.progress(run.report)
     return run.report
 
 
-def _take(
+def _import_session(
     run: Run,
-    found: SourceSession,
+    source_session: SourceSession,
     namespace: str | None,
     owner: Callable[[SourceSession, str], Any],
 ) -> None:
-    """Takes in a session, or notes why not."""
-    place = f"session {found.session_id!r}"
+    """Import a session, or record why it was skipped."""
+    location = f"session {source_session.session_id!r}"
     try:
         if namespace is None:
-            namespace = validate_namespace(found.columns.get("namespace", ""))
-        key = owner(found, run.using)
-        # What is nobody's was written by code that reaches everybody's.
-        whose = EVERYBODY if key is None else key
-        store = ImportStore(owner=whose, namespace=namespace, using=run.using)
-        outcome = _outcome(SessionImport(run, found, store, place))
+            namespace = validate_namespace(source_session.columns.get("namespace", ""))
+        key = owner(source_session, run.using)
+        # Sessions without an owner are accessible only without an owner filter.
+        store_owner = EVERYBODY if key is None else key
+        store = ImportStore(owner=store_owner, namespace=namespace, using=run.using)
+        outcome = _outcome(SessionImport(run, source_session, store, location))
     except AgentSessionsError as error:
-        # Their words are ids and figures.
-        run.report.skip(Skipped(place, str(error)))
+        # The texts of these errors contain no content.
+        run.report.skip(Skipped(location, str(error)))
         outcome = "left_out"
     setattr(run.report, outcome, getattr(run.report, outcome) + 1)
 
@@ -106,11 +107,10 @@ def _outcome(session: SessionImport) -> str:
         return session.take()
     except SessionConflictError as error:
         if session.is_taken_by_another():
-            raise SessionConflictError(_AT_ONCE) from error
+            raise SessionConflictError(_CONFLICT) from error
         raise
     except AgentSessionsError:
         raise
     except (ValueError, RecursionError) as error:
-        # A text that no database takes, or a value that nothing can walk through. Their words may
-        # quote it.
+        # An invalid text or a value nested too deeply. The text of the error may contain content.
         raise PayloadError(f"it cannot be written: {type(error).__name__}") from error

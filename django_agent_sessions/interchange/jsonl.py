@@ -1,9 +1,8 @@
-r"""Sessions as JSON Lines: everything that is needed to restore them, exactly.
+r"""Lossless export of sessions as JSON Lines.
 
-A line is one session, version 1 of a format of our own that ``docs/interchange.md`` describes.
-Payloads stand in it as they are stored, so that :func:`django_agent_sessions.payloads.loads` reads
-a line, and every payload in it is equal to what an agent said: bytes, NUL, lone surrogates and key
-order.
+Each line is one session in the format that ``docs/interchange.md`` describes. Payloads are written
+as they are stored: :func:`django_agent_sessions.payloads.loads` parses a line with exact payloads,
+including bytes, NUL, lone surrogates and key order.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from .jsonl_blobs import hashes as hashes_in
 from .rows import Row, as_text, each_message, each_session
 
 FORMAT = "django-agent-sessions"
-"""What the first key of every line says."""
+"""The value of the first key of each line."""
 
 VERSION = 1
-"""The version of the format; an importer refuses a later one."""
+"""The version of the format; importers reject later ones."""
 
 SESSION_COLUMNS = (
     "id",
@@ -59,7 +58,7 @@ SESSION_COLUMNS = (
     "archived_at",
     "expires_at",
 )
-"""The columns of a session; its owner stands beside them by value."""
+"""The columns of a session; the owner is added separately."""
 
 AGENT_COLUMNS = ("id", "agent_id", "dialect", "created_at", "updated_at")
 AGENT_PAYLOADS = ("state", "conversation_manager_state", "internal_state", "window")
@@ -93,24 +92,23 @@ def export_sessions(
     blobs: bool | Path = True,
     lost: Lost | None = None,
 ) -> Iterator[str]:
-    """Writes sessions, one a line. It audits nothing: who lets somebody have them does.
+    """Export sessions, one per line. The caller is responsible for the audit.
 
     Args:
-        sessions: Rows or a queryset. One that was deleted meanwhile is left out.
-        using: The alias of the database.
-        originals: Whether the kept originals are in it too: those of redacted messages, as long
-            as ``REDACTION_ORIGINAL_TTL`` lets them be seen, and those of messages that were edited
-            under legal hold.
-        states: Whether the states of agents and orchestrators are in it. They are often internal;
-            without them, it is no whole copy of a session.
-        blobs: Whether the large binaries that stand in a storage are in it. Without them, it is no
-            whole copy of a session. A directory has them beside it: there they are put.
-        lost: Is told of each binary that is missing or damaged, by the error of reading it; by
-            default the log is. All else of its session is in the line.
+        sessions: Session rows or a queryset. Sessions that were deleted meanwhile are skipped.
+        using: The database alias.
+        originals: Include the kept originals of redacted messages until
+            ``REDACTION_ORIGINAL_TTL``, and of messages that were edited under legal hold.
+        states: Include the states of agents and orchestrators, which are often internal. Without
+            them the copy is incomplete.
+        blobs: Include the large binaries that are in a storage. Without them the copy is
+            incomplete. A path is a directory to which they are written.
+        lost: Called with the error of each missing or damaged binary, which is omitted; by default
+            a warning is logged.
 
     Yields:
-        Pieces of lines, each about as large as one message or binary, all ASCII or UTF-8 without
-        lone surrogates. The last piece of a session ends with a line feed.
+        Pieces of lines, each about as large as one message or binary, encodable to UTF-8. The last
+        piece of a session ends with a line feed.
     """
     alias = bridge.database(using)
     for key in each_session(sessions):
@@ -146,20 +144,20 @@ def _agents(
 ) -> Iterator[str]:
     agents = SessionAgent.objects.using(alias).filter(session=session).order_by("pk")
     texts, comma = (AGENT_PAYLOADS if states else ()), ""
-    # One by one, because states can be as large as messages.
+    # One by one, because states may be large.
     for key in list(agents.values_list("pk", flat=True)):
         row = _row(agents.filter(pk=key), AGENT_COLUMNS, texts)
         if row is not None:
-            yield f'{comma}{_written(row, texts)[:-1]},{_branches(key, alias)}"messages":['
+            yield f'{comma}{_json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
             yield from _messages(key, alias, originals, hashes)
             yield "]}"
             comma = ","
 
 
 def _branches(agent: UUID, alias: str) -> str:
-    """Writes the side branches, if there are any."""
+    """Return the JSON of the side branches, or an empty string."""
     rows = Branch.objects.using(alias).filter(agent=agent).order_by("number")
-    found = [_written(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
+    found = [_json_object(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
     return f'"branches":[{",".join(found)}],' if found else ""
 
 
@@ -173,23 +171,23 @@ def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Ite
         on_branch = messages.filter(branch=branch)
         for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, **texts):
             row["message"] = row.pop("content")
-            # Under legal hold, an edit keeps what was said first, and is no redaction.
+            # A message that was edited under legal hold has an original, but is not redacted.
             row["redacted"] = row["redacted_at"] is not None
             if row["source"] is None:
                 del row["source"]
             written = ["message"]
-            if originals and _may_be_seen(row):
+            if originals and _has_original(row):
                 written.append("original")
             else:
                 row.pop("original", None)
             for name in written:
                 hashes |= hashes_in(row[name])
-            yield comma + _written(row, written)
+            yield comma + _json_object(row, written)
             comma = ","
 
 
-def _may_be_seen(row: Row) -> bool:
-    """Tells whether a message has an original that is kept, and not for longer than it may be."""
+def _has_original(row: Row) -> bool:
+    """Return whether a message has an original that has not expired."""
     if row["original"] == row["message"]:
         return False
     if row["redacted_at"] is None:
@@ -204,20 +202,20 @@ def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
     for key in list(rows.values_list("pk", flat=True)):
         row = _row(rows.filter(pk=key), MULTI_AGENT_COLUMNS, texts)
         if row is not None:
-            yield comma + _written(row, texts)
+            yield comma + _json_object(row, texts)
             comma = ","
 
 
 def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> Row | None:
-    # Under names of their own, because an annotation may not be called as a field is.
+    # With a suffix, because an annotation must not have the name of a field.
     read = found.values(*columns, **{f"{name}_text": as_text(name) for name in texts}).first()
     if read is None:
         return None
     return {key.removesuffix("_text"): value for key, value in read.items()}
 
 
-def _written(row: Row, texts: Iterable[str]) -> str:
-    """Writes a row as an object; those of its values that are JSON already as they are."""
+def _json_object(row: Row, texts: Iterable[str]) -> str:
+    """Return a row as a JSON object; the values of ``texts`` are JSON already."""
     texts = tuple(texts)
     plain = {key: _plain(value) for key, value in row.items() if key not in texts}
     members, corrupt = [payloads.dumps(plain)[1:-1]], []
@@ -232,15 +230,15 @@ def _written(row: Row, texts: Iterable[str]) -> str:
 
 
 def _payload(text: str | None) -> str | None:
-    """Checks a stored payload: its text on one line, or None if it is none."""
+    """Return a stored payload on one line, or None if it is not valid JSON."""
     if text is None:
         return "null"
     try:
         payloads.loads(text)
     except ValueError:
         return None
-    # Written by somebody else's hand: between values a line feed is as good as a space, and
-    # within a text JSON allows none.
+    # Line feeds are white space between values, as in manually written rows; JSON strings cannot
+    # contain them.
     return text.replace("\n", " ").replace("\r", " ")
 
 
@@ -248,7 +246,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
-        # A time without its zone says nothing in another project.
+        # With the time zone, which other projects do not know.
         return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
     return value
 

@@ -1,4 +1,4 @@
-"""The large binaries of a session, in its line of JSON Lines or beside it: each once."""
+"""The large binaries of a session, in its JSON line or in a directory, each once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from django_agent_sessions.references import DATA_URL, references, resolved
 logger = logging.getLogger("django_agent_sessions")
 
 _HASH = re.compile(r"[0-9a-f]{64}")
-_MOST_LOST = 1000
-"""In how many places a message may lack a binary: a text in the place of each copies the rest."""
+_MAX_LOST = 1000
+"""Maximal number of missing references per message, because each placeholder copies it."""
 
 Lost = Callable[[BlobNotFoundError], None]
-"""Is told of each binary that is missing or damaged."""
+"""Called for each missing or damaged binary."""
 
 
 def blobs_beside(path: str | Path) -> Path | None:
-    """Names the directory in which an export's binaries are, if they are not in it."""
+    """Return the default directory for the binaries of an export; None for standard output."""
     name = str(path)
     if name == "-":
         return None
@@ -39,7 +39,7 @@ def blobs_beside(path: str | Path) -> Path | None:
 
 
 def hashes(text: str | None) -> set[str]:
-    """Finds out which binaries a stored payload refers to."""
+    """Return the hashes of the binaries in a stored payload."""
     if text is None or not payloads.has_blobs(text):
         return set()
     value = read(text)
@@ -55,7 +55,7 @@ def each_blob(
     beside: Path | None = None,
     lost: Lost | None = None,
 ) -> Iterator[str]:
-    """Writes binaries of a session."""
+    """Yield the JSON of binaries of a session."""
     comma = ""
     for sha256 in sorted(wanted):
         blob = Blob.objects.using(alias).filter(session=session, sha256=sha256).first()
@@ -64,12 +64,14 @@ def each_blob(
             head |= {"size": blob.size, "media_type": blob.media_type}
         try:
             if blob is None:
-                raise BlobNotFoundError("a message refers to a binary that the session has not")
+                raise BlobNotFoundError(
+                    "a message refers to a binary that the session does not have"
+                )
             member = _member(blob, None if beside is None else beside / str(session))
         except BlobNotFoundError as error:
             if lost is None:
-                # Who downloads a file reads it in there; who runs the site is to know, too.
-                logger.warning("exported without a binary: %s", error)
+                # The file itself shows it; the log informs the operators, too.
+                logger.warning("Exported without a binary: %s", error)
             else:
                 lost(error)
             member = '"data":null' if blob is None or beside is None else '"file":null'
@@ -78,18 +80,18 @@ def each_blob(
 
 
 class Contents(Mapping[str, bytes]):
-    """The binaries of a line that was read, if they are what they say, by their hashes."""
+    """The binaries of an imported line by hash; those with a wrong hash are missing."""
 
     def __init__(self, found: Any, beside: Path | None = None) -> None:
         rows = found if isinstance(found, list) else []
-        named = [row for row in rows if isinstance(row, dict) and _is_hash(row.get("sha256"))]
+        valid_rows = [row for row in rows if isinstance(row, dict) and _is_hash(row.get("sha256"))]
         self._inline: dict[str, bytes] = {
-            row["sha256"]: row["data"] for row in named if isinstance(row.get("data"), bytes)
+            row["sha256"]: row["data"] for row in valid_rows if isinstance(row.get("data"), bytes)
         }
         self._beside: dict[str, Path] = {
-            # A hash and nothing else: no name in a file leads anywhere.
+            # Only a hash, so that the file cannot refer to other paths.
             row["sha256"]: beside / row["sha256"]
-            for row in named
+            for row in valid_rows
             if beside is not None and row.get("file") is True
         }
 
@@ -112,40 +114,40 @@ class Contents(Mapping[str, bytes]):
 
 
 def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost: set[str]) -> Any:
-    """Puts binaries into a payload that came from elsewhere, if it does not grow too large by that.
+    """Return an imported payload with its binaries; raise if it becomes too large.
 
-    A short line may refer to one binary any number of times. What will stand in a storage stands
-    there once, so its first use is free.
+    A short line may refer to the same binary many times. A binary that will be stored in a storage
+    is stored once, so that its first use does not count.
     """
     settings = conf.get_settings()
-    room = settings.MAX_PAYLOAD_BYTES
+    remaining = settings.MAX_PAYLOAD_BYTES
     found: dict[str, bytes] = {}
-    places = 0
+    lost_count = 0
     for path, reference in references(value):
         sha256, prefix = reference.sha256, reference.prefix
         if prefix and not DATA_URL.fullmatch(prefix):
-            raise PayloadError("it refers to a binary as no message does")
+            raise PayloadError("its reference to a binary is invalid")
         first = sha256 not in found
         data = None if sha256 in lost else contents.get(sha256) if first else found[sha256]
         if data is None:
             if not path:
-                raise PayloadError("it is nothing but a binary that is not in the file")
+                raise PayloadError("it consists of a binary that is not in the file")
             lost.add(sha256)
-            places += 1
-            if places > _MOST_LOST:
+            lost_count += 1
+            if lost_count > _MAX_LOST:
                 raise PayloadError(
-                    f"it refers in more than {_MOST_LOST} places to binaries that are not there"
+                    f"it has more than {_MAX_LOST} references to binaries that are not in the file"
                 )
             continue
         found[sha256] = data
         if not first or settings.BLOB_STORAGE is None:
-            room -= len(data) if prefix is None else len(prefix) + len(data) * 4 // 3
-        if room < 0:
+            remaining -= len(data) if prefix is None else len(prefix) + len(data) * 4 // 3
+        if remaining < 0:
             raise PayloadError(
-                "its binaries are larger together than MAX_PAYLOAD_BYTES, which allows "
+                "its binaries together are larger than MAX_PAYLOAD_BYTES, which is "
                 f"{settings.MAX_PAYLOAD_BYTES}"
             )
-    if places:
+    if lost_count:
         value = with_placeholders(dialect, value, lost)
     return resolved(value, found) if found else value
 
@@ -155,32 +157,32 @@ def _is_hash(value: Any) -> bool:
 
 
 def _member(blob: Blob, directory: Path | None) -> str:
-    """Writes a binary, and what its object says of it."""
+    """Return the member of a binary's JSON object that contains the data or refers to its file."""
     if directory is not None:
-        _put(blob, directory)
+        _write_file(blob, directory)
         return '"file":true'
     data = b"".join(stream_blob(blob))
     return f'"data":{{"$bytes":"{base64.b64encode(data).decode()}"}}'
 
 
-def _put(blob: Blob, directory: Path) -> None:
-    """Writes a binary into a directory, unless it is there."""
+def _write_file(blob: Blob, directory: Path) -> None:
+    """Write a binary into a directory, unless it exists there."""
     path = directory / blob.sha256
-    if _holds(path, blob):
+    if _has_content(path, blob):
         return
     directory.mkdir(parents=True, exist_ok=True)
-    made = directory / f"{blob.sha256}.part"
+    temporary = directory / f"{blob.sha256}.part"
     try:
-        with made.open("wb") as file:
+        with temporary.open("wb") as file:
             file.writelines(stream_blob(blob))
-        # Under its name it is there as a whole or not at all.
-        made.replace(path)
+        # Atomic: the final name never has a partial file.
+        temporary.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _holds(path: Path, blob: Blob) -> bool:
-    """Tells whether a file is a binary, and not only called as one."""
+def _has_content(path: Path, blob: Blob) -> bool:
+    """Return whether a file exists and has the binary's content."""
     if not path.is_file() or path.stat().st_size != blob.size:
         return False
     with path.open("rb") as file:

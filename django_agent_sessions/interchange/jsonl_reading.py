@@ -1,7 +1,7 @@
-"""Reading our own JSON Lines: what :mod:`.jsonl` wrote, here or elsewhere.
+"""Reading of the JSON Lines that :mod:`.jsonl` writes.
 
-A file may come from anywhere, and nothing in it is believed: each value is checked for its type,
-and a line that is none is reported with its number and hides no other.
+A file is untrusted: the type of each value is checked, and an invalid line is reported with its
+number and does not affect other lines.
 """
 
 from __future__ import annotations
@@ -37,34 +37,34 @@ from .sources import (
 )
 
 STDIN = "-"
-"""What stands for the standard input."""
+"""The path that means the standard input."""
 
 MAX_LINE_BYTES = 512 * 1024 * 1024
-"""How long a line may be, if nothing else is said: it takes a few times as much memory."""
+"""The default limit of a line. Reading one takes several times as much memory."""
 
-_SHORTER = "read it with a higher limit, or export it with its binaries beside it"
+_SHORTER = "raise the limit, or export it with its binaries in a directory"
 _TOO_DEEP = "it is nested too deeply"
 _LOST = (
-    "a binary of it is not in the file, or is damaged; the message is taken with a text in its "
-    "place"
+    "one of its binaries is missing from the file or damaged; the message is imported with a text "
+    "instead"
 )
 _PIECE = 1024 * 1024
-_BEGINNING = 1024
+_HEAD_BYTES = 1024
 
 
 class JsonLines:
-    """Sessions in a file of JSON Lines; one line is in memory at a time.
+    """Sessions in a JSON Lines file; one line is in memory at a time.
 
     Args:
-        path: The file, compressed by gzip if its name ends with ``.gz``; ``-`` is the standard
+        path: The file, compressed with gzip if its name ends with ``.gz``; ``-`` is the standard
             input.
-        beside: The directory of the large binaries that are not in it; by default the one that
-            :func:`~.jsonl_blobs.blobs_beside` names.
-        max_line_bytes: How long a line may be, uncompressed. One that is longer is skipped and
-            reported, without being in memory.
+        beside: The directory of the large binaries that are not in the file; by default the file's
+            name with the suffix ``.blobs``.
+        max_line_bytes: The limit of an uncompressed line. A longer line is skipped and reported
+            without being read into memory.
 
     Raises:
-        ConfigurationError: There is no such file.
+        ConfigurationError: The file does not exist.
     """
 
     kind = "jsonl"
@@ -76,42 +76,43 @@ class JsonLines:
         beside: Path | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
     ) -> None:
-        self._most = max(1, max_line_bytes)
+        self._max_line_bytes = max(1, max_line_bytes)
         self._path = str(path)
         self._beside = beside or blobs_beside(path)
         if self._path != STDIN and not Path(self._path).is_file():
             raise ConfigurationError(f"there is no file {self._path}")
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions."""
+        """Yield the sessions, and the lines that cannot be read."""
         number = 0
         try:
             with self._open() as file:
                 for number, line in enumerate(self._lines(file), 1):
                     if number == 1 and line is not None and _is_binary(line):
                         name = "the standard input" if self._path == STDIN else self._path
-                        raise ConfigurationError(f"{name} is no file of JSON Lines")
+                        raise ConfigurationError(f"{name} is not a JSON Lines file")
                     if line is None:
                         yield Skipped(
-                            f"line {number}", f"it has more than {self._most} bytes: {_SHORTER}"
+                            f"line {number}",
+                            f"it has more than {self._max_line_bytes} bytes: {_SHORTER}",
                         )
                     elif line.strip():
                         yield _session(line, f"line {number}", self._beside)
         except (OSError, EOFError, zlib.error) as error:
-            # gzip says in these words that a file ends too early.
-            yield Skipped(f"behind line {number}", f"the file cannot be read: {_kind(error)}")
+            # gzip raises EOFError for a truncated file.
+            yield Skipped(f"after line {number}", f"the file cannot be read: {_error_text(error)}")
 
     def count(self) -> int | None:
-        """Counts the lines of a plain file."""
+        """Return the number of lines of an uncompressed file, else None."""
         if self._path == STDIN or self._path.endswith(".gz"):
             return None
         with open(self._path, "rb") as file:
             return sum(piece.count(b"\n") for piece in iter(lambda: file.read(_PIECE), b""))
 
     def _lines(self, file: BinaryIO) -> Iterator[bytes | None]:
-        """Reads the lines; None for one that is too long to be in memory."""
-        while line := file.readline(self._most + 1):
-            if len(line) <= self._most:
+        """Yield the lines, and None for one above the limit."""
+        while line := file.readline(self._max_line_bytes + 1):
+            if len(line) <= self._max_line_bytes:
                 yield line
                 continue
             ended = line.endswith(b"\n")
@@ -130,10 +131,10 @@ class JsonLines:
 
 
 def _is_binary(line: bytes) -> bool:
-    """Tells by the beginning of a file that each of its lines would be told as none."""
-    beginning = line[:_BEGINNING]
+    """Return whether the first line shows that the file is not text."""
+    beginning = line[:_HEAD_BYTES]
     try:
-        # A character may be cut in two.
+        # Incremental, because the last character may be incomplete.
         codecs.getincrementaldecoder("utf-8")().decode(beginning)
     except UnicodeDecodeError:
         return True
@@ -144,10 +145,10 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
     try:
         line = payloads.loads(data.decode())
     except (ValueError, MemoryError):
-        # The error would quote what was read.
-        return Skipped(place, "it is no JSON")
+        # Without the text of the error, which contains content.
+        return Skipped(place, "it is not JSON")
     if not isinstance(line, dict) or line.get("format") != FORMAT:
-        return Skipped(place, f"it is no session of the format {FORMAT}")
+        return Skipped(place, f"it is not a session in the format {FORMAT}")
     version = line.get("version")
     if type(version) is int and version > VERSION:
         raise ConfigurationError(
@@ -156,7 +157,7 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
         )
     try:
         if version != VERSION:
-            raise OddError("its version cannot be one")
+            raise OddError("its version is invalid")
         return _read(line, place, beside)
     except OddError as error:
         return Skipped(place, str(error))
@@ -176,17 +177,17 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
         "archived_at": as_time(head, "archived_at"),
         "expires_at": as_time(head, "expires_at"),
     }
-    # Each session has a folder of its own there.
+    # The directory has a folder per session.
     folder = None if beside is None or columns["id"] is None else beside / str(columns["id"])
     blobs = Contents(line.get("blobs"), folder)
     for name in ("namespace", "title", "session_type"):
         if not isinstance(head.get(name, ""), str):
-            raise OddError(f"the {name} of its session is no text")
+            raise OddError(f"the {name} of its session is not a string")
     check_word(head, "session_type")
     if not isinstance(head.get("external_id"), str | None):
-        raise OddError("the external_id of its session is no text")
+        raise OddError("the external_id of its session is not a string")
     if not isinstance(head.get("metadata", {}), dict):
-        raise OddError("the metadata of its session are no object")
+        raise OddError("the metadata of its session is not an object")
     return SourceSession(
         session_id=session_id,
         agents=[_agent(as_dict(a, "an agent"), place, blobs) for a in as_list(line, "agents")],
@@ -231,7 +232,7 @@ def _branch(row: Mapping[str, Any]) -> SourceBranch:
 def _messages(
     rows: Sequence[Any], place: str, dialect: str, blobs: Mapping[str, bytes]
 ) -> Iterator[SourceMessage | Skipped]:
-    # A message does not say that it has copies.
+    # A message does not record that it has copies on other branches.
     branched = any(isinstance(row, dict) and row.get("branch") for row in rows)
     for number, row in enumerate(rows):
         where = f"{place}, message {number}"
@@ -243,7 +244,7 @@ def _messages(
         except RecursionError:
             yield Skipped(where, _TOO_DEEP)
         else:
-            # Not one more to yield: whoever goes on behind it counts what was yielded.
+            # Not yielded separately, because the import's progress counts the yielded items.
             yield replace(found, skipped=[Skipped(where, _LOST)]) if lost else found
 
 
@@ -257,20 +258,22 @@ def _message(
 ) -> SourceMessage:
     if "message" not in row:
         raise OddError("it has no message")
-    shown = _said(row, "message", dialect, blobs, lost)
+    current = _message_payload(row, "message", dialect, blobs, lost)
     redacted = row.get("redacted") is True
-    # What was edited under legal hold has an original too.
+    # A message that was edited under legal hold has an original, too.
     changed = redacted or "original" in row
     branch, position = row.get("branch", 0), row.get("message_id")
     if type(branch) is not int or type(position) is not int:
-        raise OddError("its branch or message_id is no number")
+        raise OddError("its branch or message_id is not an integer")
     run = as_uuid(row, "run_id")
     shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
-        payload=_said(row, "original", dialect, blobs, lost) if "original" in row else shown,
+        payload=_message_payload(row, "original", dialect, blobs, lost)
+        if "original" in row
+        else current,
         created_at=as_time(row, "created_at"),
         updated_at=as_time(row, "updated_at"),
-        redact_message=shown if changed else None,
+        redact_message=current if changed else None,
         branch=branch,
         run=str(run) if run else "",
         shared=str(shared) if shared else "",
@@ -301,7 +304,7 @@ def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:
     )
 
 
-def _said(
+def _message_payload(
     row: Mapping[str, Any], name: str, dialect: str, blobs: Mapping[str, bytes], lost: set[str]
 ) -> Any:
     try:
@@ -313,17 +316,17 @@ def _said(
 def _payload(row: Mapping[str, Any], name: str) -> Any:
     value = _value(row, name)
     if next(references(value), None) is not None:
-        raise OddError(f"the {name} in it refers to a binary, as only messages do")
+        raise OddError(f"its {name} refers to a binary, which only messages may do")
     return value
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:
     corrupt = row.get("corrupt")
     if isinstance(corrupt, dict) and isinstance(corrupt.get(name), str):
-        # Where it can be read after all, it is a payload like any other.
+        # It may be readable after all.
         return read(corrupt[name])
     return row[name]
 
 
-def _kind(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__

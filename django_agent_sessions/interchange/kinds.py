@@ -1,4 +1,4 @@
-"""Where an import can come from, by name."""
+"""Registry of import sources by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[str, Callable[[str], Source]]] = {
     ),
     "openai-sqlite": ("FILE of SQLiteSession", OpenAISQLiteSource),
     "openai-advanced-sqlite": ("FILE of AdvancedSQLiteSession", OpenAIAdvancedSQLiteSource),
-    "openai-sqlalchemy": ("URL that SQLAlchemySession was given", OpenAISQLAlchemySource),
+    "openai-sqlalchemy": ("database URL of SQLAlchemySession", OpenAISQLAlchemySource),
     "openai-django-sessions": (
         "ALIAS in DATABASES of the package openai-django-sessions; default, if not given",
         lambda alias: OpenAIDjangoSessionsSource(alias or DEFAULT_DB_ALIAS),
@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[str, Callable[[str], Source]]] = {
         JsonLines,
     ),
 }
-"""What stands for the place of each kind, and what opens it."""
+"""The description of the location and the factory of each kind."""
 
 _LOOKED_FOR = {
     StrandsFiles.kind: "folders called session_<id>",
@@ -48,24 +48,23 @@ _LOOKED_FOR = {
 
 
 def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
-    """Opens a source."""
     if kind == JsonLines.kind:
         return JsonLines(place, max_line_bytes=max_line_bytes)
     return KINDS[kind][1](place)
 
 
 def nothing_found(kind: str, place: str) -> str:
-    """Says that there was nothing to import, and why that may be."""
+    """Return the error text for a source without sessions."""
     if kind not in _LOOKED_FOR:
-        # The place may be a URL with a password in it.
+        # Without the location, because a URL may contain a password.
         return f"there is no session in these tables of {kind}"
     where = "the standard input" if place == STDIN else place
-    hint = "; give the directory above" if _is_too_deep(kind, place) else ""
+    hint = "; pass the parent directory" if _is_too_deep(kind, place) else ""
     return f"there is no session in {where}: looked for {_LOOKED_FOR[kind]}{hint}"
 
 
 def _is_too_deep(kind: str, place: str) -> bool:
-    # What somebody types in the directory itself is only a dot.
+    # "." has no name; resolve it.
     name = PurePosixPath(place.rpartition(":")[2]).name or Path(place).resolve().name
     if kind == StrandsFiles.kind:
         return name.startswith("session_")

@@ -1,13 +1,13 @@
-r"""A session as Markdown, for people: to be read as it is or rendered (CommonMark).
+r"""Export of a session as Markdown (CommonMark), readable as plain text or rendered.
 
-What users and models wrote must not look like the document's own words, that is like a heading,
-a label, or another message. So none of it ever stands at the beginning of a line:
+Content must not look like a heading, a label or another message of the document. Therefore no
+content is at the beginning of a line:
 
-* all of it stands in quotes, every line behind ``> ``, whatever a reader takes for a line; the
-  Markdown of texts and reasoning works within their quote and ends with it;
-* ``<`` is escaped in them where HTML could begin, because HTML could end the quote;
-* arguments, results and raw values stand in fences longer than any run of backticks in them;
-* names, ids, titles and addresses are on one line of ours, with Markdown's characters escaped.
+* content is in block quotes: each line, by any definition of a line, begins with ``> ``; the
+  Markdown of texts and reasoning is rendered within the quote;
+* ``<`` is escaped there if it could begin HTML, which could end the quote;
+* arguments, results and raw values are in fences longer than any run of backticks in them;
+* names, ids, titles and URLs are on one line, with Markdown's special characters escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from django_agent_sessions.transcripts import Part, PartKind, displayable
 from .rows import Row, each_message
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#&|~]")
-# Not one that is escaped already, that is behind an odd number of backslashes.
+# Not if it is escaped already, that is after an odd number of backslashes.
 _HTML = re.compile(r"(?<!\\)((?:\\\\)*)<(?=[A-Za-z/!?])")
 _BACKTICKS = re.compile("`+")
 _COLUMNS = (
@@ -51,17 +51,17 @@ _Agents = Mapping[UUID, tuple[str, str]]
 
 
 def export_markdown(session: Session, *, using: str | None = None) -> Iterator[str]:
-    """Writes a session for people. It audits nothing: who lets somebody have it does.
+    """Export a session as Markdown. The caller is responsible for the audit.
 
-    All agents' messages are in the order in which they were said, in their redacted versions.
-    States are not in it; they are in the JSON Lines.
+    The document contains the messages of all agents in the order of their creation, in their
+    redacted versions, and no states.
 
     Args:
-        session: Its row.
-        using: The alias of the database.
+        session: The session's row.
+        using: The database alias.
 
     Yields:
-        The document, about a message at a time; nothing, if the session was deleted meanwhile.
+        Pieces of the document, about one per message; nothing if the session was deleted.
     """
     alias = bridge.database(using)
     row = Session.objects.using(alias).select_related("owner").filter(pk=session.pk).first()
@@ -99,22 +99,27 @@ def _head(session: Session, agents: _Agents) -> str:
 
 
 def _message(row: Row, agents: _Agents) -> str:
-    # An agent that is newer than the export's beginning has no name here yet.
+    # An agent that was created after the export began is not in the mapping.
     name, dialect = agents.get(row["agent_id"], (str(row["agent_id"]), ""))
     payload = read(row["content"])
     if isinstance(payload, CorruptPayload):
-        blocks = ["**Unreadable payload**\n\n" + _fenced(without_hashes(payload.text))]
+        blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
         blocks = [_part(part) for part in transcripts.parts(dialect, payload)]
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
 
 
 def _heading(row: Row, agent: str) -> str:
-    place = f"{row['message_id']}"
+    position = f"{row['message_id']}"
     if row["branch"]:
-        place += f" of branch {row['branch']}"
-    words = [place, _inline(row["role"] or "message"), _inline(agent), _time(row["created_at"])]
-    heading = "## " + " · ".join(words)
+        position += f" of branch {row['branch']}"
+    heading_parts = [
+        position,
+        _inline(row["role"] or "message"),
+        _inline(agent),
+        _time(row["created_at"]),
+    ]
+    heading = "## " + " · ".join(heading_parts)
     notes = []
     if row["redacted_at"] is not None:
         notes.append(f"redacted {_time(row['redacted_at'])}")
@@ -127,31 +132,31 @@ def _heading(row: Row, agent: str) -> str:
 
 def _part(part: Part) -> str:
     if part.kind is PartKind.TEXT:
-        return _quoted(part.text)
+        return _quote(part.text)
     if part.kind is PartKind.REASONING:
-        return "**Reasoning**\n\n" + _quoted(part.text or f"(encrypted, {_size(part)})")
+        return "**Reasoning**\n\n" + _quote(part.text or f"(encrypted, {_size(part)})")
     if part.kind is PartKind.TOOL_CALL:
-        return f"**Tool call** {_named(part)}\n\n" + _fenced_value(part.data)
+        return f"**Tool call** {_labels(part)}\n\n" + _json_block(part.data)
     if part.kind is PartKind.TOOL_RESULT:
         return _result(part)
     if part.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
         return _media(part)
-    return "**Unknown content**\n\n" + _fenced_value(part.data)
+    return "**Unknown content**\n\n" + _json_block(part.data)
 
 
 def _result(part: Part) -> str:
-    blocks = [f"**Tool result** {_named(part)}".rstrip()]
+    blocks = [f"**Tool result** {_labels(part)}".rstrip()]
     contents = part.parts or (part,)
     for content in contents:
         if content.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
             blocks.append(_media(content))
         elif content.text:
-            blocks.append(_fenced(content.text))
+            blocks.append(_code_block(content.text))
         elif content.data is not None:
-            blocks.append(_fenced_value(content.data))
-    told = any(content.data is not None for content in contents)
-    if part.parts and part.data is not None and not told:
-        blocks.append(_fenced_value(part.data))
+            blocks.append(_json_block(content.data))
+    has_data = any(content.data is not None for content in contents)
+    if part.parts and part.data is not None and not has_data:
+        blocks.append(_json_block(part.data))
     return "\n\n".join(blocks)
 
 
@@ -159,10 +164,10 @@ def _media(part: Part) -> str:
     label = "Image" if part.kind is PartKind.IMAGE else "Document"
     facts = [part.name, part.media_type or "unknown type", _size(part), part.url]
     line = f"**{label}** " + ", ".join(_inline(fact) for fact in facts if fact)
-    return f"{line}\n\n{_quoted(part.text)}" if part.text else line
+    return f"{line}\n\n{_quote(part.text)}" if part.text else line
 
 
-def _named(part: Part) -> str:
+def _labels(part: Part) -> str:
     facts = [part.name, part.call_id and f"({part.call_id})", part.status]
     return " ".join(_inline(fact) for fact in facts if fact)
 
@@ -178,41 +183,41 @@ def _time(moment: datetime) -> str:
 
 
 def _inline(text: str) -> str:
-    """Writes foreign text within a line of ours."""
+    """Return content on one line with Markdown's special characters escaped."""
     line = " ".join(displayable(text).split())
     return _SPECIAL.sub(r"\\\g<0>", line)
 
 
-def _quoted(text: str) -> str:
-    """Writes foreign text as a quote, in which its Markdown works."""
-    return _behind(_HTML.sub(r"\1\\<", displayable(text)))
+def _quote(text: str) -> str:
+    """Return content as a block quote, in which its Markdown is rendered."""
+    return _block_quote(_HTML.sub(r"\1\\<", displayable(text)))
 
 
-def _fenced(text: str, language: str = "text") -> str:
-    """Writes foreign text as a quoted block in which nothing has a meaning."""
+def _code_block(text: str, language: str = "text") -> str:
+    """Return content as a quoted code block."""
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return _behind(f"{fence}{language}\n{displayable(text)}\n{fence}")
+    return _block_quote(f"{fence}{language}\n{displayable(text)}\n{fence}")
 
 
-def _behind(text: str) -> str:
-    # Of what splits lines, Markdown knows only three; editors and people know all of them.
+def _block_quote(text: str) -> str:
+    # All line separators: Markdown knows only three of them, but editors show more.
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
-def _fenced_value(value: Any) -> str:
+def _json_block(value: Any) -> str:
     if isinstance(value, str):
-        return _fenced(value)
+        return _code_block(value)
     try:
-        text = json.dumps(value, ensure_ascii=False, indent=2, default=_stand_in)
+        text = json.dumps(value, ensure_ascii=False, indent=2, default=_describe)
     except (ValueError, RecursionError):
-        # An integer that this Python may not write, or lists that nest deeper than it follows.
-        return "*(too large to be written for people; it is in the JSON Lines)*"
-    return _fenced(text, "json")
+        # An integer with too many digits for Python, or lists nested too deeply.
+        return "*(too large for this document; see the JSON Lines export)*"
+    return _code_block(text, "json")
 
 
-def _stand_in(value: Any) -> str:
-    """Mentions what JSON has no words for."""
+def _describe(value: Any) -> str:
+    """Describe a value that JSON cannot express."""
     if isinstance(value, bytes | bytearray | memoryview):
         return f"({len(value)} bytes)"
     if isinstance(value, BlobRef):

@@ -1,4 +1,4 @@
-"""Reading the SQLite files of the OpenAI Agents SDK's ``AdvancedSQLiteSession``: with branches.
+"""Reading of the SQLite files of the OpenAI Agents SDK's ``AdvancedSQLiteSession``.
 
 The tables are those of openai-agents 0.24, ``agents/extensions/memory/advanced_sqlite_session.py``.
 """
@@ -23,19 +23,19 @@ _USAGE = ("turns", "requests", "input_tokens", "output_tokens", "total_tokens")
 
 
 class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
-    """The sessions in a file that ``AdvancedSQLiteSession`` wrote, with their branches.
+    """The sessions in a file of ``AdvancedSQLiteSession``, with their branches.
 
-    Each branch has all the items that ``get_items(branch_id=…)`` gives, those before the fork too.
-    The branch ``"main"`` is 0, the others count from 1 in the order in which they were made. Their
-    items come in the order in which they were written, so that what is added later comes last. A
-    session that only ``SQLiteSession`` wrote is read as it reads it.
+    Each branch has all items that ``get_items(branch_id=…)`` returns, including those before the
+    fork. The branch ``"main"`` is 0; the others are numbered from 1 in the order of creation.
+    Items are read in the order of writing, so that an interrupted import can be continued. A
+    session that only ``SQLiteSession`` wrote has no branches.
 
-    The names of branches, also of those that are gone, and the usage of each turn come with them,
-    so that ``AdvancedDjangoSession`` goes on with all of it.
+    The names of branches, including deleted ones, and the usage of each turn are read, too, so
+    that ``AdvancedDjangoSession`` can continue with them.
 
-    The metadata says in ``"openai_branches"`` which name has which number, and in
-    ``"openai_usage"`` what each branch has used, as ``get_session_usage(branch_id)`` does. The sum
-    of all branches is in the session's own counters of tokens.
+    The metadata contains the numbers of the branches by name in ``"openai_branches"``, and their
+    usage, as ``get_session_usage(branch_id)`` returns it, in ``"openai_usage"``. The session's
+    token counters are the sum over all branches.
     """
 
     kind = "openai-advanced-sqlite"
@@ -52,14 +52,16 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
     def _has_branches(self, connection: sqlite3.Connection) -> bool:
         return False
 
-    def _described(
+    def _session_columns(
         self, connection: sqlite3.Connection, name: bytes
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
         branches = self._branches(connection, name)
         if not branches:
             return {}, ()
         metadata: dict[str, Any] = {
-            "openai_branches": {_shown(branch): number for branch, number in branches.items()}
+            "openai_branches": {
+                _display_name(branch): number for branch, number in branches.items()
+            }
         }
         columns: dict[str, Any] = {"metadata": metadata}
         usage = self._usage(connection, name)
@@ -67,13 +69,13 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             metadata["openai_usage"] = usage
             for tokens in ("input_tokens", "output_tokens"):
                 columns[tokens] = sum(used[tokens] for used in usage.values())
-        return columns, self._strays(connection, name)
+        return columns, self._orphans(connection, name)
 
     def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
         found, numbers = super()._agent(connection, name), self._branches(connection, name)
         if not numbers:
             return found
-        made = dict(
+        created_by_branch = dict(
             connection.execute(
                 "SELECT branch_id, MIN(created_at) FROM message_structure "
                 "WHERE session_id = CAST(? AS TEXT) GROUP BY branch_id",
@@ -84,19 +86,23 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         )
         return replace(
             found,
-            data=AgentState(internal_state=gone(self._reserved(connection, name, numbers))),
+            data=AgentState(internal_state=gone(self._deleted_names(connection, name, numbers))),
             branches=[
-                SourceBranch(number, branch.decode("utf-8", "replace"), moment(made.get(branch)))
+                SourceBranch(
+                    number, branch.decode("utf-8", "replace"), moment(created_by_branch.get(branch))
+                )
                 for branch, number in numbers.items()
                 if number
             ],
-            costs=list(turn_costs(connection, name, numbers)) if self._counts(connection) else (),
+            costs=list(turn_costs(connection, name, numbers))
+            if self._has_usage(connection)
+            else (),
         )
 
-    def _shares(self, connection: sqlite3.Connection, name: bytes) -> bool:
+    def _has_shared_items(self, connection: sqlite3.Connection, name: bytes) -> bool:
         return len(self._branches(connection, name)) > 1
 
-    def _reserved(
+    def _deleted_names(
         self, connection: sqlite3.Connection, name: bytes, numbers: Mapping[bytes, int]
     ) -> list[str]:
         if "branch_id" not in columns_of(connection, "branch_reservations"):
@@ -106,9 +112,9 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             "ORDER BY rowid",
             (name,),
         )
-        return [_shown(branch) for (branch,) in found if branch not in numbers]
+        return [_display_name(branch) for (branch,) in found if branch not in numbers]
 
-    def _counts(self, connection: sqlite3.Connection) -> bool:
+    def _has_usage(self, connection: sqlite3.Connection) -> bool:
         return {"branch_id", "requests", "total_tokens"} <= columns_of(connection, "turn_usage")
 
     def _branches(self, connection: sqlite3.Connection, name: bytes) -> dict[bytes, int]:
@@ -122,7 +128,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         return {main: 0, **others} if found else {}
 
     def _usage(self, connection: sqlite3.Connection, name: bytes) -> dict[str, dict[str, int]]:
-        if not self._counts(connection):
+        if not self._has_usage(connection):
             return {}
         found = connection.execute(
             "SELECT branch_id, COUNT(*), SUM(requests), SUM(input_tokens), SUM(output_tokens), "
@@ -131,25 +137,25 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             (name,),
         )
         return {
-            _shown(branch): dict(zip(_USAGE, (value or 0 for value in sums), strict=True))
+            _display_name(branch): dict(zip(_USAGE, (value or 0 for value in sums), strict=True))
             for branch, *sums in found
         }
 
-    def _strays(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
-        strays, first, last = connection.execute(
+    def _orphans(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
+        orphans, first, last = connection.execute(
             f"SELECT COUNT(*), MIN(id), MAX(id) FROM {quoted(self._messages_table)} "
             "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
             "FROM message_structure WHERE session_id = CAST(? AS TEXT))",
             (name, name),
         ).fetchone()
-        if not strays:
+        if not orphans:
             return ()
         where = session_place(self._messages_table, name.decode())
         return (
             Skipped(
                 f"{where} id={first}…{last}",
-                f"{strays} items are on no branch, so that AdvancedSQLiteSession does not give "
-                "them either",
+                f"{orphans} items are on no branch; AdvancedSQLiteSession does not return them "
+                "either",
             ),
         )
 
@@ -157,7 +163,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         branches = self._branches(connection, name)
         if not branches:
             return super()._places(connection, name)
-        # A sequence number is larger than any before it in its session, on whatever branch.
+        # Sequence numbers increase within a session, across branches.
         found = connection.execute(
             f"SELECT m.id, s.branch_id FROM message_structure s "
             f"JOIN {quoted(self._messages_table)} m "
@@ -165,10 +171,10 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id",
             (name,),
         )
-        # A branch that was made a moment ago has no number yet.
+        # A branch that was created meanwhile has no number.
         return ((key, branches[branch]) for key, branch in found if branch in branches)
 
 
-def _shown(branch: bytes) -> str:
-    # JSON columns refuse NUL; a name is only text to show.
+def _display_name(branch: bytes) -> str:
+    # JSON columns reject NUL; the name is only displayed.
     return branch.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -1,8 +1,8 @@
-"""Reading the tables of the package openai-django-sessions 0.2, which need not be installed.
+"""Reading of the tables of the package openai-django-sessions 0.2, which need not be installed.
 
-Its models are made at run time and its tables without migrations, so they are read by their
-columns: ``agent_sessions(id, session_id, created_at, updated_at)`` and ``agent_messages(id,
-session_id, data, created_at)``, whose ``session_id`` is the other's ``id``.
+It creates its models at run time and its tables without migrations, so that they are read with
+SQL: ``agent_sessions(id, session_id, created_at, updated_at)`` and ``agent_messages(id,
+session_id, data, created_at)``, whose ``session_id`` refers to ``agent_sessions.id``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sources import Skipped, SourceMessage, SourceSession
 
 
 class OpenAIDjangoSessionsSource:
-    """The sessions that the package openai-django-sessions wrote."""
+    """The sessions of the package openai-django-sessions."""
 
     kind = "openai-django-sessions"
 
@@ -39,20 +39,20 @@ class OpenAIDjangoSessionsSource:
         self._messages_table = messages_table
 
     def count(self) -> int:
-        """Counts the sessions."""
-        sessions = self._quoted(self._checked(), self._sessions_table)
+        """Return the number of sessions."""
+        sessions = self._quote(self._connection(), self._sessions_table)
         return int(self._rows(f"SELECT COUNT(*) FROM {sessions}")[0][0])
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions in the order in which they were made."""
-        sessions = self._quoted(self._checked(), self._sessions_table)
+        """Yield the sessions in the order of creation."""
+        sessions = self._quote(self._connection(), self._sessions_table)
         keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]
         for start in range(0, len(keys), NAMES):
-            part = keys[start : start + NAMES]
+            batch = keys[start : start + NAMES]
             for key, name, created_at, updated_at in self._rows(
                 f"SELECT id, session_id, created_at, updated_at FROM {sessions} "
-                f"WHERE id IN ({_placeholders(part)}) ORDER BY id",
-                part,
+                f"WHERE id IN ({_placeholders(batch)}) ORDER BY id",
+                batch,
             ):
                 yield self._session(key, name, created_at, updated_at)
 
@@ -68,15 +68,15 @@ class OpenAIDjangoSessionsSource:
 
     def _messages(self, session: int) -> Iterator[SourceMessage | Skipped]:
         connection = connections[self._using]
-        messages = self._quoted(connection, self._messages_table)
-        # As text: PostgreSQL would give a column of type json as Python values, with other numbers.
+        messages = self._quote(connection, self._messages_table)
+        # As text, because the driver parses PostgreSQL's json type and changes numbers.
         data = "CAST(data AS text)" if connection.vendor == "postgresql" else "data"
 
-        def fetch(part: Sequence[int]) -> list[ItemRow]:
+        def fetch(batch: Sequence[int]) -> list[ItemRow]:
             rows = self._rows(
                 f"SELECT id, {data}, created_at FROM {messages} "
-                f"WHERE id IN ({_placeholders(part)})",
-                part,
+                f"WHERE id IN ({_placeholders(batch)})",
+                batch,
             )
             return [ItemRow(*row) for row in rows]
 
@@ -88,8 +88,8 @@ class OpenAIDjangoSessionsSource:
             on_main(key for (key,) in keys), fetch, self._messages_table, zone=self._zone()
         )
 
-    def _checked(self) -> BaseDatabaseWrapper:
-        """Looks for the tables before a statement fails: it would end the caller's transaction."""
+    def _connection(self) -> BaseDatabaseWrapper:
+        """Require the tables to exist, because a failing statement would abort a transaction."""
         try:
             connection = connections[self._using]
         except ConnectionDoesNotExist:
@@ -109,9 +109,9 @@ class OpenAIDjangoSessionsSource:
                 if missing:
                     raise ConfigurationError(
                         f"the database {self._using!r} has no table {table!r} with "
-                        f"{', '.join(missing)}: give the alias of the database that "
-                        "openai-django-sessions wrote to, and the names of its tables if they are "
-                        "your own"
+                        f"{', '.join(missing)}: pass the alias of the database of "
+                        "openai-django-sessions, and the names of its tables if they are not the "
+                        "default ones"
                     )
         return connection
 
@@ -120,11 +120,11 @@ class OpenAIDjangoSessionsSource:
             cursor.execute(statement, list(parameters))
             return list(cursor.fetchall())
 
-    def _quoted(self, connection: BaseDatabaseWrapper, table: str) -> str:
+    def _quote(self, connection: BaseDatabaseWrapper, table: str) -> str:
         return connection.ops.quote_name(table)
 
     def _zone(self) -> tzinfo:
-        # In which the driver gives naive times.
+        # The time zone of the naive times that the driver returns.
         return connections[self._using].timezone or timezone.get_default_timezone()
 
 

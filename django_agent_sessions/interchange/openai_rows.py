@@ -1,8 +1,8 @@
-"""What the readers of the OpenAI Agents SDK's tables share: rows of items, read by key in parts.
+"""Reading of item rows by key in batches, for the tables of the OpenAI Agents SDK.
 
-Each conversation's keys are read first, in the SDK's order, and then its rows by these keys. So the
-order is exactly the SDK's, whatever its precision of time; no statement is open while a part is
-imported; and what is added or taken away meanwhile moves nothing. A key is eight bytes.
+The keys of a conversation are read first, in the SDK's order, and then its rows by key. Therefore
+the order is exactly the SDK's, no statement is open while a batch is imported, and concurrent
+inserts and deletions do not shift batches.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from django_agent_sessions.payloads import refuse_constant
 from .sources import Skipped, SourceAgent, SourceMessage
 
 AGENT_ID = "default"
-"""What the one agent of an OpenAI session is called; ``DjangoSession`` calls it the same."""
+"""The id of the agent of an OpenAI session, the same as in ``DjangoSession``."""
 
 NAMES = 500
-"""How many sessions are read at once."""
+"""Number of sessions per query."""
 
 _FIRST_ROWS = 16
 _MOST_ROWS = 500
@@ -33,7 +33,7 @@ _CHARACTERS = 4 * 1024 * 1024
 
 
 class ItemRow(NamedTuple):
-    """A row of a table of items."""
+    """A row of an items table."""
 
     key: int
     data: object
@@ -41,10 +41,10 @@ class ItemRow(NamedTuple):
 
 
 class Closable(Protocol):
-    """Something that holds connections."""
+    """An object with connections to close."""
 
     def close(self) -> None:
-        """Gives them back."""
+        """Close the connections."""
         ...
 
 
@@ -52,31 +52,31 @@ C = TypeVar("C", bound=Closable)
 
 
 class Held(Generic[C]):
-    """Opens something for the time it is used, however often that is nested, and closes it then."""
+    """Opens a resource on first use and closes it after the last of nested uses."""
 
     def __init__(self, start: Callable[[], C]) -> None:
         self._start = start
-        self._opened: C | None = None
+        self._resource: C | None = None
         self._users = 0
 
     @contextmanager
     def use(self) -> Iterator[C]:
-        """Lends it."""
-        if self._opened is None:
-            self._opened = self._start()
-        opened = self._opened
+        """Context manager that returns the opened resource."""
+        if self._resource is None:
+            self._resource = self._start()
+        resource = self._resource
         self._users += 1
         try:
-            yield opened
+            yield resource
         finally:
             self._users -= 1
             if not self._users:
-                self._opened = None
-                opened.close()
+                self._resource = None
+                resource.close()
 
 
 class Messages:
-    """Messages that are read when they are asked for, and again if they are asked for again."""
+    """Lazy messages, read on each iteration."""
 
     def __init__(self, read: Callable[[], Iterator[SourceMessage | Skipped]]) -> None:
         self._read = read
@@ -86,7 +86,7 @@ class Messages:
 
 
 def agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
-    """Describes the one agent of a session."""
+    """Return the agent of a session with lazily read messages."""
     return SourceAgent(AGENT_ID, transcripts.OPENAI, Messages(read))
 
 
@@ -98,33 +98,33 @@ def each_message(
     zone: tzinfo = UTC,
     shared: bool = False,
 ) -> Iterator[SourceMessage | Skipped]:
-    """Walks through the items of a conversation, in parts of some megabytes."""
+    """Yield the items of a conversation, read in batches of a few megabytes."""
     keys, branches = array("q"), array("q")
     for key, branch in places:
         keys.append(key)
         branches.append(branch)
     start, size = 0, _FIRST_ROWS
     while start < len(keys):
-        part = keys[start : start + size]
-        found = {row.key: row for row in fetch(sorted(set(part)))}
-        for key, branch in zip(part, branches[start : start + size], strict=True):
+        batch = keys[start : start + size]
+        found = {row.key: row for row in fetch(sorted(set(batch)))}
+        for key, branch in zip(batch, branches[start : start + size], strict=True):
             if key in found:
                 message = _message(found[key], table, zone, branch)
                 if shared and isinstance(message, SourceMessage):
                     message = replace(message, shared=str(key))
                 yield message
         start += size
-        read = sum(_length(row.data) for row in found.values())
-        size = max(1, min(_MOST_ROWS, _CHARACTERS * len(part) // max(1, read)))
+        characters = sum(_length(row.data) for row in found.values())
+        size = max(1, min(_MOST_ROWS, _CHARACTERS * len(batch) // max(1, characters)))
 
 
 def on_main(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Places items on the main branch, for stores that have no others."""
+    """Yield items with the number of the main branch, for stores without branches."""
     return ((key, 0) for key in keys)
 
 
 def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """Reads a time as a driver gives it."""
+    """Return the time for a driver's value, or None."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
@@ -141,7 +141,7 @@ def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
 
 
 def session_place(table: str, name: str) -> str:
-    """Names a session in a report."""
+    """Return the location of a session for a report."""
     return f"{table} session_id={name[:MAX_ID_LENGTH]!r}"
 
 
@@ -150,12 +150,11 @@ def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessa
         return Skipped(f"{table} id={row.key}", "it cannot be read")
     try:
         payload = _decode(_text(row.data))
-    # RecursionError: it nests deeper than Python follows. ValueError: among others, an integer of
-    # more digits than Python reads.
+    # RecursionError: nested too deeply. ValueError: also for an integer with too many digits.
     except (RecursionError, ValueError):
-        return Skipped(f"{table} id={row.key}", "it holds no JSON")
+        return Skipped(f"{table} id={row.key}", "it is not JSON")
     if not isinstance(payload, dict):
-        return Skipped(f"{table} id={row.key}", "it holds JSON, but no object")
+        return Skipped(f"{table} id={row.key}", "it is JSON, but not an object")
     return SourceMessage(payload, created_at=moment(row.created_at, zone), branch=branch)
 
 
@@ -164,17 +163,17 @@ def _text(data: object) -> str:
         return bytes(data).decode()
     if isinstance(data, str):
         return data
-    raise ValueError("neither text nor bytes")
+    raise ValueError("The column contains neither text nor bytes.")
 
 
 def _length(data: object) -> int:
     return len(data) if isinstance(data, str | bytes | memoryview) else 0
 
 
-def _float(text: str) -> float:
+def _finite_float(text: str) -> float:
     number = float(text)
-    # 1e999 is JSON, but no number that Python has.
+    # 1e999 is valid JSON, but becomes infinity.
     return number if number - number == 0 else refuse_constant("infinity")
 
 
-_decode = json.JSONDecoder(parse_constant=refuse_constant, parse_float=_float).decode
+_decode = json.JSONDecoder(parse_constant=refuse_constant, parse_float=_finite_float).decode

@@ -1,6 +1,6 @@
-"""Reading the tables of the OpenAI Agents SDK's ``SQLAlchemySession``, in any database it reaches.
+"""Reading of the tables of the OpenAI Agents SDK's ``SQLAlchemySession``.
 
-SQLAlchemy is imported when something is read, so that nobody else needs it.
+SQLAlchemy is an optional dependency and imported on first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OpenAISQLAlchemySource:
-    """The sessions in a database that ``SQLAlchemySession`` wrote."""
+    """The sessions in a database of ``SQLAlchemySession``."""
 
     kind = "openai-sqlalchemy"
 
@@ -38,19 +38,19 @@ class OpenAISQLAlchemySource:
         self._tables = Held(self._open)
 
     def count(self) -> int:
-        """Counts the sessions."""
+        """Return the number of sessions."""
         with self._tables.use() as tables:
             return tables.count()
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions by name."""
+        """Yield the sessions, ordered by name."""
         with self._tables.use() as tables:
             names = tables.names()
             for start in range(0, len(names), NAMES):
-                part = names[start : start + NAMES]
-                times = tables.times(part)
-                # Deleted meanwhile: then it is not there.
-                for name in (name for name in part if name in times):
+                batch = names[start : start + NAMES]
+                times = tables.times(batch)
+                # Sessions that were deleted meanwhile are missing.
+                for name in (name for name in batch if name in times):
                     yield self._session(name, *times[name])
 
     def _session(self, name: str, created_at: object, updated_at: object) -> SourceSession:
@@ -84,7 +84,7 @@ class OpenAISQLAlchemySource:
         if missing:
             tables.close()
             raise ConfigurationError(
-                f"the database has no {missing}: give the URL of the SDK's database, and the names "
-                "of its tables if they are your own"
+                f"the database has no {missing}: pass the URL of the SDK's database, and the names "
+                "of its tables if they are not the default ones"
             )
         return tables

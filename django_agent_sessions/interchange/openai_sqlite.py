@@ -1,7 +1,7 @@
-"""Reading the SQLite files of the OpenAI Agents SDK's ``SQLiteSession``.
+"""Reading of the SQLite files of the OpenAI Agents SDK's ``SQLiteSession``.
 
-The tables are those of openai-agents 0.24, ``agents/memory/sqlite_session.py``. A file is opened
-for reading only.
+The tables are those of openai-agents 0.24, ``agents/memory/sqlite_session.py``. Files are opened
+read-only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .openai_rows import NAMES, Held, ItemRow, agent, each_message, moment, on_m
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 MAIN = "main"
-"""What ``AdvancedSQLiteSession`` calls the branch that each session begins with."""
+"""The name of the initial branch in ``AdvancedSQLiteSession``."""
 
 
 class OpenAISQLiteSource:
-    """The sessions in a file that ``SQLiteSession`` wrote."""
+    """The sessions in a file of ``SQLiteSession``."""
 
     kind = "openai-sqlite"
 
@@ -38,9 +38,9 @@ class OpenAISQLiteSource:
         self._sessions_table = sessions_table
         self._messages_table = messages_table
         self._file = Held(self._open)
-        # Names of tables that whoever imports chose; quoted, they can be nothing else.
+        # Quoted, because the caller chooses the names of the tables.
         sessions, messages = quoted(sessions_table), quoted(messages_table)
-        # A session whose own row is gone still has its items for the SDK.
+        # The SDK also returns the items of a session without a row of its own.
         self._names = (
             f"SELECT session_id FROM {sessions} WHERE session_id IS NOT NULL "
             f"UNION SELECT session_id FROM {messages} WHERE session_id IS NOT NULL"
@@ -52,24 +52,24 @@ class OpenAISQLiteSource:
         self._rows = f"SELECT id, message_data, created_at FROM {messages} WHERE id IN ({{}})"
 
     def count(self) -> int:
-        """Counts the sessions."""
-        with self._file.use() as connection, self._explained():
+        """Return the number of sessions."""
+        with self._file.use() as connection, self._translate_errors():
             found: int = connection.execute(f"SELECT COUNT(*) FROM ({self._names})").fetchone()[0]
             return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions by name."""
-        with self._file.use() as connection, self._explained():
+        """Yield the sessions, ordered by name."""
+        with self._file.use() as connection, self._translate_errors():
             names = [name for (name,) in connection.execute(f"{self._names} ORDER BY 1")]
             for start in range(0, len(names), NAMES):
-                part = names[start : start + NAMES]
+                batch = names[start : start + NAMES]
                 times = {
                     name: (moment(created_at), moment(updated_at))
                     for name, created_at, updated_at in connection.execute(
-                        self._times.format(_placeholders(part, "CAST(? AS TEXT)")), part
+                        self._times.format(_placeholders(batch, "CAST(? AS TEXT)")), batch
                     )
                 }
-                for name in part:
+                for name in batch:
                     yield self._session(connection, name, *times.get(name, (None, None)))
 
     def _session(
@@ -79,7 +79,7 @@ class OpenAISQLiteSource:
             session_id = name.decode()
         except UnicodeDecodeError:
             return Skipped(f"{self._sessions_table} session_id=x'{name[:64].hex()}'", "not text")
-        columns, skipped = self._described(connection, name)
+        columns, skipped = self._session_columns(connection, name)
         return SourceSession(
             session_id,
             [self._agent(connection, name)],
@@ -89,7 +89,7 @@ class OpenAISQLiteSource:
             skipped=skipped,
         )
 
-    def _described(
+    def _session_columns(
         self, connection: sqlite3.Connection, name: bytes
     ) -> tuple[Mapping[str, Any], Sequence[Skipped]]:
         return {}, ()
@@ -97,27 +97,27 @@ class OpenAISQLiteSource:
     def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
         return agent(lambda: self._messages(name))
 
-    def _shares(self, connection: sqlite3.Connection, name: bytes) -> bool:
-        """Tells whether an item may be on several branches."""
+    def _has_shared_items(self, connection: sqlite3.Connection, name: bytes) -> bool:
+        """Return whether an item may be on several branches."""
         return False
 
     def _messages(self, name: bytes) -> Iterator[SourceMessage | Skipped]:
-        with self._file.use() as connection, self._explained():
+        with self._file.use() as connection, self._translate_errors():
 
-            def fetch(part: Sequence[int]) -> list[ItemRow]:
+            def fetch(batch: Sequence[int]) -> list[ItemRow]:
                 try:
-                    return self._fetch(connection, part)
+                    return self._fetch(connection, batch)
                 except sqlite3.OperationalError:
                     raise
                 except sqlite3.DatabaseError:
-                    # A page of the file is damaged: it shall hide no more than what is on it.
-                    return [self._fetch_one(connection, key) for key in part]
+                    # A damaged page: read the rows one by one, to skip only those on it.
+                    return [self._fetch_one(connection, key) for key in batch]
 
             yield from each_message(
                 self._places(connection, name),
                 fetch,
                 self._messages_table,
-                shared=self._shares(connection, name),
+                shared=self._has_shared_items(connection, name),
             )
 
     def _fetch(self, connection: sqlite3.Connection, keys: Sequence[int]) -> list[ItemRow]:
@@ -136,9 +136,9 @@ class OpenAISQLiteSource:
 
     def _open(self) -> sqlite3.Connection:
         if not self._path.is_file():
-            raise ConfigurationError(f"{self._path} is no file: give the SDK's SQLite file")
-        with self._explained():
-            # A thread of the importer may read what another one began.
+            raise ConfigurationError(f"{self._path} is not a file: pass the SDK's SQLite file")
+        with self._translate_errors():
+            # Several threads of the importer may use the connection.
             connection = sqlite3.connect(
                 f"{self._path.resolve().as_uri()}?mode=ro",
                 uri=True,
@@ -147,7 +147,7 @@ class OpenAISQLiteSource:
                 isolation_level=None,
             )
             try:
-                # What is not UTF-8 would be an error for a whole part.
+                # As bytes, because invalid UTF-8 would raise for a whole batch.
                 connection.text_factory = bytes
                 self._check(connection)
             except BaseException:
@@ -156,15 +156,15 @@ class OpenAISQLiteSource:
         return connection
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Translates SQLite's errors, which say nothing of a row's content."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Translate SQLite's errors, whose texts contain no content of rows."""
         try:
             yield
         except sqlite3.Error as error:
             raise ConfigurationError(
-                f"{self._path} cannot be read as an SQLite database ({error}): give the file that "
-                "the SDK's db_path names. If it is that file, SQLite must be able to write beside "
-                "it: copy it, with the files -wal and -shm, to a directory of your own"
+                f"{self._path} cannot be read as an SQLite database ({error}): pass the file of "
+                "the SDK's db_path. If it is that file, SQLite needs write access to its "
+                "directory: copy it, with the files -wal and -shm, to a writable directory"
             ) from None
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -174,16 +174,16 @@ class OpenAISQLiteSource:
         )
         if columns_of(connection, "message_structure") and self._has_branches(connection):
             raise ConfigurationError(
-                f"{self._path} holds branches of AdvancedSQLiteSession, which would be mixed into "
-                "one conversation: import it as openai-advanced-sqlite"
+                f"{self._path} contains branches of AdvancedSQLiteSession, which would be mixed "
+                "into one conversation: import it as openai-advanced-sqlite"
             )
 
     def _require(self, connection: sqlite3.Connection, table: str, *columns: str) -> None:
         missing = sorted(set(columns) - columns_of(connection, table))
         if missing:
             raise ConfigurationError(
-                f"{self._path} has no table {table!r} with {', '.join(missing)}: give a file that "
-                f"the SDK wrote, and the names of its tables if they are your own"
+                f"{self._path} has no table {table!r} with {', '.join(missing)}: pass a file of "
+                f"the SDK, and the names of its tables if they are not the default ones"
             )
 
     def _has_branches(self, connection: sqlite3.Connection) -> bool:
@@ -195,15 +195,15 @@ class OpenAISQLiteSource:
 
 
 def quoted(name: str) -> str:
-    """Writes the name of a table so that it can be nothing else."""
+    """Return a quoted table name."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _placeholders(values: Sequence[object], each: str = "?") -> str:
-    return ",".join([each] * len(values))
+def _placeholders(values: Sequence[object], placeholder: str = "?") -> str:
+    return ",".join([placeholder] * len(values))
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
-    """Names the columns of a table; none if there is no such table."""
+    """Return the names of a table's columns; empty if it does not exist."""
     found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
     return {name.decode().lower() for (name,) in found}

@@ -1,4 +1,4 @@
-"""What ``AdvancedSQLiteSession`` keeps beside the items: what turns have cost, and names."""
+"""Turn usage and branch names of ``AdvancedSQLiteSession``."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
 def gone(names: Sequence[str]) -> dict[str, Any]:
-    """Makes the internal state of an agent that had branches of these names."""
+    """Return the internal state of an agent whose branches with these names were deleted."""
     return {BRANCH_NAMES: {"deleted": list(names), "cleared": []}} if names else {}
 
 
 def turn_costs(
     connection: sqlite3.Connection, name: bytes, branches: Mapping[bytes, int]
 ) -> Iterator[TurnCost]:
-    """Reads what the turns of a session have cost."""
+    """Yield the usage of the turns of a session."""
     found = connection.execute(
         f"SELECT branch_id, user_turn_number, {', '.join(_NAMES + _DETAILS)} "
         "FROM turn_usage WHERE session_id = CAST(? AS TEXT) ORDER BY id",
         (name,),
     )
     for branch, turn, *columns in found.fetchall():
-        figures = [0 if value is None else value for value in columns[: len(_NAMES)]]
+        numbers = [0 if value is None else value for value in columns[: len(_NAMES)]]
         details = map(_json, columns[len(_NAMES) :])
-        sound = all(isinstance(value, int) and 0 <= value <= LARGEST for value in (turn, *figures))
-        if sound and branch in branches:
+        valid = all(isinstance(value, int) and 0 <= value <= LARGEST for value in (turn, *numbers))
+        if valid and branch in branches:
             yield TurnCost(
                 turn=turn,
                 branch=branches[branch],
-                **dict(zip(_NAMES, figures, strict=True)),
+                **dict(zip(_NAMES, numbers, strict=True)),
                 **dict(zip(_DETAILS, details, strict=True)),
             )
 

@@ -1,4 +1,4 @@
-"""Who owns what is imported: one user, a list in a file, or a function of the project's own."""
+"""Owners of imported sessions: one user, a CSV file, or a function of the project."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from django_agent_sessions.owners import NO_KEY
 from .sources import Skipped, SourceSession
 
 OwnerOf = Callable[..., Any]
-"""Gives the primary key of a session's owner, or None for nobody."""
+"""Returns the primary key of a session's owner, or None for no owner."""
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
-    """Makes a function of whatever says who owns a session."""
+    """Return a function that returns the owner's key, for a user, a key or a function."""
     if callable(owner):
         known: set[Any] = set()
 
         def find(found: SourceSession, using: str) -> Any:
             key = getattr(answer := owner(found), "pk", answer)
             if key is not None and key not in known:
-                _check(key, using)
+                _require_user(key, using)
                 known.add(key)
             return key
 
@@ -41,72 +41,72 @@ def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
 def owners_from_csv(
     path: str | Path, *, using: str | None = None, told: Callable[[Skipped], None] | None = None
 ) -> OwnerOf:
-    """Reads who owns which session.
+    """Read the owners of sessions from a CSV file.
 
     Args:
-        path: A file of comma-separated values with the columns ``session_id`` and one of ``user``
-            (a primary key or a user name), ``user_id`` and ``username``. Sessions that are not
-            in it are nobody's.
-        using: The alias of the database.
-        told: Is told of each line that names a session and no user.
+        path: A CSV file with the columns ``session_id`` and one of ``user`` (a primary key or a
+            user name), ``user_id`` and ``username``. Sessions that are not in the file have no
+            owner.
+        using: The database alias.
+        told: Called for each line with a session but no user.
 
     Returns:
         A function for ``import_sessions(owner=…)``. It raises ``SessionNotFoundError`` for a
-        session whose user does not exist, or could be two.
+        session whose user does not exist or is ambiguous.
 
     Raises:
-        ConfigurationError: The file cannot be read, has no such columns, or gives a session to
-            two users.
+        ConfigurationError: The file cannot be read, has no such columns, or names two users for
+            one session.
     """
-    named, column = _rows(path, told or (lambda skipped: None))
+    users_by_session, column = _rows(path, told or (lambda skipped: None))
 
     @functools.lru_cache(maxsize=100_000)
     def key_of(name: str) -> Any:
         return find_user(name, column, using=using)
 
     def find(found: SourceSession) -> Any:
-        name = named.get(found.session_id, "")
+        name = users_by_session.get(found.session_id, "")
         return key_of(name) if name else None
 
     return find
 
 
 def owners_from_function(path: str) -> OwnerOf:
-    """Finds a function of the project's own.
+    """Return a function of the project that determines the owners of sessions.
 
     Args:
-        path: Its dotted path. It takes a :class:`~.sources.SourceSession` and returns a user, a
-            user's primary key, or None for nobody.
+        path: The dotted path of the function. It takes a :class:`~.sources.SourceSession` and
+            returns a user, a user's primary key, or None for no owner.
 
     Returns:
-        A function for ``import_sessions(owner=…)``. It raises ``ConfigurationError`` for a session
-        for which the project's own raises anything.
+        A function for ``import_sessions(owner=…)``. It raises ``ConfigurationError`` if the
+        project's function raises an exception.
 
     Raises:
-        ConfigurationError: There is no such function.
+        ConfigurationError: The function does not exist.
     """
     try:
         found = import_string(path)
     except ImportError as error:
         raise ConfigurationError(f"the owner function {path!r} cannot be imported") from error
     if not callable(found):
-        raise ConfigurationError(f"the owner function {path!r} is no function")
+        raise ConfigurationError(f"the owner function {path!r} is not a function")
 
     def find(session: SourceSession) -> Any:
         try:
             return found(session)
         except Exception as error:
-            # Its words may be anything, and it may not know of this session only.
+            # Without the text of the error, which may contain content.
             raise ConfigurationError(
-                f"the owner function {path!r} raised {type(error).__name__} for it: let it return "
-                "None for what is nobody's, and import again"
+                f"the owner function {path!r} raised {type(error).__name__}: return None "
+                "for sessions without an owner, and import again"
             ) from error
 
     return find
 
 
 def find_user(name: str, column: str = "user", *, using: str | None = None) -> Any:
-    """Finds a user."""
+    """Return a user's primary key; raise if it does not exist or is ambiguous."""
     model = get_user_model()
     users = model._default_manager.using(using)
     found = set()
@@ -119,18 +119,18 @@ def find_user(name: str, column: str = "user", *, using: str | None = None) -> A
         raise SessionNotFoundError(f"there is no user {name!r}")
     if len(found) > 1:
         raise SessionNotFoundError(
-            f"{name!r} is the name of one user and the key of another: call the column user_id or "
-            "username"
+            f"{name!r} is the name of one user and the key of another: rename the column to "
+            "user_id or username"
         )
     return found.pop()
 
 
-def _check(key: Any, using: str) -> None:
+def _require_user(key: Any, using: str) -> None:
     try:
-        there = get_user_model()._default_manager.using(using).filter(pk=key).exists()
+        exists = get_user_model()._default_manager.using(using).filter(pk=key).exists()
     except NO_KEY:
-        there = False
-    if not there:
+        exists = False
+    if not exists:
         raise SessionNotFoundError(f"there is no user with the key {key!r}")
 
 
@@ -147,15 +147,15 @@ def _rows(path: str | Path, told: Callable[[Skipped], None]) -> tuple[Mapping[st
                     + (", with commas between them and not semicolons" if semicolons else "")
                 )
             found = ((row["session_id"], row[column] or "", rows.line_num) for row in rows)
-            return _once_each(path, found, told), column
+            return _users_by_session(path, found, told), column
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path} cannot be read as comma-separated values") from error
 
 
-def _once_each(
+def _users_by_session(
     path: str | Path, rows: Iterable[tuple[str, str, int]], told: Callable[[Skipped], None]
 ) -> dict[str, str]:
-    """Takes session, user and line of each row; no session is given to two users."""
+    """Return the users by session; raise if a session has two users."""
     found: dict[str, str] = {}
     lines: dict[str, int] = {}
     for session_id, name, line in rows:
@@ -166,8 +166,8 @@ def _once_each(
                 f"{session_id!r}: leave only one of them"
             )
         if not user:
-            why = f"there is no user for session {session_id!r}, which is nobody's by that"
-            told(Skipped(f"{path}, line {line}", why, error=False))
+            reason = f"there is no user for session {session_id!r}: it is imported without an owner"
+            told(Skipped(f"{path}, line {line}", reason, error=False))
         found[session_id] = user
         lines.setdefault(session_id, line)
     return found

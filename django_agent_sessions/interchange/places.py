@@ -1,4 +1,4 @@
-"""Where files are: a directory, or an alias of a Django storage and a folder in it."""
+"""Locations of files: a directory, or a storage alias and a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 
 
 def find_place(place: str, *, make: bool = False) -> tuple[Storage, str]:
-    """Finds a place by its name."""
+    """Return the storage and the folder of a location such as ``path`` or ``alias:folder``."""
     alias, colon, folder = place.partition(":")
     if colon and alias in storages.backends:
         return storages[alias], folder.strip("/")
@@ -18,11 +18,12 @@ def find_place(place: str, *, make: bool = False) -> tuple[Storage, str]:
     try:
         if make:
             path.mkdir(parents=True, exist_ok=True)
-        there = path.is_dir()
+        exists = path.is_dir()
     except OSError as error:
-        raise ConfigurationError(f"{place} cannot be made: {error.strerror}") from error
-    if not there:
+        raise ConfigurationError(f"{place} cannot be created: {error.strerror}") from error
+    if not exists:
         raise ConfigurationError(
-            f"there is no directory {place}, and no alias in STORAGES before a colon in it"
+            f"there is no directory {place}, and it does not begin with an alias of STORAGES and a "
+            "colon"
         )
     return FileSystemStorage(location=path.resolve()), ""

@@ -1,4 +1,4 @@
-"""What an import did, and what it is told from its beginning on."""
+"""The report and the parameters of an import."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _MOST_SKIPPED = 10_000
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did; of a dry run, what it would do.
+    """The result of an import or a dry run.
 
     Attributes:
-        made: How many sessions it made.
-        continued: How many it found half-way and completed.
-        unchanged: How many were complete already.
-        left_out: How many it did not take.
-        messages: How many messages it wrote.
-        skipped: What it did not take, and why: the first ten thousand.
-        skips: How many there were of these.
-        errors: How many of them somebody should look at.
+        made: Number of created sessions.
+        continued: Number of sessions that an earlier import began and this one completed.
+        unchanged: Number of sessions that were complete already.
+        left_out: Number of sessions that were not imported.
+        messages: Number of written messages.
+        skipped: Items that were not imported, with reasons; the first 10,000.
+        skips: Number of all items that were not imported.
+        errors: Number of these items that need attention.
     """
 
     made: int = 0
@@ -36,11 +36,11 @@ class ImportReport:
 
     @property
     def sessions(self) -> int:
-        """How many sessions it is done with."""
+        """The number of processed sessions."""
         return self.made + self.continued + self.unchanged + self.left_out
 
     def skip(self, skipped: Skipped) -> None:
-        """Notes something that was not taken."""
+        """Record an item that was not imported."""
         self.skips += 1
         self.errors += skipped.error
         if len(self.skipped) < _MOST_SKIPPED:
@@ -49,7 +49,7 @@ class ImportReport:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One import."""
+    """The parameters and the report of one import."""
 
     kind: str
     using: str

@@ -1,8 +1,8 @@
-"""Reading rows piece by piece, so that no conversation and no list is in memory as a whole.
+"""Keyset pagination over rows, so that conversations need not fit in memory.
 
-No server-side cursor is used: it would need a transaction as long as a download is slow, and there
-is none behind a pooler in transaction mode. Each piece is a short statement by key, so what is
-written meanwhile may be in a later piece: an export is no snapshot.
+Server-side cursors would require a transaction for the whole download, and poolers in transaction
+mode do not support them. An export is therefore not a snapshot: later pages contain concurrent
+changes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Row = dict[str, Any]
 
 
 def as_text(column: str) -> ExpressionWrapper[F]:
-    """Selects a payload as its stored text, which is exact JSON already."""
+    """Select a payload as its stored text, which is exact JSON."""
     return ExpressionWrapper(F(column), output_field=TextField())
 
 
 def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
-    """Walks through sessions."""
+    """Yield the keys of sessions."""
     if not isinstance(sessions, QuerySet):
         yield from (session.pk for session in sessions)
     elif sessions.query.is_sliced or sessions.query.combinator:
@@ -42,32 +42,32 @@ def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
 def each_message(
     messages: QuerySet[SessionMessage], position: str, columns: Sequence[str], **texts: Any
 ) -> Iterator[Row]:
-    """Walks through messages, a few at a time; a large one by itself."""
+    """Yield messages, read in small batches; a large message separately."""
     ordered = messages.order_by(position)
     heads = ordered.annotate(size=Length(CONTENT_TEXT)).values_list(position, "pk", "size")
-    found = list(heads[:_MESSAGES])
-    while found:
-        for keys in _small_enough(found):
-            # Deleted meanwhile: then it is not there.
+    batch = list(heads[:_MESSAGES])
+    while batch:
+        for keys in _batches(batch):
+            # Messages that were deleted meanwhile are missing.
             yield from ordered.filter(pk__in=keys).values(*columns, **texts)
-        found = list(heads.filter(**{f"{position}__gt": found[-1][0]})[:_MESSAGES])
+        batch = list(heads.filter(**{f"{position}__gt": batch[-1][0]})[:_MESSAGES])
 
 
 def _keys(sessions: QuerySet[Session]) -> Iterator[UUID]:
     ordered = sessions.order_by("pk").values_list("pk", flat=True)
-    found = list(ordered[:_KEYS])
-    while found:
-        yield from found
-        found = list(ordered.filter(pk__gt=found[-1])[:_KEYS])
+    batch = list(ordered[:_KEYS])
+    while batch:
+        yield from batch
+        batch = list(ordered.filter(pk__gt=batch[-1])[:_KEYS])
 
 
-def _small_enough(heads: Iterable[tuple[Any, UUID, int | None]]) -> Iterator[list[UUID]]:
+def _batches(heads: Iterable[tuple[Any, UUID, int | None]]) -> Iterator[list[UUID]]:
     keys: list[UUID] = []
-    room = _CHARACTERS
+    remaining = _CHARACTERS
     for _position, key, size in heads:
-        if keys and (size or 0) > room:
+        if keys and (size or 0) > remaining:
             yield keys
-            keys, room = [], _CHARACTERS
+            keys, remaining = [], _CHARACTERS
         keys.append(key)
-        room -= size or 0
+        remaining -= size or 0
     yield keys

@@ -1,4 +1,4 @@
-"""What an importer reads: sessions of any origin, as plain values. No models, no SDK."""
+"""Sessions of any source as plain values, without models and SDKs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from django_agent_sessions.records import AgentState, TurnCost
 
 @dataclass(frozen=True, slots=True)
 class SourceMessage:
-    """A message as a source has it.
+    """A message in a source.
 
     Attributes:
-        payload: The SDK's payload: exact JSON, bytes allowed.
-        created_at: When it was said, if the source tells.
-        updated_at: When it last changed, if the source tells.
+        payload: The SDK's payload: JSON values, or bytes.
+        created_at: Time of creation, if known.
+        updated_at: Time of the last change, if known.
         redact_message: Its redacted version, if it was redacted.
         branch: The branch of the conversation; 0 is the main one.
-        run: Marks the messages of one invocation, if the source tells: any text.
-        shared: Marks one message that is on several branches, if the source tells: any text.
-        columns: What our own format knows beside that: primary key, position, figures and so on.
-        skipped: What of it could not be read, and is not in it.
+        run: Any text that identifies the invocation that created the message, if known.
+        shared: Any text that identifies a message that is on several branches, if known.
+        columns: Further values of this package's own format: primary key, position, token counts.
+        skipped: Parts of the message that could not be read and are missing.
     """
 
     payload: Any
@@ -40,12 +40,12 @@ class SourceMessage:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """What a source could not read, and why.
+    """An item of a source that was not imported.
 
     Attributes:
-        place: Where it is: a file's name, a table and key. Ids only.
-        reason: Why it was left out, without content.
-        error: Whether somebody should look; False for what was never asked for.
+        place: Its location, without content: the name of a file, a table and a key.
+        reason: The reason, without content.
+        error: Whether it needs attention; False for items that are not imported by design.
     """
 
     place: str
@@ -67,16 +67,16 @@ class SourceAgent:
     """An agent of a session.
 
     Attributes:
-        agent_id: Its name in the session.
+        agent_id: The agent's id in the session.
         dialect: The message format, a name of :mod:`django_agent_sessions.transcripts`.
-        messages: In order; read while they are imported, so that a long conversation is never in
-            memory as a whole. What cannot be read stands there as :class:`Skipped`.
-        data: Its state.
-        created_at: When it was made, if the source tells.
-        updated_at: When it last changed, if the source tells.
-        columns: What our own format knows beside that: the primary key.
-        branches: Its side branches.
-        costs: What its turns have cost.
+        messages: The messages in order, read lazily, so that a long conversation need not fit in
+            memory. A message that cannot be read is a :class:`Skipped`.
+        data: The agent's state.
+        created_at: Time of creation, if known.
+        updated_at: Time of the last change, if known.
+        columns: Further values of this package's own format: the primary key.
+        branches: The agent's side branches.
+        costs: The usage of the agent's turns.
     """
 
     agent_id: str
@@ -95,12 +95,12 @@ class SourceMultiAgent:
     """An orchestrator of a session.
 
     Attributes:
-        multi_agent_id: Its name in the session.
-        kind: ``"graph"``, ``"swarm"``, or whatever the SDK calls it.
-        state: Exact JSON.
-        created_at: When it was made, if the source tells.
-        updated_at: When it last changed, if the source tells.
-        columns: What our own format knows beside that: the primary key.
+        multi_agent_id: The orchestrator's id in the session.
+        kind: ``"graph"``, ``"swarm"``, or another type of the SDK.
+        state: JSON values.
+        created_at: Time of creation, if known.
+        updated_at: Time of the last change, if known.
+        columns: Further values of this package's own format: the primary key.
     """
 
     multi_agent_id: str
@@ -113,16 +113,16 @@ class SourceMultiAgent:
 
 @dataclass(frozen=True, slots=True)
 class SourceSession:
-    """A session as a source has it.
+    """A session in a source.
 
     Attributes:
-        session_id: Its name.
-        agents: Its agents.
-        multi_agents: Its orchestrators.
-        created_at: When it was made, if the source tells.
-        updated_at: When it last changed, if the source tells.
-        columns: What our own format knows beside that: title, metadata, external_id and so on.
-        skipped: What of it could not be read.
+        session_id: The session's id.
+        agents: The session's agents.
+        multi_agents: The session's orchestrators.
+        created_at: Time of creation, if known.
+        updated_at: Time of the last change, if known.
+        columns: Further values of this package's own format: title, metadata, external_id.
+        skipped: Parts of the session that could not be read.
     """
 
     session_id: str
@@ -135,26 +135,26 @@ class SourceSession:
 
 
 class SourceError(AgentSessionsError):
-    """A source cannot be read now, though it may be later.
+    """A source cannot be read at the moment.
 
-    What was read of a session until then stays, and the next import goes on behind it.
+    The part of a session that was imported is kept, and the next import continues after it.
     """
 
 
 class Source(Protocol):
-    """Where sessions come from."""
+    """A source of sessions."""
 
     kind: str
-    """What it is, for the record of where a session came from: ``"openai-sqlite"``."""
+    """The kind of the source, stored in the session's origin: ``"openai-sqlite"``."""
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Walks through the sessions, in an order that is the same each time.
+        """Iterate over the sessions in a stable order.
 
         Yields:
-            The sessions, one at a time, and what could not be read.
+            The sessions, and the items that could not be read.
         """
         ...
 
     def count(self) -> int | None:
-        """Counts the sessions, for a progress bar; None if that would take long."""
+        """Return the number of sessions for a progress bar, or None if counting is slow."""
         ...

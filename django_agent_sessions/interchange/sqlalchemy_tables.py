@@ -1,7 +1,7 @@
-"""Connections by SQLAlchemy, and the statements that read ``SQLAlchemySession``'s tables.
+"""SQLAlchemy connections, and queries on the tables of ``SQLAlchemySession``.
 
 The tables are those of openai-agents 0.24, ``agents/extensions/memory/sqlalchemy_session.py``.
-Nothing else imports SQLAlchemy, and this module is imported only where it is needed.
+Only this module imports SQLAlchemy; import it lazily.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ _ITEM_COLUMNS = ("id", "session_id", "message_data", "created_at")
 
 
 class Database:
-    """A database by a sync driver. No piece of work leaves anything open."""
+    """A database with a synchronous driver."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Runs some work on a connection, and rolls back what it began."""
+        """Call a function with a connection, then roll back."""
         with self._engine.connect() as connection:
             return work(connection)
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._engine.dispose()
 
 
 class AsyncDatabase:
-    """A database by an async driver, in a thread and a loop of its own.
+    """A database with an asynchronous driver, in a separate thread with its own event loop.
 
-    The caller's thread may run a loop, which cannot wait for another one.
+    The caller's thread may already run an event loop.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -66,7 +66,7 @@ class AsyncDatabase:
         self._thread = ThreadPoolExecutor(1, "agent-sessions-import")
 
     def run(self, work: Callable[[Connection], T]) -> T:
-        """Runs some work on a connection, and rolls back what it began."""
+        """Call a function with a connection, then roll back."""
 
         async def on_connection() -> T:
             async with self._engine.connect() as connection:
@@ -75,7 +75,7 @@ class AsyncDatabase:
         return self._thread.submit(lambda: self._runner.run(on_connection())).result()
 
     def close(self) -> None:
-        """Closes the connections, and ends the thread."""
+        """Close the connections and end the thread."""
         with self._thread:
             try:
                 self._thread.submit(lambda: self._runner.run(self._engine.dispose())).result()
@@ -84,25 +84,22 @@ class AsyncDatabase:
 
 
 class Tables:
-    """The two tables of a ``SQLAlchemySession``.
-
-    What cannot be read is a ``ConfigurationError``, at each call.
-    """
+    """The two tables of a ``SQLAlchemySession``; errors are raised as ``ConfigurationError``."""
 
     def __init__(self, database: Database | AsyncDatabase, sessions: str, messages: str) -> None:
         self._database = database
-        # Without types: values come as the driver gives them, and text compares as it is stored.
+        # Without types: values are those of the driver, comparisons those of the database.
         self._sessions = table(sessions, *map(column, _SESSION_COLUMNS))
         self._messages = table(messages, *map(column, _ITEM_COLUMNS))
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._database.close()
 
     def missing(self) -> str:
-        """Looks whether both tables are there."""
+        """Return the first missing table with its missing columns, or an empty string."""
 
-        def look(connection: Connection) -> str:
+        def find_missing(connection: Connection) -> str:
             inspector = inspect(connection)
             for wanted in (self._sessions, self._messages):
                 found = set()
@@ -113,25 +110,25 @@ class Tables:
                     return f"table {wanted.name!r} with {', '.join(missing)}"
             return ""
 
-        return self._run(look)
+        return self._run(find_missing)
 
     def count(self) -> int:
-        """Counts the sessions."""
+        """Return the number of sessions."""
         return int(self._all(select(func.count()).select_from(self._sessions))[0][0])
 
     def names(self) -> list[str]:
-        """Lists the sessions."""
+        """Return the names of the sessions, sorted."""
         name = self._sessions.c.session_id
         return [row[0] for row in self._all(select(name).order_by(name))]
 
     def times(self, names: Sequence[str]) -> dict[str, tuple[object, object]]:
-        """Tells when sessions were made and last changed."""
+        """Return the times of creation and of the last change by session."""
         columns = self._sessions.c
         found = self._all(select(self._sessions).where(columns.session_id.in_(names)))
         return {name: (created_at, updated_at) for name, created_at, updated_at in found}
 
     def keys(self, name: str) -> list[int]:
-        """Lists the items of a session."""
+        """Return the keys of a session's items in order."""
         columns = self._messages.c
         found = self._all(
             select(columns.id)
@@ -141,7 +138,6 @@ class Tables:
         return [row[0] for row in found]
 
     def items(self, keys: Sequence[int]) -> list[ItemRow]:
-        """Reads items."""
         columns = self._messages.c
         wanted = select(columns.id, columns.message_data, columns.created_at)
         return [ItemRow(*row) for row in self._all(wanted.where(columns.id.in_(list(keys))))]
@@ -153,19 +149,19 @@ class Tables:
         try:
             return self._database.run(work)
         except (OSError, SQLAlchemyError) as error:
-            # The driver's own words, which name the server; never the URL, which has a password.
+            # The driver's text names the server; the URL, which contains a password, is omitted.
             reason = getattr(error, "orig", None) or error
             raise ConfigurationError(
-                f"the database cannot be read ({type(reason).__name__}: {reason}): give the URL "
-                "that the SDK was given, from where its server can be reached"
+                f"the database cannot be read ({type(reason).__name__}: {reason}): pass the URL "
+                "of the SDK's database and make sure that its server is reachable"
             ) from None
 
 
 def connect(url: str) -> Database | AsyncDatabase:
-    """Makes an engine. It connects when it is used."""
+    """Return a database for a URL; it connects on first use."""
     try:
-        parsed = _for_reading(make_url(url))
-        # Parameters of a statement are ids, but an error names none of them all the same.
+        parsed = _read_only(make_url(url))
+        # Hidden parameters, although they are only ids.
         if parsed.get_dialect().is_async:
             return AsyncDatabase(
                 create_async_engine(parsed, pool_pre_ping=True, hide_parameters=True)
@@ -173,18 +169,18 @@ def connect(url: str) -> Database | AsyncDatabase:
         return Database(create_engine(parsed, pool_pre_ping=True, hide_parameters=True))
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"the URL's driver {error.name!r} is not installed: install it, or write a driver that "
-            "is, such as postgresql+psycopg://"
+            f"the URL's driver {error.name!r} is not installed: install it, or use an installed "
+            "one, such as postgresql+psycopg://"
         ) from None
     except ArgumentError:
         raise ConfigurationError(
-            "this is no URL of a database that SQLAlchemy knows: give the one that the SDK was "
-            "given, such as postgresql+asyncpg://user:password@host/name"
+            "this is not a database URL of SQLAlchemy: pass the URL of the SDK's database, such as "
+            "postgresql+asyncpg://user:password@host/name"
         ) from None
 
 
-def _for_reading(url: URL) -> URL:
-    """Opens an SQLite file for reading only, and makes none that is not there."""
+def _read_only(url: URL) -> URL:
+    """Return the URL of an SQLite file in read-only mode; require the file to exist."""
     if url.get_backend_name() != "sqlite":
         return url
     url = url.set(drivername="sqlite")
@@ -192,7 +188,7 @@ def _for_reading(url: URL) -> URL:
         return url
     file = Path(url.database or ":memory:")
     if not file.is_file():
-        raise ConfigurationError(f"{file} is no file: give the SDK's SQLite file")
+        raise ConfigurationError(f"{file} is not a file: pass the SDK's SQLite file")
     return url.set(database=file.resolve().as_uri()).update_query_dict(
         {"mode": "ro", "uri": "true"}
     )

@@ -1,4 +1,4 @@
-"""Reading what Strands' file and S3 session managers wrote, in any storage. No SDK."""
+"""Reading of the files of Strands' file and S3 session managers, without the SDK."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .sources import (
     SourceSession,
 )
 
-_PART = 64
+_BATCH = 64
 LASTING = (AgentSessionsError, SuspiciousFileOperation, FileNotFoundError)
-"""Why a file cannot be read that will not be better in a minute."""
+"""Permanent errors, for which a retry does not help."""
 
 
 class StrandsFiles:
@@ -34,20 +34,20 @@ class StrandsFiles:
     kind = "strands-files"
 
     def __init__(self, storage: Storage | str, prefix: str = "") -> None:
-        self._strays: list[Skipped] = []
-        self._layout = Layout(storage, prefix, report=self._stray)
+        self._unexpected: list[Skipped] = []
+        self._layout = Layout(storage, prefix, report=self._record_unexpected)
 
     def count(self) -> int | None:
-        """Counts the folders of sessions."""
+        """Return the number of session folders."""
         found = len(listed(self._layout.session_ids))
-        # Whoever reads them is told of them again.
-        self._strays.clear()
+        # sessions() reports them again.
+        self._unexpected.clear()
         return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions, in alphabetic order."""
+        """Yield the sessions in alphabetical order."""
         names = listed(self._layout.session_ids)
-        yield from self._told()
+        yield from self._take_unexpected()
         for session_id in names:
             yield self._session(session_id)
 
@@ -69,7 +69,7 @@ class StrandsFiles:
             created_at=moment(head.get("created_at")),
             updated_at=moment(head.get("updated_at")),
             columns={"session_type": head.get("session_type")},
-            skipped=[*self._told(), *skipped],
+            skipped=[*self._take_unexpected(), *skipped],
         )
 
     def _agents(self, session_id: str, skipped: list[Skipped]) -> Iterator[SourceAgent]:
@@ -80,7 +80,7 @@ class StrandsFiles:
                 if document is None:
                     skipped.append(Skipped(place, "it has no agent.json"))
             except LASTING as error:
-                # Its messages are read all the same: they are worth more than its state.
+                # The messages are read even without the state.
                 skipped.append(Skipped(f"{place}/agent.json", reason(error)))
                 document = None
             document = document or {}
@@ -107,16 +107,16 @@ class StrandsFiles:
             else:
                 yield SourceMultiAgent(name, str(state.get("type", "")), state)
 
-    def _stray(self, name: str, why: str) -> None:
-        self._strays.append(Skipped(name, why, error=False))
+    def _record_unexpected(self, name: str, explanation: str) -> None:
+        self._unexpected.append(Skipped(name, explanation, error=False))
 
-    def _told(self) -> list[Skipped]:
-        told, self._strays[:] = list(self._strays), []
-        return told
+    def _take_unexpected(self) -> list[Skipped]:
+        result, self._unexpected[:] = list(self._unexpected), []
+        return result
 
 
 class _Messages:
-    """The messages of an agent, some at a time and those in parallel."""
+    """The messages of an agent, read lazily in parallel batches."""
 
     def __init__(
         self, layout: Layout, session_id: str, agent_id: str, numbers: Sequence[int]
@@ -126,24 +126,24 @@ class _Messages:
 
     def __iter__(self) -> Iterator[SourceMessage | Skipped]:
         place = f"session_{self._session_id}/agents/agent_{self._agent_id}/messages/message_"
-        for start in range(0, len(self._numbers), _PART):
-            part = self._numbers[start : start + _PART]
-            found = self._layout.read_messages(self._session_id, self._agent_id, part)
+        for start in range(0, len(self._numbers), _BATCH):
+            batch = self._numbers[start : start + _BATCH]
+            found = self._layout.read_messages(self._session_id, self._agent_id, batch)
             for number, document in found:
                 if isinstance(document, LASTING):
                     yield Skipped(f"{place}{number}.json", reason(document))
                 elif isinstance(document, Exception):
-                    # It may be there in a minute: nothing may be counted as read that was not.
+                    # A temporary error: the message must not count as read.
                     raise SourceError(
                         f"{place}{number}.json cannot be read: {type(document).__name__}; import "
-                        "again to go on"
+                        "again to continue"
                     ) from document
                 else:
                     yield _message(document)
 
 
 def agent_state(document: Mapping[str, Any]) -> AgentState:
-    """Takes the state of an agent, with what Strands 1.62 calls the parts of it."""
+    """Return the state of an agent from a document of Strands 1.62."""
     return AgentState(
         state=document.get("state", {}),
         conversation_manager_state=document.get("conversation_manager_state", {}),
@@ -152,7 +152,7 @@ def agent_state(document: Mapping[str, Any]) -> AgentState:
 
 
 def listed(names: Callable[[], list[str]]) -> list[str]:
-    """Lists what is in a storage."""
+    """Return names in a storage; raise :exc:`SourceError` if it cannot be listed."""
     try:
         return names()
     except Exception as error:
@@ -160,7 +160,7 @@ def listed(names: Callable[[], list[str]]) -> list[str]:
 
 
 def moment(value: Any) -> datetime | None:
-    """Reads a time as Strands writes it."""
+    """Parse a time in Strands' format; None if it is invalid."""
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -168,10 +168,10 @@ def moment(value: Any) -> datetime | None:
 
 
 def reason(error: Exception) -> str:
-    """Says why a file could not be read, without a word of what is in it."""
-    # A storage has errors of its own, whose words may be anything.
-    own = isinstance(error, AgentSessionsError | SuspiciousFileOperation)
-    return str(error) if own else type(error).__name__
+    """Return why a file could not be read, without content."""
+    # The texts of a storage's errors may contain anything.
+    is_safe = isinstance(error, AgentSessionsError | SuspiciousFileOperation)
+    return str(error) if is_safe else type(error).__name__
 
 
 def _message(document: Mapping[str, Any]) -> SourceMessage:

@@ -1,11 +1,11 @@
-"""Reading the latest snapshots that Strands' ``SnapshotSessionManager`` wrote. No SDK.
+"""Reading of the latest snapshots of Strands' ``SnapshotSessionManager``, without the SDK.
 
 From ``strands/session/snapshot_session_manager.py``, 1.62: the keys of a storage are files below
 its directory or prefix::
 
     session/<session id>/scopes/{agent|multiAgent}/<id>/snapshots/snapshot_latest.json
 
-A snapshot holds the messages that the agent had in memory when it was saved, and no others.
+A snapshot contains only the messages that the agent had in memory when it was saved.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class StrandsSnapshots:
         self._files = Files(self._storage, lambda name, why: None)
 
     def count(self) -> int | None:
-        """Counts the folders of sessions."""
+        """Return the number of session folders."""
         return len(listed(lambda: self._folders(self._root)))
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
-        """Reads the sessions, in alphabetic order."""
+        """Yield the sessions in alphabetical order."""
         for session_id in listed(lambda: self._folders(self._root)):
             skipped: list[Skipped] = []
             scopes = f"{self._root}/{session_id}/scopes"
@@ -65,7 +65,7 @@ class StrandsSnapshots:
                 continue
             if not agents and not multi_agents:
                 yield from skipped
-                yield Skipped(f"session {session_id!r}", "it has no latest snapshot that is one")
+                yield Skipped(f"session {session_id!r}", "it has no valid latest snapshot")
                 continue
             saved = [agent.updated_at for agent in agents if agent.updated_at is not None]
             yield SourceSession(
@@ -77,19 +77,19 @@ class StrandsSnapshots:
             )
 
     def _each(
-        self, scope: str, made: Callable[[str, Mapping[str, Any], Any], T], skipped: list[Skipped]
+        self, scope: str, create: Callable[[str, Mapping[str, Any], Any], T], skipped: list[Skipped]
     ) -> Iterator[T]:
         for name in self._folders(scope):
             file = f"{scope}/{name}/snapshots/snapshot_latest.json"
             try:
                 document = self._files.read(file)
                 if document is None:
-                    raise PayloadError("it is not there")
+                    raise PayloadError("it does not exist")
                 document = unmark_bytes(document, file)
                 data = document.get("data")
                 if document.get("schema_version") != _VERSION or not isinstance(data, dict):
-                    raise PayloadError(f"it is no snapshot of version {_VERSION}")
-                yield made(name, data, moment(document.get("created_at")))
+                    raise PayloadError(f"it is not a snapshot of version {_VERSION}")
+                yield create(name, data, moment(document.get("created_at")))
             except LASTING as error:
                 skipped.append(Skipped(file, reason(error)))
 
@@ -100,18 +100,18 @@ class StrandsSnapshots:
 def _agent(name: str, data: Mapping[str, Any], saved: datetime | None) -> SourceAgent:
     messages = data.get("messages", [])
     if not isinstance(messages, list):
-        raise PayloadError("its messages are no list")
+        raise PayloadError("its messages are not a list")
     internal = {key: data[key] for key in ("interrupt_state", "model_state") if key in data}
     return SourceAgent(
         agent_id=name,
         dialect=transcripts.STRANDS,
-        # When each was said, it does not tell.
+        # A snapshot has no times of messages.
         messages=[SourceMessage(message, created_at=saved) for message in messages],
         data=AgentState(
             state=data.get("state", {}),
             conversation_manager_state=data.get("conversation_manager_state", {}),
             internal_state=internal,
-            # What the agent had removed is not among the messages: none of these is passed over.
+            # Removed messages are not in the snapshot, so that the window contains all of these.
             window=_ALL,
         ),
         created_at=saved,

@@ -1,4 +1,4 @@
-"""Writing sessions as Strands' file and S3 session managers lay them out, to go on with them."""
+"""Export of sessions in the layout of Strands' file and S3 session managers."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from .rows import Row, each_message
 from .sources import Skipped
 
 _COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
-# All else, such as a binary that cannot be read now, ends the session's export.
-_LASTING = (InvalidIdError, PayloadError, BlobNotFoundError)
+# Other errors, such as a temporarily unreadable binary, abort the session's export.
+_PERMANENT = (InvalidIdError, PayloadError, BlobNotFoundError)
 _REMOVED = "removed_message_count"
 
 
 def export_strands_files(
     session: Session, layout: Layout, *, using: str | None = None
 ) -> Iterator[Skipped]:
-    """Writes a session as Strands' own managers do. It audits nothing: who lets it leave does.
+    """Export a session as Strands' managers write it. The caller is responsible for the audit.
 
-    ``session.json`` is written last. So a session whose export was killed is none for Strands, and
-    is written anew by the next one.
+    ``session.json`` is written last, so that Strands ignores an incomplete export, which the next
+    export overwrites.
     """
     alias = bridge.database(using)
     name, place = session.session_id, f"session {session.session_id!r}"
     if layout.read_session(name) is not None:
-        raise SessionConflictError("there is a session of this id already")
+        raise SessionConflictError("a session with this id exists already")
     for agent in SessionAgent.objects.using(alias).filter(session=session.pk).order_by("pk"):
         where = f"{place}, agent {agent.agent_id!r}"
         if agent.dialect != transcripts.STRANDS:
@@ -55,7 +55,7 @@ def export_strands_files(
             continue
         try:
             yield from _write_agent(layout, name, agent, where, alias)
-        except _LASTING as error:
+        except _PERMANENT as error:
             yield Skipped(where, str(error))
     for orchestrator in SessionMultiAgent.objects.using(alias).filter(session=session.pk):
         where = f"{place}, orchestrator {orchestrator.multi_agent_id!r}"
@@ -64,7 +64,7 @@ def export_strands_files(
             continue
         try:
             layout.write_multi_agent(name, orchestrator.multi_agent_id, orchestrator.state)
-        except _LASTING as error:
+        except _PERMANENT as error:
             yield Skipped(where, str(error))
     layout.create_session(
         name,
@@ -78,7 +78,7 @@ def export_strands_files(
 
 
 def is_of_strands(session: UUID, *, using: str | None = None) -> bool:
-    """Tells whether a session has anything that Strands could go on with."""
+    """Return whether a session has an agent of Strands, or no agents."""
     alias = bridge.database(using)
     agents = SessionAgent.objects.using(alias).filter(session=session)
     dialects = set(agents.order_by().values_list("dialect", flat=True).distinct())
@@ -99,7 +99,7 @@ def _write_agent(
     document = {
         "agent_id": agent.agent_id,
         "state": states["state"],
-        "conversation_manager_state": _managed(
+        "conversation_manager_state": _conversation_manager_state(
             states["conversation_manager_state"], agent.window, rows
         ),
         "_internal_state": states["internal_state"],
@@ -107,7 +107,7 @@ def _write_agent(
         "updated_at": _time(agent.updated_at),
     }
     layout.write_agent(session_id, agent.agent_id, document)
-    # Strands expects it, with messages or without.
+    # Strands requires the folder even without messages.
     storing.make_folder(layout.storage, layout.names.messages(session_id, agent.agent_id))
     main = rows.filter(branch=MAIN_BRANCH)
     for row in each_message(main, "message_id", _COLUMNS, content=CONTENT_TEXT):
@@ -116,7 +116,7 @@ def _write_agent(
             layout.write_message(
                 session_id, agent.agent_id, number, _message(row, agent.session_id, alias)
             )
-        except _LASTING as error:
+        except _PERMANENT as error:
             yield Skipped(f"{where}, message {number}", str(error))
     for branch in (
         rows.exclude(branch=MAIN_BRANCH)
@@ -124,7 +124,9 @@ def _write_agent(
         .values_list("branch", flat=True)
         .distinct()
     ):
-        yield Skipped(f"{where}, branch {branch}", "the files have one branch only", error=False)
+        yield Skipped(
+            f"{where}, branch {branch}", "the file layout has only the main branch", error=False
+        )
 
 
 def _message(row: Row, session: UUID, alias: str) -> dict[str, Any]:
@@ -133,7 +135,7 @@ def _message(row: Row, session: UUID, alias: str) -> dict[str, Any]:
         raise PayloadError("it is corrupt")
     [payload] = blobs.restored(alias, session, [payload], transcripts.STRANDS)
     return {
-        # Of what was redacted, nothing but the redacted version leaves.
+        # Only the redacted version of a redacted message is exported.
         "message": payload,
         "message_id": row["message_id"],
         "redact_message": None if row["redacted_at"] is None else payload,
@@ -142,8 +144,8 @@ def _message(row: Row, session: UUID, alias: str) -> dict[str, Any]:
     }
 
 
-def _managed(state: Any, window: Any, rows: Any) -> Any:
-    """Says how many messages the agent does not hold any more, in the only words of Strands."""
+def _conversation_manager_state(state: Any, window: Any, rows: Any) -> Any:
+    """Return a conversation manager's state with the number of messages before the window."""
     if not isinstance(state, dict) or not isinstance(window, dict) or _REMOVED not in state:
         return state
     before = rows.filter(branch=MAIN_BRANCH, message_id__lt=window.get("tail", 0))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from django_agent_sessions import transcripts
 from django_agent_sessions.admin.transcript.trees import tree
 from django_agent_sessions.blobs import extracted
-from django_agent_sessions.interchange.markdown import _fenced_value
+from django_agent_sessions.interchange.markdown import _json_block
 from django_agent_sessions.payloads import dumps, loads, without_hashes
 from django_agent_sessions.references import BlobRef, references, resolved
 from django_agent_sessions.rest.ai_sdk.parts import content
@@ -199,7 +199,7 @@ def test_the_hash_of_a_binary_is_shown_nowhere_and_nothing_else_changes(value):
             assert reference.sha256 not in cleaned
             assert reference.sha256 not in json.dumps(shown(stored))
             assert reference.sha256 not in tree(stored)
-            assert reference.sha256 not in _fenced_value(stored)
+            assert reference.sha256 not in _json_block(stored)
         assert cleaned == kept
         assert cleaned.count("a" * 64) == text.count("a" * 64)
 

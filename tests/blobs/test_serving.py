@@ -341,7 +341,7 @@ def test_an_export_says_which_file_is_missing_in_the_file_and_in_the_log(
     (line,) = b"".join(answer).splitlines()
     (blob,) = json.loads(line)["blobs"]
     assert (blob["media_type"], blob["data"]) == ("image/png", None)
-    (told,) = [entry for entry in caplog.messages if entry.startswith("exported without")]
+    (told,) = [entry for entry in caplog.messages if entry.startswith("Exported without")]
     assert str(Blob.objects.get().pk) in told
 
 

@@ -73,7 +73,7 @@ def test_they_are_loaded_in_the_order_of_the_names():
 
 
 def test_an_unknown_name_is_told_the_known_ones():
-    with pytest.raises(ConfigurationError, match=r"no detector 'e-mail'.*email, card, iban"):
+    with pytest.raises(ConfigurationError, match=r"Unknown detector 'e-mail'.*email, card, iban"):
         load(["e-mail"])
 
 

@@ -162,7 +162,8 @@ def test_a_line_that_names_no_user_is_told_and_one_with_semicolons_explained(lin
     told = run("jsonl", lines, "--owners", path).splitlines()
 
     assert told[:2] == [
-        f"{path}, line {line}: there is no user for session '{name}': it is imported without an owner"
+        f"{path}, line {line}: there is no user for session '{name}': "
+        "it is imported without an owner"
         for line, name in ((3, "bob-1"), (4, "eve-1"))
     ]
     assert owners() == {"ada-1": "ada", "bob-1": None, "eve-1": None}
@@ -185,7 +186,7 @@ def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines
 
     assert failure.value.returncode == 1
     assert out.getvalue().startswith("session 'bob-1': the owner function 'tests.interchange.")
-    assert "raised ValueError for it" in out.getvalue()
+    assert "raised ValueError: return None" in out.getvalue()
     assert "plantedsecret" not in out.getvalue()
     assert owners() == {"ada-1": None, "eve-1": None}
 

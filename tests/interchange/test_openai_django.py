@@ -139,7 +139,7 @@ def test_rows_that_hold_no_object_are_skipped_by_key_and_hide_no_others():
 
     assert items_of(source, "s") == said("a") + said("b")
     assert skipped_of(source, "s") == [
-        Skipped(f"agent_messages id={key}", "it holds JSON, but no object") for key in keys
+        Skipped(f"agent_messages id={key}", "it is JSON, but not an object") for key in keys
     ]
 
 

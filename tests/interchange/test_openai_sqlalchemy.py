@@ -205,7 +205,7 @@ async def test_corrupt_rows_are_skipped_by_key_and_hide_no_others(url):
     source = source_of(url)
 
     assert items_of(source, name) == expected
-    assert skipped_of(source, name) == [Skipped(f"{ITEMS} id={key}", "it holds no JSON")]
+    assert skipped_of(source, name) == [Skipped(f"{ITEMS} id={key}", "it is not JSON")]
 
 
 async def test_times_without_a_zone_are_of_the_zone_that_is_given(sqlite_url):
@@ -243,12 +243,12 @@ async def test_tables_of_another_kind_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("sqlite+aiosqlite:///{}/missing.db", "is no file"),
-        ("sqlite+aiosqlite://", "is no file"),
+        ("sqlite+aiosqlite:///{}/missing.db", "is not a file"),
+        ("sqlite+aiosqlite://", "is not a file"),
         ("sqlite:///{}/text.db", "cannot be read"),
-        ("not a url", "no URL"),
-        ("nothing+known://host/name", "no URL"),
-        ("mysql+notadriver://user:secret@host/name", "no URL"),
+        ("not a url", "not a database URL"),
+        ("nothing+known://host/name", "not a database URL"),
+        ("mysql+notadriver://user:secret@host/name", "not a database URL"),
         ("oracle+oracledb://user:secret@host/name", "'oracledb' is not installed"),
         ("postgresql+psycopg://user:secret@127.0.0.1:1/name", "cannot be read"),
         ("postgresql+asyncpg://user:secret@127.0.0.1:1/name", "cannot be read"),

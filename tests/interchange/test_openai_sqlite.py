@@ -162,7 +162,7 @@ async def test_corrupt_rows_are_skipped_by_key_and_hide_no_others(source_class, 
     assert skipped_of(source, "s") == [
         Skipped(
             f"agent_messages id={key}",
-            "it holds JSON, but no object" if 4 <= key <= 6 else "it holds no JSON",
+            "it is JSON, but not an object" if 4 <= key <= 6 else "it is not JSON",
         )
         for key in range(2, 11)
     ]
@@ -255,8 +255,8 @@ def test_what_is_no_file_of_the_sdk_is_refused_and_not_made(source_class, tmp_pa
     for path, words in (
         (empty, "no table"),
         (text, "cannot be read as an SQLite database"),
-        (missing, "is no file"),
-        (tmp_path, "is no file"),
+        (missing, "is not a file"),
+        (tmp_path, "is not a file"),
     ):
         with pytest.raises(ConfigurationError, match=words):
             source_class(path).count()

@@ -182,7 +182,7 @@ def test_an_export_leaves_out_what_the_files_cannot_hold(directory, store):
     skipped = give(directory)
 
     assert [(entry.place, entry.reason, entry.error) for entry in skipped] == [
-        ("session 's', agent 'a', branch 1", "the files have one branch only", False),
+        ("session 's', agent 'a', branch 1", "the file layout has only the main branch", False),
         ("session 's', agent 'chat'", "its messages are of the format openai", False),
         (
             "session 's', agent 'a/b'",
@@ -232,7 +232,7 @@ def test_an_export_overwrites_nothing_and_one_that_was_killed_is_none(directory,
     give(directory)
     before = directory.files()
 
-    with pytest.raises(Exception, match="a session of this id already"):
+    with pytest.raises(Exception, match="a session with this id exists already"):
         give(directory)
     assert directory.files() == before
 

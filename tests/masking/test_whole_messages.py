@@ -201,7 +201,7 @@ def test_what_cannot_be_blanked_part_by_part_becomes_a_mask(pair):
     dialect, payload = pair
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blanking, "_blanked", lambda dialect, message: 1 / 0)
+        patch.setattr(blanking, "_redact", lambda dialect, message: 1 / 0)
         blanked = blank(dialect, payload)
 
     assert not any(SECRET in text for text in texts(blanked))

@@ -144,7 +144,7 @@ def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
 
     wrong: Any
     for wrong in (session.session_id, session, None, "", 4711):
-        with pytest.raises(RedactionScopeError, match=r"give session\.id") as caught:
+        with pytest.raises(RedactionScopeError, match=r"pass session\.id") as caught:
             redact(wrong, Find(SECRET), reason="r", dry_run=dry_run, descendants=descendants)
         assert SECRET not in str(caught.value)
         # Nor by way of what led to it, which a report of errors shows too.
@@ -164,7 +164,7 @@ def test_a_message_that_is_not_given_by_its_key_is_told_so(store, session, agent
     message = store.append(agent, user(SECRET))
 
     for wrong in (SECRET, str(message.id), 0):
-        with pytest.raises(RedactionScopeError, match=r"give message\.id") as caught:
+        with pytest.raises(RedactionScopeError, match=r"pass message\.id") as caught:
             redact(session.id, kind(wrong), reason="r")
         assert SECRET not in str(caught.value)
     assert text_of(store, agent, 0) == SECRET

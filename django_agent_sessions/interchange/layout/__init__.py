@@ -1,6 +1,6 @@
-"""Sessions as Strands' file and S3 session managers lay them out, over any Django storage. No SDK.
+"""The layout of Strands' file and S3 session managers, over any Django storage, without the SDK.
 
-Both lay them out alike, so that files may be copied to a bucket and back.
+Both managers use the same layout, so that files can be copied to a bucket and back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""JSON documents as Strands' file and S3 session managers write them, byte for byte. No SDK.
+"""JSON documents, byte for byte as Strands' file and S3 session managers write them.
 
-From ``strands/session/file_session_manager.py`` and ``strands/types/session.py``, 1.62: two spaces
-of indent, no ASCII escapes, keys as they come; bytes are
-``{"__bytes_encoded__": true, "data": base64}``. What only looks like that marker is read as bytes,
-because it cannot be told apart.
+From ``strands/session/file_session_manager.py`` and ``strands/types/session.py``, 1.62: indented
+by two spaces, no ASCII escapes, unsorted keys; bytes are
+``{"__bytes_encoded__": true, "data": base64}``. A value that has this form by chance is read as
+bytes.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _MARKER = "__bytes_encoded__"
 
 
 def to_json(document: Document, name: str) -> bytes:
-    """Writes a document."""
+    """Serialize a document; ``name`` is for errors."""
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.dumps(document, indent=2).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        # Its text may quote what was said.
+        # Without the text of the error, which may contain content.
         kind = type(error).__name__
-    raise PayloadError(f"what is to be written to {name!r} is no JSON: {kind}")
+    raise PayloadError(f"the document for {name!r} is not JSON: {kind}")
 
 
 def from_json(data: bytes, name: str) -> Document:
-    """Reads a document."""
+    """Parse a document; ``name`` is for errors."""
     try:
         document = json.loads(data.decode())
     except (ValueError, RecursionError):
-        # Not raised here, where the error's context would hold the content.
+        # Not raised here, where the error's context would contain the content.
         document = None
     if not isinstance(document, dict):
-        raise PayloadError(f"file {name!r} is no JSON object")
+        raise PayloadError(f"file {name!r} is not a JSON object")
     return document
 
 
 def mark_bytes(value: Any) -> Any:
-    """Puts the marker in place of bytes."""
+    """Replace bytes with their marker."""
     if isinstance(value, bytes):
         return {_MARKER: True, "data": base64.b64encode(value).decode()}
     if isinstance(value, dict):
@@ -55,11 +55,11 @@ def mark_bytes(value: Any) -> Any:
 
 
 def unmark_bytes(value: Any, name: str) -> Any:
-    """Puts bytes in place of their marker."""
+    """Replace markers with their bytes."""
     try:
         return _unmark(value)
     except (TypeError, ValueError):
-        # Not raised here, where the error's context would hold the content.
+        # Not raised here, where the error's context would contain the content.
         pass
     raise PayloadError(f"file {name!r} has bytes that are not base64")
 

@@ -1,4 +1,4 @@
-"""Documents in the files of a storage."""
+"""JSON documents in the files of a storage."""
 
 from __future__ import annotations
 
@@ -20,33 +20,31 @@ Report = Callable[[str, str], None]
 
 
 def log_report(name: str, reason: str) -> None:
-    """Logs what was passed over."""
-    logger.warning("Passed over %r: %s", name, reason)
+    """Log a skipped file."""
+    logger.warning("Skipped %r: %s", name, reason)
 
 
 class Files:
-    """Reads and writes documents."""
-
     def __init__(self, storage: Storage, report: Report) -> None:
         self.storage = storage
         self.report = report
 
     def ids(self, folder: str, start: str, what: str) -> list[str]:
-        """Lists the ids that the names of folders hold."""
+        """Return the ids in the names of folders; report other names."""
         found: list[str] = []
         for name in storing.list_folder(self.storage, folder)[0]:
-            place = f"{folder}/{name}" if folder else name
+            location = f"{folder}/{name}" if folder else name
             if not name.startswith(start):
-                self.report(place, f"its name does not begin with {start}")
+                self.report(location, f"its name does not begin with {start}")
                 continue
             try:
                 found.append(checked(name.removeprefix(start), what))
             except InvalidIdError as error:
-                self.report(place, str(error))
+                self.report(location, str(error))
         return found
 
     def read(self, name: str) -> Document | None:
-        """Reads a document."""
+        """Read a document; None if it does not exist."""
         self._refuse_link(name)
         try:
             data = storing.read_file(self.storage, name)
@@ -55,44 +53,44 @@ class Files:
         return from_json(data, name)
 
     def read_many(self, names: Sequence[str]) -> Iterator[tuple[str, Document | Exception]]:
-        """Reads documents in parallel."""
+        """Yield documents or errors, read in parallel."""
         links = {name for name in names if storing.is_link(self.storage, name)}
         found = storing.read_files(self.storage, [name for name in names if name not in links])
         for name in names:
             yield name, _link(name) if name in links else _document(*next(found))
 
     def create(self, name: str, document: Document) -> None:
-        """Writes a document where there is none."""
+        """Write a new document; raise :exc:`FileExistsError` if it exists."""
         storing.create_file(self.storage, name, to_json(document, name))
 
     def write(self, name: str, document: Document) -> None:
-        """Writes a document, replacing one that is there."""
+        """Write a document, replacing an existing one."""
         self._refuse_link(name)
         storing.write_file(self.storage, name, to_json(document, name))
 
     def set_aside(self, name: str) -> None:
-        """Copies a file that cannot be read to a name beside it, for somebody to look at."""
+        """Copy an unreadable file to a name with the suffix ``.corrupt``, for inspection."""
         self._refuse_link(name)
         data = storing.read_file(self.storage, name)
         storing.write_file(self.storage, f"{name}.corrupt", data)
         self.report(name, f"it cannot be read; a copy is {name}.corrupt")
 
     def delete_folder(self, folder: str) -> bool:
-        """Deletes a folder with all that is in it."""
+        """Delete a folder recursively; return whether it existed."""
         if storing.is_link(self.storage, folder):
-            # What it leads to is not ours.
+            # Delete the link and not its target.
             storing.delete_files(self.storage, [folder])
             return True
         folders, files = storing.list_folder(self.storage, folder)
-        there = bool(files)
+        existed = bool(files)
         for name in folders:
-            there = self.delete_folder(f"{folder}/{name}") or there
+            existed = self.delete_folder(f"{folder}/{name}") or existed
         storing.delete_files(self.storage, [f"{folder}/{name}" for name in files])
         if isinstance(self.storage, FileSystemStorage) and self.storage.exists(folder):
-            # By now it is empty.
+            # It is empty now.
             self.storage.delete(folder)
             return True
-        return there
+        return existed
 
     def _refuse_link(self, name: str) -> None:
         if storing.is_link(self.storage, name):
@@ -100,7 +98,7 @@ class Files:
 
 
 def _link(name: str) -> SuspiciousFileOperation:
-    # Whoever may make links there could have others' files read as a conversation.
+    # A symbolic link could expose other files as a conversation.
     return SuspiciousFileOperation(f"{name!r} is a symbolic link")
 
 

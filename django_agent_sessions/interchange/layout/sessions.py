@@ -1,7 +1,6 @@
-"""Sessions, agents, messages and orchestrators in their files.
+"""Sessions, agents, messages and orchestrators in files.
 
-Of agents and messages, bytes are given and taken as bytes; in the files they are marked. Files that
-do not belong there are passed over and reported.
+Bytes in agents and messages are stored as markers. Unexpected files are skipped and reported.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ from .names import Names, message_number
 
 
 class Layout:
-    """A place in a storage that holds sessions.
+    """Sessions below a prefix of a storage.
 
-    Nothing is locked: of two who write the same file, the last one wins, except where a method says
-    otherwise.
+    There are no locks: the last write of a file wins, except in ``create_`` methods.
     """
 
     def __init__(
@@ -39,57 +37,57 @@ class Layout:
     # --- Sessions --------------------------------------------------------------------------------
 
     def session_ids(self) -> list[str]:
-        """Lists the sessions, in alphabetic order."""
+        """Return the ids of the sessions in alphabetical order."""
         return self.files.ids(self.names.prefix, "session_", "session_id")
 
     def read_session(self, session_id: str) -> Document | None:
-        """Reads what ``session.json`` says."""
+        """Read ``session.json``; None if it does not exist."""
         return self.files.read(self.names.session_file(session_id))
 
     def create_session(self, session_id: str, document: Document) -> None:
-        """Writes ``session.json``, which must not be there."""
+        """Write ``session.json``; raise :exc:`FileExistsError` if it exists."""
         self.files.create(self.names.session_file(session_id), document)
         for folder in (self.names.agents(session_id), self.names.multi_agents(session_id)):
-            # The file manager expects them.
+            # The file manager requires the folders.
             storing.make_folder(self.storage, folder)
 
     def delete_session(self, session_id: str) -> bool:
-        """Deletes a session with all files in its folder."""
+        """Delete the folder of a session; return whether it existed."""
         return self.files.delete_folder(self.names.session(session_id))
 
     # --- Agents ----------------------------------------------------------------------------------
 
     def agent_ids(self, session_id: str) -> list[str]:
-        """Lists the agents of a session, in alphabetic order."""
+        """Return the ids of a session's agents in alphabetical order."""
         return self.files.ids(self.names.agents(session_id), "agent_", "agent_id")
 
     def read_agent(self, session_id: str, agent_id: str) -> Document | None:
-        """Reads what ``agent.json`` says."""
+        """Read ``agent.json``; None if it does not exist."""
         name = self.names.agent_file(session_id, agent_id)
         document = self.files.read(name)
         return None if document is None else unmark_bytes(document, name)
 
     def create_agent(self, session_id: str, agent_id: str, document: Document) -> None:
-        """Writes ``agent.json``, which must not be there."""
+        """Write ``agent.json``; raise :exc:`FileExistsError` if it exists."""
         self.files.create(self.names.agent_file(session_id, agent_id), mark_bytes(document))
-        # The file manager expects it.
+        # The file manager requires the folder.
         storing.make_folder(self.storage, self.names.messages(session_id, agent_id))
 
     def write_agent(self, session_id: str, agent_id: str, document: Document) -> None:
-        """Writes ``agent.json``, replacing one that is there."""
+        """Write ``agent.json``, replacing an existing one."""
         self.files.write(self.names.agent_file(session_id, agent_id), mark_bytes(document))
 
     # --- Messages --------------------------------------------------------------------------------
 
     def message_numbers(self, session_id: str, agent_id: str) -> list[int]:
-        """Lists the messages of an agent."""
+        """Return the numbers of an agent's messages, sorted; report other files."""
         folder = self.names.messages(session_id, agent_id)
         folders, files = storing.list_folder(self.storage, folder)
         numbers: list[int] = []
         for name in files:
             number = message_number(name)
             if number is None:
-                self.files.report(f"{folder}/{name}", "it is no message")
+                self.files.report(f"{folder}/{name}", "it is not a message")
             else:
                 numbers.append(number)
         for name in folders:
@@ -97,7 +95,7 @@ class Layout:
         return sorted(numbers)
 
     def read_message(self, session_id: str, agent_id: str, number: int) -> Document | None:
-        """Reads a message."""
+        """Read a message; None if it does not exist."""
         name = self.names.message_file(session_id, agent_id, number)
         document = self.files.read(name)
         return None if document is None else _as_message(document, name)
@@ -105,7 +103,7 @@ class Layout:
     def read_messages(
         self, session_id: str, agent_id: str, numbers: Sequence[int]
     ) -> Iterator[tuple[int, Document | Exception]]:
-        """Reads messages in parallel."""
+        """Yield messages or errors, read in parallel."""
         names = [self.names.message_file(session_id, agent_id, number) for number in numbers]
         for number, (name, found) in zip(numbers, self.files.read_many(names), strict=True):
             if isinstance(found, Exception):
@@ -121,34 +119,34 @@ class Layout:
     def create_message(
         self, session_id: str, agent_id: str, number: int, document: Document
     ) -> None:
-        """Writes a message where there is none."""
+        """Write a new message; raise :exc:`FileExistsError` if it exists."""
         name = self.names.message_file(session_id, agent_id, number)
         self.files.create(name, mark_bytes(document))
 
     def write_message(
         self, session_id: str, agent_id: str, number: int, document: Document
     ) -> None:
-        """Writes a message, replacing one that is there."""
+        """Write a message, replacing an existing one."""
         name = self.names.message_file(session_id, agent_id, number)
         self.files.write(name, mark_bytes(document))
 
     # --- Orchestrators ---------------------------------------------------------------------------
 
     def multi_agent_ids(self, session_id: str) -> list[str]:
-        """Lists the orchestrators of a session, in alphabetic order."""
+        """Return the ids of a session's orchestrators in alphabetical order."""
         folder = self.names.multi_agents(session_id)
         return self.files.ids(folder, "multi_agent_", "multi_agent_id")
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str) -> Document | None:
-        """Reads the state of an orchestrator."""
+        """Read the state of an orchestrator; None if it does not exist."""
         return self.files.read(self.names.multi_agent_file(session_id, multi_agent_id))
 
     def create_multi_agent(self, session_id: str, multi_agent_id: str, state: Document) -> None:
-        """Writes the state of an orchestrator, which must not be there."""
+        """Write the state of an orchestrator; raise :exc:`FileExistsError` if it exists."""
         self.files.create(self.names.multi_agent_file(session_id, multi_agent_id), state)
 
     def write_multi_agent(self, session_id: str, multi_agent_id: str, state: Document) -> None:
-        """Writes the state of an orchestrator, replacing one that is there."""
+        """Write the state of an orchestrator, replacing an existing one."""
         self.files.write(self.names.multi_agent_file(session_id, multi_agent_id), state)
 
 
@@ -156,7 +154,7 @@ def _as_message(document: Document, name: str) -> Document:
     found: Document = unmark_bytes(document, name)
     message = found.get("message")
     if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-        raise PayloadError(f"file {name!r} is no message")
+        raise PayloadError(f"file {name!r} is not a message")
     if not isinstance(found.get("redact_message"), dict | None):
-        raise PayloadError(f"file {name!r} has no message in place of the redacted one")
+        raise PayloadError(f"file {name!r} has an invalid redact_message")
     return found

@@ -144,8 +144,8 @@ def test_an_import_that_another_overtakes_is_told_of_it_and_can_be_run_again(cou
 
     [(place, reason)] = reasons(report)
     assert (place, report.left_out) == ("session 'talk'", 1)
-    assert reason.startswith("another import is taking it in at this moment")
-    assert "run this one again" in reason
+    assert reason.startswith("another process is importing or changing this session")
+    assert "run this import again" in reason
     assert contents() == numbers(31)
     assert import_sessions(Made([talk(said(31))])).errors == 0
 

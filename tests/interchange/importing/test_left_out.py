@@ -49,7 +49,7 @@ def test_what_cannot_be_taken_is_told_with_its_place_and_never_its_content(setti
         SourceMessage(user("plantedsecret" * 10)),
         SourceMessage(user(float("nan"))),
         SourceMessage(user(deep)),
-        Skipped("row 17", "it is no JSON"),
+        Skipped("row 17", "it is not JSON"),
         SourceMessage(user("two")),
     ]
     session = SourceSession(
@@ -64,7 +64,7 @@ def test_what_cannot_be_taken_is_told_with_its_place_and_never_its_content(setti
         columns={"metadata": {"nul": "\x00"}},
     )
 
-    report = import_sessions(Made([session, Skipped("line 2", "it is no JSON")]))
+    report = import_sessions(Made([session, Skipped("line 2", "it is not JSON")]))
 
     places = [skipped.place for skipped in report.skipped]
     assert places == [

@@ -36,7 +36,7 @@ def test_a_session_that_the_app_continued_before_its_import_was_complete_is_left
     report = import_sessions(Made([talk(said(31))]), batch=10)
 
     assert (report.left_out, report.errors) == (1, 1)
-    assert "changed here since its import was interrupted" in report.skipped[0].reason
+    assert "changed since its import was interrupted" in report.skipped[0].reason
     assert contents() == [*numbers(20), "more"]
 
 
@@ -61,7 +61,7 @@ def test_a_session_that_no_import_made_is_never_mixed(store):
     assert reasons(report) == [
         (
             "session 'talk'",
-            "there is a session of this id, and no import made it: choose another --namespace",
+            "a session with this id exists that no import created: choose another --namespace",
         )
     ]
     assert contents() == ["mine"]
@@ -81,7 +81,7 @@ def test_sessions_of_one_name_from_two_places_are_never_mixed(other):
     report = import_sessions(other)
 
     assert (report.left_out, report.errors) == (1, 1)
-    assert "came from elsewhere (made)" in report.skipped[0].reason
+    assert "imported from another source (made)" in report.skipped[0].reason
     assert contents() == numbers(5)
     # In a namespace of its own there is room for it.
     assert import_sessions(other, namespace="other").made == 1

@@ -74,5 +74,5 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 def test_a_file_that_is_no_text_is_refused_at_its_beginning(file, data):
     file.write_bytes(data)
 
-    with pytest.raises(ConfigurationError, match=r"is no file of JSON Lines$"):
+    with pytest.raises(ConfigurationError, match=r"is not a JSON Lines file$"):
         import_sessions(JsonLines(file))

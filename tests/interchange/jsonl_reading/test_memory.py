@@ -44,7 +44,7 @@ def test_one_binary_that_is_named_very_often_does_not_fill_the_memory(
 
     assert peak < 32 * 1024 * 1024
     assert place.endswith("message 0")
-    assert "larger together than MAX_PAYLOAD_BYTES" in reason
+    assert "together are larger than MAX_PAYLOAD_BYTES" in reason
     assert SessionMessage.objects.get().message == {"content": "b"}
 
 

@@ -39,14 +39,14 @@ def test_a_branch_that_cannot_be_one_is_told(branch, file):
 @pytest.mark.parametrize(
     ("where", "value", "reason"),
     [
-        ("session.created_at", "yesterday", "its created_at is no time"),
-        ("session.id", "x", "its id is no UUID"),
-        ("session.title", ["x"], "the title of its session is no text"),
-        ("session.external_id", 5, "the external_id of its session is no text"),
-        ("session.metadata", [], "the metadata of its session are no object"),
-        ("session.namespace", None, "the namespace of its session is no text"),
-        ("agents", {}, "its agents are no list"),
-        ("agents.0", None, "an agent is no object"),
+        ("session.created_at", "yesterday", "its created_at is not a time"),
+        ("session.id", "x", "its id is not a UUID"),
+        ("session.title", ["x"], "the title of its session is not a string"),
+        ("session.external_id", 5, "the external_id of its session is not a string"),
+        ("session.metadata", [], "the metadata of its session is not an object"),
+        ("session.namespace", None, "the namespace of its session is not a string"),
+        ("agents", {}, "its agents is not a list"),
+        ("agents.0", None, "an agent is not an object"),
         ("agents.0.dialect", "x" * 33, "an agent has no agent_id or no dialect"),
         (
             "session.session_type",
@@ -79,26 +79,26 @@ def test_a_session_that_is_odd_is_left_out(rich, file, where, value, reason):
 @pytest.mark.parametrize(
     ("where", "value", "reason"),
     [
-        ("id", 5, "its id is no UUID"),
-        ("message_id", True, "its branch or message_id is no number"),
-        ("message_id", -1, "its branch or position cannot be one, or is taken"),
-        ("message_id", 2**31, "its branch or position cannot be one, or is taken"),
-        ("branch", 2**31, "its branch or position cannot be one, or is taken"),
-        ("created_at", 5, "its created_at is no time"),
+        ("id", 5, "its id is not a UUID"),
+        ("message_id", True, "its branch or message_id is not an integer"),
+        ("message_id", -1, "its branch or position is invalid or already used"),
+        ("message_id", 2**31, "its branch or position is invalid or already used"),
+        ("branch", 2**31, "its branch or position is invalid or already used"),
+        ("created_at", 5, "its created_at is not a time"),
         (
             "corrupt",
             {"message": '{"$blob":{"sha256":"' + "0" * 64 + '","size":5}}'},
-            "it is nothing but a binary that is not in the file",
+            "it consists of a binary that is not in the file",
         ),
         (
             "message",
             {"$blob": {"sha256": EMPTY, "size": 0, "prefix": "not a data URL"}},
-            "it refers to a binary as no message does",
+            "its reference to a binary is invalid",
         ),
         (
             "message",
             {"$blob": {"sha256": "0" * 64, "size": 5}},
-            "it is nothing but a binary that is not in the file",
+            "it consists of a binary that is not in the file",
         ),
     ],
 )
@@ -194,6 +194,6 @@ def test_a_window_that_is_none_is_told_and_the_agent_goes_on(store, agent, file,
 
     report = import_sessions(write(file, changed(line, "agents.0.window", window)))
 
-    assert reasons(report) == [("session 'session-1', agent 'default', window", "it cannot be one")]
+    assert reasons(report) == [("session 'session-1', agent 'default', window", "it is invalid")]
     found = store.open_agent(store.open("session-1"))
     assert [payload for _, payload, _ in store.restore(found)] == [{"content": "a"}]
