@@ -276,7 +276,7 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
     try:
         with FULL_TEXT:
             assert "absent" in index("status")
-            assert "is made" in index("create")
+            assert "was created" in index("create")
             assert "'simple'" in words_index()
             assert "ready" in index("status")
             assert "already exists" in index("create")
@@ -286,7 +286,7 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
                     [search.WORDS_INDEX],
                 )
             assert "invalid" in index("status")
-            assert "made anew" in index("create")
+            assert "it is replaced" in index("create")
             assert "ready" in index("status")
         with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "english"}):
             assert "another configuration" in index("status")
@@ -332,10 +332,10 @@ def test_what_postgresql_gives_up_is_told_with_what_to_do(say):
 
     try:
         assert (out, status) == ("", 1)
-        assert err.startswith("CommandError: PostgreSQL gave up (canceling statement due to ")
+        assert err.startswith("CommandError: PostgreSQL failed (canceling statement due to ")
         assert "run the command again" in err
         assert err.count("\n") == 1
-        assert "made anew" in ended(start("tests.search_process", "create"))[0]
+        assert "it is replaced" in ended(start("tests.search_process", "create"))[0]
     finally:
         index("drop")
 
@@ -400,7 +400,7 @@ def test_an_index_is_known_however_its_configuration_is_spelled(say, name):
     with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": name}):
         assert told_by_check() == ""
         try:
-            assert "is made" in index("create")
+            assert "was created" in index("create")
             assert "ready" in index("status")
             assert "already exists" in index("create")
             say("one", "several invoices")

@@ -168,8 +168,8 @@ def test_what_an_interruption_left_is_deleted_by_the_command(store, interrupted,
     call_command("agent_sessions_gc", dry_run=True, stdout=told)
     call_command("agent_sessions_gc", stdout=told)
 
-    assert "1 interrupted deletions of sessions would be finished" in told.getvalue()
-    assert "1 interrupted deletions of sessions finished" in told.getvalue()
+    assert "1 interrupted deletions of sessions would be completed" in told.getvalue()
+    assert "1 interrupted deletions of sessions completed" in told.getvalue()
     assert nothing_left()
     assert deleted() == [session.id]
 
