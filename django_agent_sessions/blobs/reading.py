@@ -27,7 +27,9 @@ def restored(
 ) -> list[Any]:
     """Return payloads of one session with their binaries, for an agent.
 
-    ``taken`` says that the messages were removed from the session, as by ``pop``.
+    Lost binaries raise :exc:`BlobNotFoundError`, or are replaced with ``BLOB_PLACEHOLDERS``. If
+    another process changed a message, :exc:`MessageGoneError` is raised, and the caller must read
+    it again. ``taken``: the current transaction has removed the messages.
     """
     found, lost, tried = _contents(using, session, payloads)
     if lost:

@@ -62,7 +62,6 @@ class Spelled:
         self._text = text
 
     def find(self, text: str) -> Iterator[Found]:
-        """Finds the string."""
         if self._grouped is not None:
             for match in self._grouped.finditer(text):
                 yield Found(*match.span(), "")
@@ -144,7 +143,6 @@ class Literal:
         """Finds the string in decoded bytes, without typographic variants."""
 
     def find(self, text: str) -> Iterator[Found]:
-        """Finds the string."""
         yield from self._find_plain(text)
         for start, end, decoded in coded_texts(text, self._shortest_code):
             if any(self._find_plain(decoded)):

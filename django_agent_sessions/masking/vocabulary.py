@@ -97,7 +97,7 @@ _KEYS = frozenset(
     }
 )  # fmt: skip
 KEYS = _KEYS | ENUMS | NAMES | COUNTS | IDS | NUMBERS
-"""The keys that the SDKs give; all others are content."""
+"""The keys of the SDKs' formats; all other keys are content."""
 
 _WORDS = frozenset(
     """

@@ -57,21 +57,19 @@ def stream_file(storage: Storage, name: str, *, start: int = 0, stop: int | None
 
 
 def write_file(storage: Storage, name: str, data: bytes) -> None:
-    """Writes a file under exactly this name, replacing one that is there.
+    """Write a file under exactly this name, replacing an existing one.
 
-    On a file system and on S3 a reader sees the old file or the new one, and what was written
-    stays written when the machine stops. On other storages that is up to them: one that does not
-    overwrite loses the old file a moment before it has the new one.
+    On a file system and on S3 the write is atomic and durable. On other storages this depends on
+    the storage: if it cannot overwrite, the old file is deleted before the new one is written.
     """
     _backend(storage).write(name, data)
 
 
 def create_file(storage: Storage, name: str, data: bytes) -> None:
-    """Writes a file that must not be there yet.
+    """Write a new file; raise :exc:`FileExistsError` if it exists.
 
-    Of several that create the same file on a file system or on S3, one succeeds. On a storage that
-    overwrites, and on a server that speaks S3 but ignores ``If-None-Match``, two at the same moment
-    may both succeed.
+    On a file system and on S3 exactly one of several concurrent calls succeeds. On a storage that
+    overwrites, and on an S3-compatible server that ignores ``If-None-Match``, several may succeed.
     """
     _backend(storage).create(name, data)
 
