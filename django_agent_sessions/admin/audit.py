@@ -62,10 +62,10 @@ class AuditChangeList(KeyChangeList):
         events, after = self.queryset, request.GET.get(AFTER)
         if after:
             events = events.filter(pk__lt=_parse_key(after))
-        found = list(events[: self.list_per_page + 1])
-        rows = found[: self.list_per_page]
+        page = list(events[: self.list_per_page + 1])
+        rows = page[: self.list_per_page]
         self.show_admin_actions = False
-        if len(found) > len(rows):
+        if len(page) > len(rows):
             self.older_url = self.get_query_string({AFTER: rows[-1].pk.hex})
         self.show(request, rows)
 
@@ -100,8 +100,8 @@ class _LinkFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         """Return only the value in use."""
-        chosen = self.used_parameters.get(str(self.parameter_name))
-        return [] if chosen is None else [(chosen, chosen)]
+        selected = self.used_parameters.get(str(self.parameter_name))
+        return [] if selected is None else [(selected, selected)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()

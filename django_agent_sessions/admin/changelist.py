@@ -142,15 +142,15 @@ class SessionChangeList(KeyChangeList):
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
         content = may(request, Allowed.READ)
-        found = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
+        result = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
         if content:
             audit.record(
                 AuditEvent.Action.SEARCHED,
                 actor=request.user,
-                details={"found": len(found.sessions)},
+                details={"found": len(result.sessions)},
                 using=bridge.database(),
             )
-        return found
+        return result
 
     def _help(self, request: HttpRequest) -> str:
         if may(request, Allowed.READ):
@@ -177,9 +177,9 @@ class SessionChangeList(KeyChangeList):
             sessions = beyond(position.moment, position.key)
         if backwards:
             sessions = sessions.order_by("last_activity_at", "id")
-        found = [*sessions[: self.list_per_page + 1]]
-        rows = found[: self.list_per_page]
-        return (rows[::-1] if backwards else rows), len(found) > self.list_per_page
+        page = [*sessions[: self.list_per_page + 1]]
+        rows = page[: self.list_per_page]
+        return (rows[::-1] if backwards else rows), len(page) > self.list_per_page
 
     def _describe(self, rows: list[Session], *, readable: bool) -> None:
         """Set ``listed`` on each session."""
@@ -215,7 +215,7 @@ def _agents_by_session(
     rows: Iterable[Session], using: str
 ) -> dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]]:
     """Read the first agents, their number and the dialects of sessions in one bounded statement."""
-    found = (
+    values = (
         SessionAgent.objects.using(using)
         .filter(session__in=[session.pk for session in rows])
         .annotate(
@@ -230,9 +230,9 @@ def _agents_by_session(
         .values_list("session_id", "agent_id", "dialect", "place", "total")
     )
     agents: dict[UUID, tuple[tuple[str, ...], int, tuple[str, ...]]] = {}
-    for session, agent, dialect, place, total in found:
+    for session, agent, dialect, rank, total in values:
         names, _total, formats = agents.get(session, ((), 0, ()))
-        if place <= AGENTS:
+        if rank <= AGENTS:
             names = (*names, agent)
         if dialect not in formats:
             formats = (*formats, dialect)

@@ -65,10 +65,10 @@ class NamespaceFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         """Return the first namespaces and the selected one, or nothing if there is only one."""
         names = _first_namespaces(model_admin.get_queryset(request))
-        chosen = self.used_parameters.get(self.parameter_name)
-        if chosen is not None and chosen not in names:
-            names.append(chosen)
-        elif len(names) < 2 and chosen is None:
+        selected = self.used_parameters.get(self.parameter_name)
+        if selected is not None and selected not in names:
+            names.append(selected)
+        elif len(names) < 2 and selected is None:
             return []
         return [(name, displayable(name) or _("(none)")) for name in names]
 
@@ -103,16 +103,16 @@ class OwnerFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, Any]]:
         """Return only the selected user."""
-        chosen = self.used_parameters.get(self.parameter_name)
-        if chosen is None:
+        selected = self.used_parameters.get(self.parameter_name)
+        if selected is None:
             return []
         users = get_user_model()
         rows = users._default_manager.using(router.db_for_read(users))
         try:
-            self.owner = rows.filter(pk=chosen).first()
+            self.owner = rows.filter(pk=selected).first()
         except (ValueError, ValidationError, OverflowError) as error:
             raise IncorrectLookupParameters(error) from error
-        return [(chosen, displayable(self.owner.get_username()) if self.owner else chosen)]
+        return [(selected, displayable(self.owner.get_username()) if self.owner else selected)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         if self.value() is None:

@@ -154,11 +154,11 @@ def _references(using: str, agent: UUID, moves: Mapping[int, Moves]) -> list[_Ch
     if isinstance(window, CorruptPayload):
         return None
     if isinstance(window, dict) and branch_moves.closes:
-        kept = [
+        positions = [
             branch_moves.to(position) for position in window["kept"] if branch_moves.has(position)
         ]
         columns: dict[str, Any] = {
-            "window": {"kept": kept, "tail": branch_moves.to(window["tail"])}
+            "window": {"kept": positions, "tail": branch_moves.to(window["tail"])}
         }
         changes.append((SessionAgent, agent, columns))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)

@@ -39,24 +39,24 @@ def look_at_counters(batch: Batch, grace: timedelta) -> None:
     """
     now = timezone.now()
     for key, session in batch.sessions.items():
-        wanted = wanted_counters(session, batch.counts[key], batch.spent.get(key, Tally()))
-        if not wanted or is_arriving(session.origin):
+        corrections = wanted_counters(session, batch.counts[key], batch.spent.get(key, Tally()))
+        if not corrections or is_arriving(session.origin):
             continue
         newest = batch.newest.get(key, session.created_at)
         kind = Kind.COUNTING if newest > now - grace else Kind.COUNTERS
-        batch.add(kind, session=key, detail=", ".join(sorted(wanted)))
+        batch.add(kind, session=key, detail=", ".join(sorted(corrections)))
 
 
 def wanted_counters(session: Session, messages: int, spent: Tally) -> dict[str, int]:
     """Return the correct values of a session's wrong counters."""
-    wanted = {} if session.message_count == messages else {"message_count": messages}
+    corrections = {} if session.message_count == messages else {"message_count": messages}
     if session.origin is None:
         # Imported and copied messages were counted in their original session.
         for name in ("input_tokens", "output_tokens"):
             least = max(getattr(spent, name), 0)
             if getattr(session, name) < least:
-                wanted[name] = least
-    return wanted
+                corrections[name] = least
+    return corrections
 
 
 def look_at_leases(batch: Batch) -> None:

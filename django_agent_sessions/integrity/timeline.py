@@ -109,10 +109,10 @@ def _check_snapshots(batch: Batch, ends: _Ends) -> None:
     columns = ("session_id", "agent_id", "multi_agent_id", "branch", "length", "tail", *_CONTENTS)
     for part in large(rows, columns, _CONTENTS):
         tails = {row["tail"] for row in part if row["tail"] is not None}
-        found = SessionMessage.objects.using(batch.using).filter(pk__in=tails)
+        tail_rows = SessionMessage.objects.using(batch.using).filter(pk__in=tails)
         tail_positions = {
             key: tuple(position)
-            for key, *position in found.values_list("pk", "agent_id", "branch", "message_id")
+            for key, *position in tail_rows.values_list("pk", "agent_id", "branch", "message_id")
         }
         for row in part:
             _check_snapshot(batch, row, tail_positions, ends)

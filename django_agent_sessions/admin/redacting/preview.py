@@ -110,15 +110,15 @@ class Preview:
 
 def preview(viewer: Viewer, result: Redaction) -> Preview:
     """Build the preview of a dry run."""
-    shown = result.hits[:SHOWN]
+    page = result.hits[:SHOWN]
     rows = {hit.place.kind: set[UUID]() for hit in result.hits}
     for hit in result.hits:
         rows[hit.place.kind].add(hit.place.key)
     columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
     return Preview(
         total=places(result),
-        shown=len(shown),
-        groups=_groups(viewer, shown),
+        shown=len(page),
+        groups=_groups(viewer, page),
         messages=result.messages,
         agents=len(rows.get("agent", ())),
         orchestrators=len(rows.get("orchestrator", ())),
@@ -174,8 +174,8 @@ def _message_rows(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, 
     rows = SessionMessage.objects.using(viewer.using).filter(
         pk__in=list(keys), session=viewer.session
     )
-    found = rows.values("id", "role", "branch", "agent__agent_id")
-    return {row["id"]: {**row} for row in found}
+    values = rows.values("id", "role", "branch", "agent__agent_id")
+    return {row["id"]: {**row} for row in values}
 
 
 def _group(place: Place, row: dict[str, Any]) -> Group:

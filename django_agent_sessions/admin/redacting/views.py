@@ -208,17 +208,17 @@ def _preview_response(
     """Show the preview, and record that it is read."""
     message = None if form.everywhere or form.target is None else form.target.message
     viewer.record(message, page="redact", hits=places(result))
-    found = preview(viewer, result)
+    result_preview = preview(viewer, result)
     return _form_response(
         model_admin,
         viewer,
         form,
-        preview=found,
+        preview=result_preview,
         why=why or ReasonForm(),
         changed=changed,
-        unread=_missing_files_text(found.unread) if found.unread else "",
+        unread=_missing_files_text(result_preview.unread) if result_preview.unread else "",
         # States, titles and metadata keep no original, so they cannot be redacted under a hold.
-        blocked=viewer.session.legal_hold and found.states > 0,
+        blocked=viewer.session.legal_hold and result_preview.states > 0,
         elsewhere=_other_scope(form),
     )
 

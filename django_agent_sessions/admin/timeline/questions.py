@@ -229,8 +229,8 @@ def _format_time(moment: Any) -> str:
 
 
 def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
-    there = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch)
-    if there.filter(length=length).exclude(snapshot_id="").exists():
+    snapshots = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch)
+    if snapshots.filter(length=length).exclude(snapshot_id="").exists():
         return _("Its state is restored from a snapshot of that point.")
     return _(
         "There is no snapshot of that point. The agent keeps its current state, without "

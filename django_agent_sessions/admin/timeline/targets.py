@@ -47,10 +47,10 @@ class Moment:
 def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
     """Return an agent of the session, without its state."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session, pk=key)
-    found = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
-    if found is None:
+    values = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
+    if values is None:
         raise Http404
-    return AgentRecord(id=key, session=viewer.session.pk, data=AgentState(), **found)
+    return AgentRecord(id=key, session=viewer.session.pk, data=AgentState(), **values)
 
 
 def named_agent(viewer: Viewer) -> AgentRecord:
@@ -75,16 +75,16 @@ def named_agent(viewer: Viewer) -> AgentRecord:
 def message_of(viewer: Viewer, key: UUID) -> Spot:
     """Return a message of the session, without its content."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=key)
-    found = rows.values("agent_id", "message_id", "branch", "role", "created_at").first()
-    if found is None:
+    values = rows.values("agent_id", "message_id", "branch", "role", "created_at").first()
+    if values is None:
         raise Http404
     return Spot(
         key=key,
-        agent=agent_of(viewer, found["agent_id"]),
-        position=found["message_id"],
-        branch=found["branch"],
-        role=found["role"],
-        created_at=found["created_at"],
+        agent=agent_of(viewer, values["agent_id"]),
+        position=values["message_id"],
+        branch=values["branch"],
+        role=values["role"],
+        created_at=values["created_at"],
     )
 
 
@@ -92,16 +92,16 @@ def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
     """Return a snapshot of the session that can be restored."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     rows = rows.exclude(agent=None).exclude(snapshot_id="")
-    found = rows.values("agent_id", "snapshot_id", "branch", "length", "created_at").first()
-    if found is None or found["agent_id"] is None:
+    values = rows.values("agent_id", "snapshot_id", "branch", "length", "created_at").first()
+    if values is None or values["agent_id"] is None:
         raise Http404
     return Moment(
         key=key,
-        agent=agent_of(viewer, found["agent_id"]),
-        name=found["snapshot_id"],
-        branch=found["branch"],
-        length=found["length"],
-        created_at=found["created_at"],
+        agent=agent_of(viewer, values["agent_id"]),
+        name=values["snapshot_id"],
+        branch=values["branch"],
+        length=values["length"],
+        created_at=values["created_at"],
     )
 
 

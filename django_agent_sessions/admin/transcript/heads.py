@@ -143,9 +143,9 @@ def voices(
     missing = set(speakers) - by_key.keys()
     if missing:
         rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
-        found = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
+        values = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
         by_key |= {
-            key: Voice(key, name, dialect, key.int % _COLOURS) for key, name, dialect in found
+            key: Voice(key, name, dialect, key.int % _COLOURS) for key, name, dialect in values
         }
     return by_key
 
@@ -159,8 +159,8 @@ def _read_small_states(
     rows: QuerySet[SessionAgent], keys: Sequence[UUID]
 ) -> dict[UUID, dict[str, Any]]:
     columns = {f"{column}_small": _if_small(column) for column in STATES}
-    found = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
-    return {row["id"]: row for row in found}
+    values = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
+    return {row["id"]: row for row in values}
 
 
 def _if_small(column: str) -> Case:
@@ -313,14 +313,14 @@ class Flag:
 
 
 def flags(session: Session, now: datetime) -> list[Flag]:
-    found = []
+    result = []
     if session.legal_hold:
-        found.append(Flag("held", _("Legal hold")))
+        result.append(Flag("held", _("Legal hold")))
     if session.redactions:
         label = _("Redacted ×%(count)s") % {"count": session.redactions}
-        found.append(Flag("redacted", label))
+        result.append(Flag("redacted", label))
     if session.archived_at:
-        found.append(Flag("archived", pgettext("session", "Archived")))
+        result.append(Flag("archived", pgettext("session", "Archived")))
     if session.expires_at and session.expires_at <= now:
-        found.append(Flag("expired", pgettext("session", "Expired")))
-    return found
+        result.append(Flag("expired", pgettext("session", "Expired")))
+    return result

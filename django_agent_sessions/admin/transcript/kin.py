@@ -67,17 +67,17 @@ def kin(model_admin: Any, viewer: Viewer) -> Kin:
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
     rows = rows.only("id", "session_id", "namespace", "owner_id", "created_at").order_by("-id")
     line = rows.filter(forked_from=session.forked_from or session.pk)
-    found = list(line.filter(origin__fork__session=str(session.pk))[: FORKS + 1])
+    fork_rows = list(line.filter(origin__fork__session=str(session.pk))[: FORKS + 1])
     forks = [
         _related_session(model_admin, fork)
-        for fork in found
+        for fork in fork_rows
         if model_admin.has_view_permission(viewer.request, fork)
     ]
     return Kin(
         is_fork=session.forked_from is not None,
         origin=_origin_session(model_admin, viewer, rows),
         forks=forks[:FORKS],
-        more=len(found) > FORKS,
+        more=len(fork_rows) > FORKS,
     )
 
 
@@ -116,8 +116,8 @@ def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:
 def side_branch_of(viewer: Viewer, message: UUID) -> tuple[UUID, int] | None:
     """Return the agent and number of the side branch of a message; None on a main branch."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=message)
-    found = rows.exclude(branch=MAIN_BRANCH).values_list("agent_id", "branch").first()
-    return found
+    agent_and_number = rows.exclude(branch=MAIN_BRANCH).values_list("agent_id", "branch").first()
+    return agent_and_number
 
 
 def shown_branch(viewer: Viewer, scope: Scope) -> ShownBranch | None:
