@@ -16,6 +16,7 @@ from django.db.models.expressions import Col
 
 from . import prepared
 from .models import Session, SessionAgent, SessionMultiAgent
+from .owners import EVERYBODY, NOBODY
 
 M = TypeVar("M", bound=models.Model)
 
@@ -39,12 +40,15 @@ def session(using: str, namespace: str, session_id: str, owner: Any) -> Session 
         using: The alias of the database.
         namespace: The space of names.
         session_id: The session's name.
-        owner: Primary key of its owner; None finds everybody's.
+        owner: Primary key of its owner, ``NOBODY`` or ``EVERYBODY``.
 
     Returns:
         The row; None if there is none, or it is somebody else's.
     """
-    found = _read(using, (Session,), _names(namespace, session_id, owner))
+    values: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    if owner is not EVERYBODY:
+        values.append((_OWNER, None if owner is NOBODY else owner))
+    found = _read(using, (Session,), values)
     return _made(using, Session, found[0]) if found else None
 
 
@@ -89,29 +93,29 @@ def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
-def agent_and_session(
-    using: str, namespace: str, session_id: str, owner: Any, agent_id: str
-) -> SessionAgent | None:
-    """Reads an agent, and its session with it.
+def session_and_agent(
+    using: str, namespace: str, session_id: str, agent_id: str
+) -> tuple[Session, SessionAgent | None] | None:
+    """Reads a session, whoever owns it, and an agent with it.
 
     Args:
         using: As for :func:`session`.
         namespace: As for :func:`session`.
         session_id: As for :func:`session`.
-        owner: As for :func:`session`.
         agent_id: The agent's name.
 
     Returns:
-        The agent's row, which has its session's; None if there is none, or it is somebody else's.
+        The rows; None for the agent if it is not there, and None if the session is not.
     """
-    values = [*_names(namespace, session_id, owner), (_AGENT_ID, agent_id)]
-    found = _read(using, (SessionAgent, Session), values)
+    values = [(_AGENT_ID, agent_id), (_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    found = _read(using, (Session, SessionAgent), values)
     if not found:
         return None
-    of_agent = len(SessionAgent._meta.concrete_fields)
-    row = _made(using, SessionAgent, found[0][:of_agent])
-    row.session = _made(using, Session, found[0][of_agent:])
-    return row
+    of_session = len(Session._meta.concrete_fields)
+    row = _made(using, Session, found[0][:of_session])
+    if found[0][of_session] is None:
+        return row, None
+    return row, _made(using, SessionAgent, found[0][of_session:])
 
 
 def _all(using: str, model: type[M], values: _Values) -> list[M]:
@@ -120,21 +124,17 @@ def _all(using: str, model: type[M], values: _Values) -> list[M]:
     return sorted(rows, key=lambda row: row.pk)
 
 
-def _names(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, Any]]:
-    names: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
-    if owner is not None:
-        names.append((_OWNER, owner))
-    return names
-
-
 def _read(
     using: str, tables: tuple[type[models.Model], ...], values: _Values
 ) -> list[tuple[Any, ...]]:
-    """Reads the rows of a table, or of an agent's with its session's, as the driver gives them."""
+    """Reads the rows of a table, or of a session with an agent's, as the driver gives them."""
     connection = connections[using]
-    sql = _select(connection, tables, [field for field, _ in values])
+    given = tuple((field, value is None) for field, value in values)
+    sql = _select(connection, tables, given)
     parameters = [
-        field.get_db_prep_value(value, connection, prepared=False) for field, value in values
+        field.get_db_prep_value(value, connection, prepared=False)
+        for field, value in values
+        if value is not None
     ]
     found = prepared.fetch(connection, sql, parameters)
     if found is None:
@@ -187,15 +187,18 @@ def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[.
     return [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
 
-_statements: dict[tuple[str, tuple[type[models.Model], ...], tuple[str, ...]], str] = {}
+_statements: dict[
+    tuple[str, tuple[type[models.Model], ...], tuple[tuple[str, bool], ...]], str
+] = {}
 
 
 def _select(
     connection: BaseDatabaseWrapper,
     tables: tuple[type[models.Model], ...],
-    given: Sequence[_Field],
+    given: Sequence[tuple[_Field, bool]],
 ) -> str:
-    shape = (connection.vendor, tables, tuple(field.name for field in given))
+    """Writes the statement; each given field equals a parameter, or is NULL."""
+    shape = (connection.vendor, tables, tuple((field.name, null) for field, null in given))
     if shape not in _statements:
         quote = connection.ops.quote_name
 
@@ -203,11 +206,13 @@ def _select(
             return f"{quote(field.model._meta.db_table)}.{quote(str(field.column))}"
 
         fields = [field for table in tables for field in table._meta.concrete_fields]
-        joined = " INNER JOIN ".join(quote(table._meta.db_table) for table in tables)
+        conditions = [f"{column(field)} {'IS NULL' if null else '= %s'}" for field, null in given]
+        source = quote(tables[0]._meta.db_table)
         if len(tables) > 1:
-            joined += f" ON {column(_KEY)} = {column(_AGENT_OF)}"
+            joined = f"{column(_AGENT_OF)} = {column(_KEY)} AND {conditions.pop(0)}"
+            source += f" LEFT OUTER JOIN {quote(tables[1]._meta.db_table)} ON {joined}"
         _statements[shape] = (
-            f"SELECT {', '.join(map(column, fields))} FROM {joined} "
-            f"WHERE {' AND '.join(f'{column(field)} = %s' for field in given)}"
+            f"SELECT {', '.join(map(column, fields))} FROM {source} "
+            f"WHERE {' AND '.join(conditions)}"
         )
     return _statements[shape]

@@ -1,4 +1,16 @@
-"""Who owns sessions: what may be given as an owner, and whose sessions that reaches."""
+"""Owners of sessions: what may be passed as ``owner``, and which sessions that reaches.
+
+==================  ============================  ===================================
+``owner``           reaches                       creates
+==================  ============================  ===================================
+a user, or its key  the sessions of this user     sessions of this user
+``NOBODY``          sessions without an owner     sessions without an owner
+``EVERYBODY``       every session                 with ``create=True`` only: sessions
+                                                  without an owner
+==================  ============================  ===================================
+
+``NOBODY`` is the default. ``None`` and anonymous users are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +19,28 @@ from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from .exceptions import ConfigurationError
 
 NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
 """What Django raises for a value that cannot be the key of a user."""
+
+
+class Nobody(enum.Enum):
+    """The type of :data:`NOBODY`."""
+
+    NOBODY = "nobody"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOBODY: Final = Nobody.NOBODY
+"""The default: sessions without an owner, and no session of a user.
+
+It is not None, which is what the key of an anonymous or unsaved user is.
+"""
 
 
 class Everybody(enum.Enum):
@@ -25,13 +53,19 @@ class Everybody(enum.Enum):
 
 
 EVERYBODY: Final = Everybody.EVERYBODY
-"""No owner: the sessions of everybody, for code that decides by itself who may see what.
+"""Every session, whoever owns it: for code that decides by itself who may see what.
 
-It is not None, which is what the key of an anonymous or unsaved user is.
+Such code creates a session only with ``create=True``, so that a mistyped id is an error.
 """
 
+OTHERS = (
+    "leave it out for sessions without an owner (owner=NOBODY), or pass owner=EVERYBODY in code "
+    "that may reach every session"
+)
+"""What to pass instead of a user, for errors."""
 
-def refuse_nobody(owner: Any) -> None:
+
+def refuse_none(owner: Any) -> None:
     """Refuses None as an owner, without looking at a lazy ``request.user``.
 
     Args:
@@ -42,8 +76,8 @@ def refuse_nobody(owner: Any) -> None:
     """
     if owner is None:
         raise ConfigurationError(
-            "the owner is None, as is the key of an anonymous or unsaved user: require a login, "
-            "or leave the owner out where the code may reach the sessions of everybody"
+            "the owner is None, as is the key of an anonymous or unsaved user: require a login and "
+            f"pass owner=user; {OTHERS}"
         )
 
 
@@ -52,18 +86,19 @@ def owner_key(owner: Any) -> Any:
 
     Args:
         owner: A user of the project's user model; whatever else authenticates a request, such as
-            the user that a token stands for; a user's primary key; or :data:`EVERYBODY`.
+            the user that a token stands for; a user's primary key; :data:`NOBODY`; or
+            :data:`EVERYBODY`.
 
     Returns:
-        The key as the user model has it; None for everybody.
+        The key as the user model has it; the last two as they are.
 
     Raises:
         ConfigurationError: It is nobody who could own a session: None, an anonymous or unsaved
             user, a row of another model, or no key of a user.
     """
-    if owner is EVERYBODY:
-        return None
-    refuse_nobody(owner)
+    if owner is NOBODY or owner is EVERYBODY:
+        return owner
+    refuse_none(owner)
     users = get_user_model()
     known_as: Any = owner
     if isinstance(owner, Model):
@@ -79,7 +114,8 @@ def owner_key(owner: Any) -> Any:
         known_as = getattr(owner, "pk", None) if owner.is_authenticated else None
     if known_as is None:
         raise ConfigurationError(
-            "the owner is an anonymous or unsaved user, who can own no sessions: require a login"
+            "the owner is an anonymous or unsaved user, who can own no sessions: require a login "
+            f"and pass owner=user; {OTHERS}"
         )
     try:
         if isinstance(known_as, bool):
@@ -91,3 +127,18 @@ def owner_key(owner: Any) -> Any:
             f"the owner must be a user or a user's primary key; this {type(owner).__name__} is "
             "neither"
         ) from None
+
+
+def reached(owner: Any, column: str = "owner") -> Q:
+    """Makes the condition that a row is of an owner.
+
+    Args:
+        owner: As :func:`owner_key` returns it, or anything that Django compares a user with.
+        column: The path to the owner.
+
+    Returns:
+        The condition; an empty one for everybody.
+    """
+    if owner is EVERYBODY:
+        return Q()
+    return Q(**{column: None if owner is NOBODY else owner})

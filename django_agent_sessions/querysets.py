@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from . import batches
 from .exceptions import AuditError, LegalHoldError
+from .owners import reached
 
 if TYPE_CHECKING:
     from . import models as tables
@@ -112,9 +113,12 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
         """Keeps what this user owns.
 
         Args:
-            owner: A user, or a user's primary key. ``None`` is nobody, who owns nothing.
+            owner: A user, or a user's primary key; ``NOBODY`` for sessions without an owner, or
+                ``EVERYBODY`` for all. ``None`` and an anonymous user own nothing.
         """
-        return self.none() if owner is None else self.filter(owner=owner)
+        if owner is None or not getattr(owner, "is_authenticated", True):
+            return self.none()
+        return self.filter(reached(owner))
 
     def active(self) -> Self:
         """Keeps what is neither archived nor expired."""

@@ -19,6 +19,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord, Usage
 from django_agent_sessions.store.branching import MAIN_NAME
 from django_agent_sessions.store.imported import figure
@@ -52,7 +53,7 @@ class SessionImport:
         self.now = timezone.now()
         self.created_at = moment(found.created_at) or self.now
         # Who owns it decides nothing about which name is taken.
-        self.all = ImportStore(namespace=store.namespace, using=run.using)
+        self.all = ImportStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
         # Nobody has written anything in a session that was made a moment ago.
         self.fresh = False
         self.origin: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
 )
 from django_agent_sessions.ids import validate_namespace
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.statements import MOST_ROWS
 from django_agent_sessions.store.importing import ImportStore
 
@@ -31,7 +31,7 @@ def import_sessions(
     source: Source,
     *,
     namespace: str | None = None,
-    owner: Any | OwnerOf = None,
+    owner: Any | OwnerOf = NOBODY,
     using: str | None = None,
     dry_run: bool = False,
     batch: int = MOST_ROWS,
@@ -45,8 +45,9 @@ def import_sessions(
     Args:
         source: Where the sessions come from.
         namespace: The namespace they get; by default the source's own, if it knows namespaces.
-        owner: The user who owns them, or that user's primary key; or a function that gives the
-            primary key of a :class:`~.sources.SourceSession`'s owner, or None for nobody.
+        owner: The user who owns them, or that user's primary key; or a function that takes a
+            :class:`~.sources.SourceSession` and returns one of them, or ``NOBODY``. Left out, they
+            have no owner.
         using: The alias of the database.
         dry_run: Whether to read and check everything, and write nothing.
         batch: How many messages are written at once; they are in memory together.
@@ -57,7 +58,8 @@ def import_sessions(
 
     Raises:
         InvalidIdError: The namespace cannot be one.
-        ConfigurationError: The source cannot be read.
+        ConfigurationError: The source cannot be read; or the owner is None, ``EVERYBODY``, or
+            somebody who can own no sessions.
     """
     if namespace is not None:
         validate_namespace(namespace)
@@ -89,10 +91,7 @@ def _take(
     try:
         if namespace is None:
             namespace = validate_namespace(found.columns.get("namespace", ""))
-        key = owner(found, run.using)
-        # What is nobody's was written by code that reaches everybody's.
-        whose = EVERYBODY if key is None else key
-        store = ImportStore(owner=whose, namespace=namespace, using=run.using)
+        store = ImportStore(owner=owner(found, run.using), namespace=namespace, using=run.using)
         outcome = _outcome(SessionImport(run, found, store, place))
     except AgentSessionsError as error:
         # Their words are ids and figures.

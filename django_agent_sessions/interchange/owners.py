@@ -13,36 +13,54 @@ from django.contrib.auth import get_user_model
 from django.utils.module_loading import import_string
 
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
-from django_agent_sessions.owners import NO_KEY
+from django_agent_sessions.owners import EVERYBODY, NO_KEY, NOBODY, owner_key
 
 from .sources import Skipped, SourceSession
 
 OwnerOf = Callable[..., Any]
-"""Gives the primary key of a session's owner, or None for nobody."""
+"""Returns a session's owner: a user, that user's primary key, or ``NOBODY``."""
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
     """Makes a function of whatever says who owns a session.
 
     Args:
-        owner: A user, a user's primary key, None, or a function of a session.
+        owner: A user, a user's primary key, ``NOBODY``, or a function of a session.
 
     Returns:
         A function of a session and the alias of the database.
+
+    Raises:
+        ConfigurationError: It is nobody who could own a session, or ``EVERYBODY``.
     """
     if callable(owner):
         known: set[Any] = set()
 
         def find(found: SourceSession, using: str) -> Any:
             key = getattr(answer := owner(found), "pk", answer)
-            if key is not None and key not in known:
+            if key is None:
+                raise ConfigurationError(
+                    "the owner function returned None for it: let it return NOBODY for a session "
+                    "without an owner, and import again"
+                )
+            _refuse_everybody(key)
+            if key is not NOBODY and key not in known:
                 _check(key, using)
                 known.add(key)
             return key
 
         return find
-    key = getattr(owner, "pk", owner)
+    _refuse_everybody(owner)
+    key = owner_key(owner)
     return lambda found, using: key
+
+
+def _refuse_everybody(owner: Any) -> None:
+    if owner is EVERYBODY:
+        raise ConfigurationError(
+            "EVERYBODY owns no session: import with a user, or with owner=NOBODY for sessions "
+            "without an owner"
+        )
 
 
 def owners_from_csv(
@@ -73,7 +91,7 @@ def owners_from_csv(
 
     def find(found: SourceSession) -> Any:
         name = named.get(found.session_id, "")
-        return key_of(name) if name else None
+        return key_of(name) if name else NOBODY
 
     return find
 
@@ -83,7 +101,7 @@ def owners_from_function(path: str) -> OwnerOf:
 
     Args:
         path: Its dotted path. It takes a :class:`~.sources.SourceSession` and returns a user, a
-            user's primary key, or None for nobody.
+            user's primary key, or ``NOBODY``.
 
     Returns:
         A function for ``import_sessions(owner=…)``. It raises ``ConfigurationError`` for a session
@@ -106,7 +124,7 @@ def owners_from_function(path: str) -> OwnerOf:
             # Its words may be anything, and it may not know of this session only.
             raise ConfigurationError(
                 f"the owner function {path!r} raised {type(error).__name__} for it: let it return "
-                "None for what is nobody's, and import again"
+                "NOBODY for a session without an owner, and import again"
             ) from error
 
     return find

@@ -28,10 +28,13 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
 
     Args:
         owner: The user whose sessions these are, or that user's primary key. Left out, the store
-            reaches every session, for code that decides by itself who may see what.
+            reaches and creates sessions without an owner. ``EVERYBODY`` reaches every session, for
+            code that decides by itself who may see what.
         namespace: The space of session ids; two bots with one namespace each never meet.
         using: The alias of the database; by default ``AGENT_SESSIONS["DATABASE"]`` or the
             database routers decide.
+        create: Whether :meth:`open` creates a session that does not exist. By default it does,
+            unless the owner is ``EVERYBODY``; with ``create=True`` the session has no owner then.
 
     Raises:
         InvalidIdError: The namespace cannot be one.

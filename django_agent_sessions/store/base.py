@@ -22,7 +22,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
-from django_agent_sessions.owners import EVERYBODY, owner_key, refuse_nobody
+from django_agent_sessions.owners import EVERYBODY, NOBODY, owner_key, refuse_none
 from django_agent_sessions.transient import (
     TryAgainError,
     is_conflict,
@@ -40,10 +40,16 @@ class StorePart:
     """The bindings of a store."""
 
     def __init__(
-        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+        self,
+        *,
+        owner: Any = NOBODY,
+        namespace: str = "",
+        using: str | None = None,
+        create: bool | None = None,
     ) -> None:
-        refuse_nobody(owner)
+        refuse_none(owner)
         self._owner = owner
+        self._creates = owner is not EVERYBODY if create is None else create
         self._namespace = validate_namespace(namespace)
         self._using = using
 
@@ -58,8 +64,8 @@ class StorePart:
         return self._namespace
 
     @property
-    def owner_id(self) -> Any:
-        """Primary key of the owner; None reaches every session.
+    def reach(self) -> Any:
+        """Whose sessions the store reaches: a user's primary key, ``NOBODY`` or ``EVERYBODY``.
 
         It is found at each use, because a lazy ``request.user`` asks the database, which a
         constructor that runs in an event loop must not.
@@ -68,6 +74,20 @@ class StorePart:
             ConfigurationError: The owner is nobody who could own a session.
         """
         return owner_key(self._owner)
+
+    @property
+    def owner_id(self) -> Any:
+        """Primary key of the owner of what the store creates; None for nobody.
+
+        Raises:
+            ConfigurationError: The owner is nobody who could own a session.
+        """
+        reach = self.reach
+        return None if reach is NOBODY or reach is EVERYBODY else reach
+
+    def _reaches(self, owner_id: Any) -> bool:
+        """Tells whether what has this owner, or None, is reached."""
+        return self.reach is EVERYBODY or self.owner_id == owner_id
 
     def _lock_session_first(self, session: UUID) -> None:
         """Takes the session's row in a caller's transaction, before a row that belongs to it.

@@ -80,7 +80,7 @@ class ForkStore(BranchStore):
         def fork(unsure: bool) -> SessionRecord:
             with whole(self.using):
                 found = lock_session(self.using, session.id)
-                if found is None or self.owner_id not in (None, found.owner_id):
+                if found is None or not self._reaches(found.owner_id):
                     raise SessionNotFoundError(f"{what}: it was deleted")
                 if unsure and (made := self._all().filter(pk=key).first()):
                     return session_record(made)

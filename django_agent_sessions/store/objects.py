@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
+from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, LegalHoldError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import (
     Session,
@@ -20,6 +20,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.owners import EVERYBODY, reached
 from django_agent_sessions.querysets import begins_with
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.transcripts import STRANDS
@@ -50,6 +51,7 @@ class ObjectStore(StorePart):
             InvalidIdError: The key cannot be one.
             SessionNotFoundError: The session was deleted.
             LegalHoldError: Its session is under legal hold, and other bytes are there.
+            ConfigurationError: There is none, and the store creates none.
         """
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
@@ -62,6 +64,11 @@ class ObjectStore(StorePart):
                 now = timezone.now()
                 found = rows.select_for_update().values_list("pk", flat=True).first()
                 if found is None:
+                    if session is None and not self._creates:
+                        raise ConfigurationError(
+                            "there is no object of this key, and this store creates none: with "
+                            "owner=EVERYBODY, or create=False, it takes create=True"
+                        )
                     found = new_id()
                     StoredObject(
                         id=found,
@@ -144,14 +151,14 @@ class ObjectStore(StorePart):
             prefix: How the keys begin.
 
         Returns:
-            The keys; without an owner those of all sessions, and those of nobody.
+            The keys; with ``EVERYBODY`` those of all sessions, and those of nobody.
         """
-        owner = self.owner_id
         rows = self._stored().filter(namespace=self.namespace)
-        if owner is None:
+        if self.reach is EVERYBODY:
+            # A user's own object that belongs to no session is reached by its key and owner only.
             rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
         else:
-            rows = rows.filter(owner=owner)
+            rows = rows.filter(reached(self.reach))
         if prefix:
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))

@@ -6,6 +6,7 @@ from django_agent_sessions import named
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
 
@@ -29,7 +30,7 @@ class SessionReader(StorePart):
         Raises:
             InvalidIdError: The id cannot be one.
         """
-        row = named.session(self.using, self.namespace, validate_id(session_id), self.owner_id)
+        row = named.session(self.using, self.namespace, validate_id(session_id), self.reach)
         return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
@@ -51,7 +52,7 @@ class SessionReader(StorePart):
         """
         found = self.find(session_id)
         if found is None:
-            raise session_not_found(session_id)
+            raise self._not_found(session_id)
         return found
 
     async def aget(self, session_id: str) -> SessionRecord:
@@ -69,7 +70,7 @@ class SessionReader(StorePart):
             after: The last one of the page before.
 
         Returns:
-            The sessions of the store's owner, or of everybody, in the store's namespace.
+            The sessions that the store reaches in its namespace.
         """
         found = self._reachable().filter(namespace=self.namespace).recent_first()
         if after is not None:
@@ -117,20 +118,24 @@ class SessionReader(StorePart):
             agent_id: The agent's.
 
         Returns:
-            The session and the agent; None if there is no such session that is this owner's, or
-            no such agent in it.
+            The session and the agent; None if there is no such session, or no such agent in it.
 
         Raises:
+            SessionNotFoundError: The session is not this owner's.
             InvalidIdError: An id cannot be one.
         """
-        row = named.agent_and_session(
+        found = named.session_and_agent(
             self.using,
             self.namespace,
             validate_id(session_id),
-            self.owner_id,
             validate_id(agent_id, "agent_id"),
         )
-        return None if row is None else (session_record(row.session), agent_record(row))
+        if found is None:
+            return None
+        session, agent = found
+        if not self._reaches(session.owner_id):
+            raise self._not_found(session_id)
+        return None if agent is None else (session_record(session), agent_record(agent))
 
     async def afind_agent(
         self, session_id: str, agent_id: str
@@ -161,19 +166,17 @@ class SessionReader(StorePart):
         return Session.objects.using(self.using)
 
     def _reachable(self) -> SessionQuerySet:
-        return self._all() if self.owner_id is None else self._all().owned_by(self.owner_id)
+        return self._all().owned_by(self.reach)
 
-
-def session_not_found(session_id: str) -> SessionNotFoundError:
-    """Makes the error that says so.
-
-    Args:
-        session_id: The session's name.
-
-    Returns:
-        The error, to be raised.
-    """
-    return SessionNotFoundError(f"there is no session {session_id!r}")
+    def _not_found(self, session_id: str) -> SessionNotFoundError:
+        """Makes the error for a session that does not exist, or is not reached."""
+        hint = ""
+        if self.reach is NOBODY:
+            hint = (
+                " without an owner; if it belongs to a user, pass owner=user, or owner=EVERYBODY "
+                "in code that may reach every session"
+            )
+        return SessionNotFoundError(f"there is no session {session_id!r}{hint}")
 
 
 def session_record(row: Session) -> SessionRecord:

@@ -11,15 +11,20 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import batches, notifying
-from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import SessionRecord, Usage
 
 from .base import insert, whole, write
 from .changes import SessionChanges, changed_columns, refuse_loss
 from .cleaning import cleaned_metadata, cleaned_title
-from .session_reading import SessionReader, session_not_found, session_record
+from .session_reading import SessionReader, session_record
 
 
 class SessionWriter(SessionReader):
@@ -43,13 +48,21 @@ class SessionWriter(SessionReader):
             The session.
 
         Raises:
-            SessionNotFoundError: The store has an owner and the session is not that owner's.
+            SessionNotFoundError: The session is not this owner's; or there is none, and the store
+                does not create any.
             InvalidIdError: The id cannot be one.
             PayloadError: The metadata is not JSON.
         """
         found = self.find(session_id)
         if found is not None:
             return found
+        if not self._creates:
+            if self.reach is EVERYBODY:
+                raise SessionNotFoundError(
+                    f"there is no session {session_id!r}; with owner=EVERYBODY a session is "
+                    "created only with create=True"
+                )
+            raise self._not_found(session_id)
         made = self._insert(session_id, title, metadata)
         # It is somebody else's, or somebody made it in between: the owner decides again.
         return made if made is not None else self.get(session_id)
@@ -96,7 +109,13 @@ class SessionWriter(SessionReader):
                 external id among the owner's.
             InvalidIdError: An id cannot be one.
             PayloadError: The metadata is not JSON.
+            ConfigurationError: The store does not create sessions.
         """
+        if not self._creates:
+            raise ConfigurationError(
+                "this store creates no sessions: with owner=EVERYBODY, or create=False, it takes "
+                "create=True"
+            )
         made = self._insert(
             session_id,
             title,
@@ -206,7 +225,7 @@ class SessionWriter(SessionReader):
                 # Locked, because a redaction writes titles and metadata too.
                 row = self._reachable().select_for_update().filter(pk=session).first()
                 if row is None:
-                    raise session_not_found(str(session))
+                    raise self._not_found(str(session))
                 refuse_loss(row, columns)
                 for name, value in columns.items():
                     # When it was put away first is when it was put away.

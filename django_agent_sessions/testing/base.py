@@ -13,7 +13,7 @@ from django.db import connections, transaction
 
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 from .driver import Driver
 
@@ -55,11 +55,11 @@ class Contract(Generic[D]):
     invalid_payload: type[Exception] = PayloadError
     """Raised for a message that is not JSON or over a limit."""
 
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> D:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> D:
         """Makes a fresh driver, as another process would.
 
         Args:
-            owner: A user; for an adapter without an owner, what stands for everybody.
+            owner: A user; ``NOBODY`` for sessions without an owner.
             namespace: The space of session ids.
         """
         raise NotImplementedError

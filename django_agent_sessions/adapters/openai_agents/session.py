@@ -23,7 +23,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.owners import EVERYBODY, refuse_nobody
+from django_agent_sessions.owners import NOBODY, refuse_none
 from django_agent_sessions.records import AgentRecord, PlacedPayload, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
@@ -52,15 +52,17 @@ class DjangoSession(TakesTurns):
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
-            database. Left out, the sessions of everybody are reached.
+            database. Left out, sessions without an owner are reached, and made; ``EVERYBODY``
+            reaches every session.
         namespace: The space of session ids.
         session_settings: How many items are read by default; a dict with the same names will do.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
         using: The alias of the database, if it is not the one that is configured, or that the
             routers answer now; with a callable owner, at each use.
-        create: Whether the first item makes the session. Where it is made elsewhere, such as for
-            a chat, False keeps an agent from making it anew after it was deleted.
+        create: Whether the first item makes the session. By default it does, unless the owner is
+            ``EVERYBODY``, with which it takes True. Where it is made elsewhere, such as for a chat,
+            False keeps an agent from making it anew after it was deleted.
         exclusive: Whether only one run uses the session at a time, in whatever process. It is then
             used within a block, ``async with session:``, or ``with session:`` around
             ``Runner.run_sync``, which waits for its turn and makes the session.
@@ -84,13 +86,13 @@ class DjangoSession(TakesTurns):
         self,
         session_id: str,
         *,
-        owner: Any | Callable[[_Context | None], Any] = EVERYBODY,
+        owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         exclusive: bool = False,
         wait: float | None = None,
     ) -> None:
@@ -98,7 +100,7 @@ class DjangoSession(TakesTurns):
         self.session_settings = coerce_session_settings(
             SessionSettings() if session_settings is None else session_settings
         )
-        refuse_nobody(owner)
+        refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
         self._title = title
@@ -246,12 +248,14 @@ class DjangoSession(TakesTurns):
 
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
         if owner is None:
-            # Whoever names owners does not mean everybody.
+            # A callable that names owners and finds none means neither NOBODY nor EVERYBODY.
             raise ConfigurationError(
                 f"the owner callable of session {self.session_id!r} returned None"
                 + ("; it was called without a run's context" if wrapper is None else "")
             )
-        return self._store_class(owner=owner, namespace=self._namespace, using=self._using)
+        return self._store_class(
+            owner=owner, namespace=self._namespace, using=self._using, create=self._create
+        )
 
     # --- what runs in the database's thread --------------------------------------------------
 
@@ -312,9 +316,7 @@ class DjangoSession(TakesTurns):
         append_to(agent)
 
     def _open(self, store: SessionStore) -> SessionRecord:
-        if self._create:
-            return store.open(self.session_id, title=self._title, metadata=self._metadata)
-        return store.get(self.session_id)
+        return store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def _append_to(
         self,
@@ -382,12 +384,8 @@ class DjangoSession(TakesTurns):
         return operate(found)
 
     def _find(self, store: SessionStore) -> AgentRecord | None:
+        # Raises if the session is somebody else's.
         found = store.find_agent(self.session_id, DEFAULT_AGENT)
-        if found is None and store.owner_id is not None:
-            everybodys = SessionStore(namespace=store.namespace, using=store.using)
-            if everybodys.find(self.session_id) is not None:
-                # Raises if it is somebody else's.
-                store.get(self.session_id)
         if found is None:
             self._known = None
             return None
@@ -396,7 +394,7 @@ class DjangoSession(TakesTurns):
 
     def _recall(self, store: SessionStore) -> AgentRecord | None:
         known = self._known
-        if known is None or known[:2] != (self.session_id, store.owner_id):
+        if known is None or known[:2] != (self.session_id, store.reach):
             return None
         return known[2]
 
@@ -409,5 +407,5 @@ class DjangoSession(TakesTurns):
         if self._known is None or self._known[2].id != agent.id:
             # Another conversation; of the one it knows, the older epoch is the safe one.
             self._memory = Memory(epoch)
-        self._known = (self.session_id, store.owner_id, agent)
+        self._known = (self.session_id, store.reach, agent)
         return agent

@@ -30,7 +30,7 @@ from django_agent_sessions.exceptions import (
     ConfigurationError,
 )
 from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.store import SessionStore
 
 from .conversation import Conversation
@@ -59,15 +59,16 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     Args:
         session_id: The name of the session, unique in its namespace for all owners.
-        owner: The user whose session it is, or that user's primary key. Left out, the sessions
-            of everybody are reached.
+        owner: The user whose session it is, or that user's primary key. Left out, sessions
+            without an owner are reached, and made; ``EVERYBODY`` reaches every session.
         namespace: The space of session ids.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
         using: The alias of the database, if it is not the one that is configured, or that the
             routers answer now.
-        create: Whether the session is made if there is none. Where it is made elsewhere, such as
-            for a chat, False keeps an agent from making it anew after it was deleted, and raises
+        create: Whether the session is made if there is none. By default it is, unless the owner
+            is ``EVERYBODY``, with which it takes True. Where it is made elsewhere, such as for a
+            chat, False keeps an agent from making it anew after it was deleted, and raises
             ``SessionNotFoundError``.
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
@@ -88,12 +89,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self,
         session_id: str,
         *,
-        owner: Any = EVERYBODY,
+        owner: Any = NOBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,
@@ -105,8 +106,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self.session_id = validate_id(session_id)
         # What streams goes on after its request: a router that asks whose it is would then answer
         # for somebody else.
-        store = SessionStore(owner=owner, namespace=namespace, using=bridge.database(using))
-        session = OpenSession(store, self.session_id, create=create, title=title, metadata=metadata)
+        store = SessionStore(
+            owner=owner, namespace=namespace, using=bridge.database(using), create=create
+        )
+        session = OpenSession(store, self.session_id, title=title, metadata=metadata)
         self._work = SessionWork(session, raises=on_conflict == "raise")
         self._turns = Turns(self._work, wait=wait) if exclusive else None
 
@@ -115,12 +118,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         cls,
         session_id: str,
         *,
-        owner: Any = EVERYBODY,
+        owner: Any = NOBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,

@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
 
@@ -35,20 +35,27 @@ class DjangoSessionRepository(SessionRepository):
     wait, and is what an agent should get.
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. Left out,
-            every session is reached.
+        owner: The user whose sessions these are, or that user's primary key. Left out, sessions
+            without an owner are reached, and made; ``EVERYBODY`` reaches every session.
         namespace: The space of session ids.
         using: The alias of the database.
+        create: Whether sessions may be made. By default they may, unless the owner is
+            ``EVERYBODY``, with which it takes True.
 
     Raises:
         InvalidIdError: The namespace cannot be one.
     """
 
     def __init__(
-        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+        self,
+        *,
+        owner: Any = NOBODY,
+        namespace: str = "",
+        using: str | None = None,
+        create: bool | None = None,
     ) -> None:
         self._known = KnownStates()
-        self._store = SessionStore(owner=owner, namespace=namespace, using=using)
+        self._store = SessionStore(owner=owner, namespace=namespace, using=using, create=create)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Makes a session.
@@ -63,6 +70,7 @@ class DjangoSessionRepository(SessionRepository):
         Raises:
             SessionException: There is one of this name.
             InvalidIdError: The id cannot be one.
+            ConfigurationError: The repository may make none.
         """
         self._run(
             lambda: self._store.create(
@@ -112,7 +120,7 @@ class DjangoSessionRepository(SessionRepository):
             **kwargs: Ignored.
 
         Returns:
-            The sessions of the repository's owner, or of everybody, in its namespace.
+            The sessions that the repository reaches in its namespace.
         """
         found = self._run(lambda: self._store.list_sessions(limit=limit))
         return [formats.session(record) for record in found]

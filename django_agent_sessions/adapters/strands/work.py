@@ -45,7 +45,6 @@ class OpenSession:
     Args:
         store: Where the session is.
         session_id: Its name.
-        create: Whether to make it if there is none.
         title: A title for a session that is made.
         metadata: JSON for a session that is made.
     """
@@ -55,14 +54,12 @@ class OpenSession:
         store: SessionStore,
         session_id: str,
         *,
-        create: bool,
         title: str,
         metadata: Mapping[str, Any] | None,
     ) -> None:
         self.store = store
         self.session_id = session_id
         self.epoch = 0
-        self._create = create
         self._title = title
         self._metadata = metadata
         self._record: SessionRecord | None = None
@@ -70,7 +67,7 @@ class OpenSession:
     def open(self) -> SessionRecord:
         """Finds the session, or makes it."""
         if self._record is None:
-            self._record = self._found() if self._create else self.store.get(self.session_id)
+            self._record = self._found()
             self.epoch = self._record.redaction_epoch
         return self._record
 

@@ -10,6 +10,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import (
     AgentRecord,
     BranchRecord,
@@ -145,7 +146,7 @@ def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
 
 def _alone(viewer: Viewer, work: Callable[[SessionStore, Session], _T], what: str) -> _T:
     """Does something while every other writer of the session waits, and again if that failed."""
-    store = SessionStore(using=viewer.using)
+    store = SessionStore(owner=EVERYBODY, using=viewer.using)
     what = f"{what} in session {viewer.session.pk}"
     key = viewer.session.pk
     return alone_in(viewer.using, key, lambda session: work(store, session), what=what)

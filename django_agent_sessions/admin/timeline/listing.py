@@ -16,6 +16,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
 
@@ -92,7 +93,7 @@ def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
     Returns:
         The page.
     """
-    found = SessionStore(using=viewer.using).branches(agent)
+    found = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
     names = {branch.number: branch.name for branch in found}
     kinds = dict(Branch.Kind.choices)
     lines = [

@@ -70,7 +70,9 @@ class Command(StoppableCommand):
                 "an alias in STORAGES."
             ),
         )
-        group = parser.add_argument_group("which sessions (all, if none of these is given)")
+        group = parser.add_argument_group(
+            "which sessions (--session, --owner or --everybody; the others leave some of them out)"
+        )
         group.add_argument(
             "--session",
             action="append",
@@ -81,6 +83,9 @@ class Command(StoppableCommand):
         group.add_argument("--namespace", help="Those of this namespace.")
         group.add_argument(
             "--owner", metavar="USER", help="Those of this user: a user name or primary key."
+        )
+        group.add_argument(
+            "--everybody", action="store_true", help="All there are, whoever owns them."
         )
         group.add_argument("--since", metavar="DATE", help="Those that were active since then.")
         parser.add_argument(
@@ -252,6 +257,10 @@ class _Export:
 
 
 def _chosen(options: dict[str, Any], alias: str) -> Any:
+    names = [str(name) for name in several(options, "session")]
+    chosen = bool(names) or options["owner"] is not None
+    if chosen == options["everybody"]:
+        raise CommandError("say which sessions: --session ID, --owner USER or --everybody")
     sessions = Session.objects.using(alias).order_by("pk")
     if options["namespace"] is not None:
         sessions = sessions.filter(namespace=options["namespace"])
@@ -260,7 +269,6 @@ def _chosen(options: dict[str, Any], alias: str) -> Any:
     if options["since"] is not None:
         since = read_moment(options["since"], "--since")
         sessions = sessions.filter(last_activity_at__gte=since)
-    names = [str(name) for name in several(options, "session")]
     if not names:
         return sessions
     wanted = Q(pk__in=[])

@@ -32,12 +32,14 @@ class StorageWork:
         owner: As for :class:`DjangoStorage`.
         namespace: As for :class:`DjangoStorage`.
         using: As for :class:`DjangoStorage`.
+        create: As for :class:`DjangoStorage`.
     """
 
-    def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
-        self._owner = owner
-        self._using = using
-        self._store = KeyedStore(owner=owner, namespace=namespace, using=using)
+    def __init__(
+        self, *, owner: Any, namespace: str, using: str | None, create: bool | None
+    ) -> None:
+        self._bindings: dict[str, Any] = {"owner": owner, "using": using, "create": create}
+        self._store = KeyedStore(namespace=namespace, **self._bindings)
         self._agents = AgentMemory(_MOST_AGENTS, _MOST_BYTES)
         self._orchestrators: Memory[KnownOrchestrator] = Memory(_MOST_AGENTS)
         # Redaction epochs, of what is kept verbatim.
@@ -220,7 +222,7 @@ class StorageWork:
     def _of(self, namespace: str) -> KeyedStore:
         if namespace == self._store.namespace:
             return self._store
-        return KeyedStore(owner=self._owner, namespace=namespace, using=self._using)
+        return KeyedStore(namespace=namespace, **self._bindings)
 
 
 def _directory(name: SnapshotKey) -> tuple[str, ...]:
