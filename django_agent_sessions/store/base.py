@@ -87,7 +87,8 @@ class StorePart:
 
     def _reaches(self, owner_id: Any) -> bool:
         """Tells whether what has this owner, or None, is reached."""
-        return self.reach is EVERYBODY or self.owner_id == owner_id
+        reach = self.reach
+        return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
 
     def _lock_session_first(self, session: UUID) -> None:
         """Takes the session's row in a caller's transaction, before a row that belongs to it.

@@ -131,6 +131,7 @@ class SessionReader(StorePart):
             validate_id(agent_id, "agent_id"),
         )
         if found is None:
+            _ = self.reach  # Who can own nothing is refused where there is nothing, too.
             return None
         session, agent = found
         if not self._reaches(session.owner_id):

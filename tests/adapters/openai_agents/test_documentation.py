@@ -102,7 +102,7 @@ def test_an_approval_that_is_clicked_twice(page, ada):
 def test_an_approval_of_a_call_that_is_gone(page, ada):
     agent = assistant(call("pay", amount=3), "Paid.")
     asyncio.run(page.ask(ada, agent, "s", "Pay 3"))
-    asyncio.run(DjangoSession("s").clear_session())
+    asyncio.run(DjangoSession("s", owner=ada).clear_session())
 
     assert asyncio.run(page.approve(ada, agent, "s")) is None
     assert stored() == []
