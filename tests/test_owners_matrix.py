@@ -315,7 +315,9 @@ def uses(entry: Entry, given: dict[str, Any]) -> list[Callable[[], Any]]:
 def reached(entry: Entry, given: dict[str, Any]) -> str:
     """Tells whose sessions are reached; it is an error, or nothing is there, for all others."""
     found, errors = [], []
-    for whose, name in NAMES.items() if entry.reaches is not None else ():
+    if entry.reaches is None:
+        return "-"
+    for whose, name in NAMES.items():
         try:
             if entry.reaches(name, **given):
                 found.append(whose)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.owners import EVERYBODY, NOBODY
@@ -115,7 +116,7 @@ class ConversationContract(Contract[D]):
 
         assert self.said("adas", driver=self.driver(owner=ada)) == ["private", "answered"]
         assert self.said("nobodys", driver=everybody) == ["internal"]
-        with pytest.raises(self.not_found):
+        with pytest.raises((self.not_found, ConfigurationError)):
             self.say("adsa", "lost", driver=everybody)
         assert self.positions("adsa") == []
 
