@@ -1,3 +1,73 @@
-"""Durable, browsable, redactable AI agent sessions in a Django project's own database."""
+"""Durable, browsable, redactable AI agent sessions in a Django project's own database.
+
+::
+
+    from django_agent_sessions import SessionStore
+
+    history = SessionStore(owner=request.user).list_sessions()
+
+Importing the package does not import Django: each name is imported at its first use. A settings
+file can import ``NOBODY``, ``EVERYBODY`` and the errors; the other names require
+``django.setup()``. Import the adapters from their own packages, such as
+``django_agent_sessions.adapters.strands``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .bridge import arun_orm, run_orm
+    from .exceptions import AgentSessionsError, SessionBusyError, SessionNotFoundError
+    from .holds import hold, release
+    from .owners import EVERYBODY, NOBODY
+    from .redaction import Find, redact
+    from .store import SessionStore
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "EVERYBODY",
+    "NOBODY",
+    "AgentSessionsError",
+    "Find",
+    "SessionBusyError",
+    "SessionNotFoundError",
+    "SessionStore",
+    "arun_orm",
+    "hold",
+    "redact",
+    "release",
+    "run_orm",
+]
+
+_MODULES = {
+    "EVERYBODY": "owners",
+    "NOBODY": "owners",
+    "AgentSessionsError": "exceptions",
+    "Find": "redaction",
+    "SessionBusyError": "exceptions",
+    "SessionNotFoundError": "exceptions",
+    "SessionStore": "store",
+    "arun_orm": "bridge",
+    "hold": "holds",
+    "redact": "redaction",
+    "release": "holds",
+    "run_orm": "bridge",
+}
+
+# With `__getattr__`, type checkers would accept any name; they read the imports above instead.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        """List the public names too, before their first use."""
+        return sorted({*globals(), *__all__})

@@ -16,6 +16,7 @@ from django.db.models.expressions import Col
 
 from . import prepared
 from .models import Session, SessionAgent, SessionMultiAgent
+from .owners import EVERYBODY, NOBODY
 
 M = TypeVar("M", bound=models.Model)
 
@@ -33,8 +34,18 @@ _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
 def session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
-    """Read a session; None if it does not exist or has another owner."""
-    rows = _read(using, (Session,), _session_conditions(namespace, session_id, owner))
+    """Read a session; None if it does not exist or has another owner.
+
+    Args:
+        using: The alias of the database.
+        namespace: The namespace of the session's id.
+        session_id: The session's id.
+        owner: The owner's primary key, ``NOBODY`` or ``EVERYBODY``.
+    """
+    values: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    if owner is not EVERYBODY:
+        values.append((_OWNER, None if owner is NOBODY else owner))
+    rows = _read(using, (Session,), values)
     return _instance(using, Session, rows[0]) if rows else None
 
 
@@ -54,18 +65,22 @@ def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
 
-def agent_and_session(
-    using: str, namespace: str, session_id: str, owner: Any, agent_id: str
-) -> SessionAgent | None:
-    """Read an agent and its session in one query; None if either does not exist."""
-    values = [*_session_conditions(namespace, session_id, owner), (_AGENT_ID, agent_id)]
-    rows = _read(using, (SessionAgent, Session), values)
+def session_and_agent(
+    using: str, namespace: str, session_id: str, agent_id: str
+) -> tuple[Session, SessionAgent | None] | None:
+    """Read a session of any owner and one of its agents in one query.
+
+    None if the session does not exist; None for the agent if only the agent does not exist.
+    """
+    values = [(_AGENT_ID, agent_id), (_NAMESPACE, namespace), (_SESSION_ID, session_id)]
+    rows = _read(using, (Session, SessionAgent), values)
     if not rows:
         return None
-    agent_columns = len(SessionAgent._meta.concrete_fields)
-    agent = _instance(using, SessionAgent, rows[0][:agent_columns])
-    agent.session = _instance(using, Session, rows[0][agent_columns:])
-    return agent
+    session_columns = len(Session._meta.concrete_fields)
+    session = _instance(using, Session, rows[0][:session_columns])
+    if rows[0][session_columns] is None:
+        return session, None
+    return session, _instance(using, SessionAgent, rows[0][session_columns:])
 
 
 def _all(using: str, model: type[M], values: _Values) -> list[M]:
@@ -74,21 +89,17 @@ def _all(using: str, model: type[M], values: _Values) -> list[M]:
     return sorted(rows, key=lambda row: row.pk)
 
 
-def _session_conditions(namespace: str, session_id: str, owner: Any) -> list[tuple[_Field, Any]]:
-    names: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
-    if owner is not None:
-        names.append((_OWNER, owner))
-    return names
-
-
 def _read(
     using: str, tables: tuple[type[models.Model], ...], values: _Values
 ) -> list[tuple[Any, ...]]:
-    """Read the driver's rows of one table, or of an agent joined with its session."""
+    """Read the driver's rows of one table, or of a session joined with one of its agents."""
     connection = connections[using]
-    sql = _select(connection, tables, [field for field, _ in values])
+    conditions = tuple((field, value is None) for field, value in values)
+    sql = _select(connection, tables, conditions)
     parameters = [
-        field.get_db_prep_value(value, connection, prepared=False) for field, value in values
+        field.get_db_prep_value(value, connection, prepared=False)
+        for field, value in values
+        if value is not None
     ]
     rows = prepared.fetch(connection, sql, parameters)
     if rows is None:
@@ -139,15 +150,19 @@ def _converters(connection: BaseDatabaseWrapper, column: Col) -> list[Callable[.
     return [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
 
 
-_statements: dict[tuple[str, tuple[type[models.Model], ...], tuple[str, ...]], str] = {}
+_statements: dict[
+    tuple[str, tuple[type[models.Model], ...], tuple[tuple[str, bool], ...]], str
+] = {}
 
 
 def _select(
     connection: BaseDatabaseWrapper,
     tables: tuple[type[models.Model], ...],
-    conditions: Sequence[_Field],
+    conditions: Sequence[tuple[_Field, bool]],
 ) -> str:
-    variant = (connection.vendor, tables, tuple(field.name for field in conditions))
+    """Return the SQL; each field equals a parameter, or is NULL if its flag is True."""
+    names = tuple((field.name, null) for field, null in conditions)
+    variant = (connection.vendor, tables, names)
     if variant not in _statements:
         quote = connection.ops.quote_name
 
@@ -155,11 +170,15 @@ def _select(
             return f"{quote(field.model._meta.db_table)}.{quote(str(field.column))}"
 
         fields = [field for table in tables for field in table._meta.concrete_fields]
-        joined = " INNER JOIN ".join(quote(table._meta.db_table) for table in tables)
+        comparisons = [
+            f"{column(field)} {'IS NULL' if null else '= %s'}" for field, null in conditions
+        ]
+        source = quote(tables[0]._meta.db_table)
         if len(tables) > 1:
-            joined += f" ON {column(_KEY)} = {column(_AGENT_OF)}"
+            join = f"{column(_AGENT_OF)} = {column(_KEY)} AND {comparisons.pop(0)}"
+            source += f" LEFT OUTER JOIN {quote(tables[1]._meta.db_table)} ON {join}"
         _statements[variant] = (
-            f"SELECT {', '.join(map(column, fields))} FROM {joined} "
-            f"WHERE {' AND '.join(f'{column(field)} = %s' for field in conditions)}"
+            f"SELECT {', '.join(map(column, fields))} FROM {source} "
+            f"WHERE {' AND '.join(comparisons)}"
         )
     return _statements[variant]

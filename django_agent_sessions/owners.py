@@ -1,4 +1,16 @@
-"""Who owns sessions: what may be given as an owner, and whose sessions that reaches."""
+"""Owners of sessions: what may be passed as ``owner``, and which sessions that reaches.
+
+==================  ============================  ===================================
+``owner``           reaches                       creates
+==================  ============================  ===================================
+a user, or its key  the sessions of this user     sessions of this user
+``NOBODY``          sessions without an owner     sessions without an owner
+``EVERYBODY``       all sessions                  sessions without an owner, only with
+                                                  ``create=True``
+==================  ============================  ===================================
+
+``NOBODY`` is the default. ``None`` and anonymous users raise ``ConfigurationError``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +19,28 @@ from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from .exceptions import ConfigurationError
 
 NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
 """What Django raises for a value that cannot be the key of a user."""
+
+
+class Nobody(enum.Enum):
+    """The type of :data:`NOBODY`."""
+
+    NOBODY = "nobody"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOBODY: Final = Nobody.NOBODY
+"""The default: only sessions without an owner.
+
+This is not None, because the key of an anonymous or unsaved user is None.
+"""
 
 
 class Everybody(enum.Enum):
@@ -25,26 +53,44 @@ class Everybody(enum.Enum):
 
 
 EVERYBODY: Final = Everybody.EVERYBODY
-"""No owner: the sessions of everybody, for code that decides by itself who may see what.
+"""All sessions, with any owner or none: for code that checks access itself.
 
-It is not None, which is what the key of an anonymous or unsaved user is.
+A session is then created only with ``create=True``, so that a mistyped id is an error.
 """
 
+OTHERS = (
+    "leave it out for sessions without an owner (owner=NOBODY), or pass owner=EVERYBODY in code "
+    "that may reach all sessions"
+)
+"""The end of error texts: the values of ``owner`` besides users."""
 
-def refuse_nobody(owner: Any) -> None:
-    """Refuses None as an owner, without looking at a lazy ``request.user``."""
+
+def refuse_none(owner: Any) -> None:
+    """Refuse None as an owner, without evaluating a lazy ``request.user``."""
     if owner is None:
         raise ConfigurationError(
-            "the owner is None, as is the key of an anonymous or unsaved user: require a login, "
-            "or leave the owner out where the code may reach the sessions of everybody"
+            "the owner is None, as is the key of an anonymous or unsaved user: require a login and "
+            f"pass owner=user; {OTHERS}"
         )
 
 
 def owner_key(owner: Any) -> Any:
-    """Finds the primary key of an owner."""
-    if owner is EVERYBODY:
-        return None
-    refuse_nobody(owner)
+    """Return the primary key of an owner.
+
+    Args:
+        owner: A user of the project's user model; another object that authenticates a request,
+            such as a token's user; a user's primary key; :data:`NOBODY`; or :data:`EVERYBODY`.
+
+    Returns:
+        The key as the user model's type; ``NOBODY`` and ``EVERYBODY`` unchanged.
+
+    Raises:
+        ConfigurationError: The owner cannot own sessions: None, an anonymous or unsaved user, an
+            instance of another model, or a value that is no key of a user.
+    """
+    if owner is NOBODY or owner is EVERYBODY:
+        return owner
+    refuse_none(owner)
     users = get_user_model()
     known_as: Any = owner
     if isinstance(owner, Model):
@@ -60,7 +106,8 @@ def owner_key(owner: Any) -> Any:
         known_as = getattr(owner, "pk", None) if owner.is_authenticated else None
     if known_as is None:
         raise ConfigurationError(
-            "the owner is an anonymous or unsaved user, who can own no sessions: require a login"
+            "the owner is an anonymous or unsaved user, who can own no sessions: require a login "
+            f"and pass owner=user; {OTHERS}"
         )
     try:
         if isinstance(known_as, bool):
@@ -72,3 +119,15 @@ def owner_key(owner: Any) -> Any:
             f"the owner must be a user or a user's primary key; this {type(owner).__name__} is "
             "neither"
         ) from None
+
+
+def reached(owner: Any, column: str = "owner") -> Q:
+    """Return the condition for rows of an owner; an empty one for ``EVERYBODY``.
+
+    Args:
+        owner: A result of :func:`owner_key`, or any value that Django compares with a user.
+        column: The lookup path of the owner.
+    """
+    if owner is EVERYBODY:
+        return Q()
+    return Q(**{column: None if owner is NOBODY else owner})

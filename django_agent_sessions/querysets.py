@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from . import batches
 from .exceptions import AuditError, LegalHoldError
+from .owners import reached
 
 if TYPE_CHECKING:
     from . import models as tables
@@ -92,9 +93,12 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
         """Filter by owner.
 
         Args:
-            owner: A user, or a user's primary key. ``None`` matches nothing.
+            owner: A user, or a user's primary key; ``NOBODY`` for sessions without an owner;
+                ``EVERYBODY`` for all sessions. ``None`` and an anonymous user match nothing.
         """
-        return self.none() if owner is None else self.filter(owner=owner)
+        if owner is None or not getattr(owner, "is_authenticated", True):
+            return self.none()
+        return self.filter(reached(owner))
 
     def active(self) -> Self:
         """Exclude archived and expired sessions."""

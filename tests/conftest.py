@@ -49,7 +49,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 @pytest.fixture
 def store() -> SessionStore:
-    """A store that reaches every session."""
+    """A store of sessions without an owner."""
     return SessionStore()
 
 

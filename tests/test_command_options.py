@@ -196,7 +196,7 @@ def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
 def test_an_export_is_utf_8_whatever_the_terminal_has_letters_for(store):
     store.append(store.open_agent(store.open("für")), {"role": "user", "content": "漢"})
 
-    done = _run("agent_sessions_export", "jsonl", "--reason=x")
+    done = _run("agent_sessions_export", "jsonl", "--everybody", "--reason=x")
 
     assert (done.returncode, done.stderr) == (0, b"1 session exported\n")
     [line] = done.stdout.decode().splitlines()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django_agent_sessions import testing
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.store import SessionStore
 
@@ -56,5 +56,5 @@ class TestStore(
     testing.ClearContract[StoreDriver],
     testing.RedactionContract[StoreDriver],
 ):
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> StoreDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> StoreDriver:
         return StoreDriver(owner, namespace)

@@ -47,6 +47,16 @@ def test_the_chat_loop_without_an_sdk_remembers_and_knows_its_owner() -> None:
         chat(ada, "another", "Hello", client)
 
 
+@pytest.mark.django_db
+def test_code_that_decides_by_itself_reaches_a_users_session() -> None:
+    last_seen = example("quickstart.md", "last_seen")
+    session = SessionStore(owner=User.objects.create_user("ada")).open("talk")
+
+    assert last_seen("talk") == session.last_activity_at
+    with pytest.raises(SessionNotFoundError):
+        last_seen("another")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
     achat = example("store.md", "achat")

@@ -21,6 +21,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +80,7 @@ def test_a_session_that_is_not_there_cannot_be_held(db, change):
 
 
 WAYS = {
-    "store": lambda: SessionStore().delete("held"),
+    "store": lambda: SessionStore(owner=EVERYBODY).delete("held"),
     "store of the owner": lambda: SessionStore(
         owner=get_user_model().objects.get(username="ada")
     ).delete("held"),
@@ -93,13 +94,13 @@ WAYS = {
     "agents": lambda: SessionAgent.objects.all().delete(),
     "orchestrators": lambda: SessionMultiAgent.objects.all().delete(),
     "messages of the session": lambda: Session.objects.get().messages.all().delete(),
-    "pop": lambda: SessionStore().pop(the_agent()),
-    "clear": lambda: SessionStore().clear(the_agent()),
+    "pop": lambda: SessionStore(owner=EVERYBODY).pop(the_agent()),
+    "clear": lambda: SessionStore(owner=EVERYBODY).clear(the_agent()),
 }
 
 
 def the_agent():
-    return SessionStore().open_agent(SessionStore().open("held"))
+    return SessionStore(owner=EVERYBODY).open_agent(SessionStore(owner=EVERYBODY).open("held"))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -192,7 +193,7 @@ def test_an_error_about_a_hold_names_the_session_by_its_id_only(held):
         lambda: SessionMessage.objects.all()[0].delete(),
         lambda: SessionMessage.objects.all().delete(),
         lambda: SessionMultiAgent.objects.get().delete(),
-        lambda: SessionStore().delete("held"),
+        lambda: SessionStore(owner=EVERYBODY).delete("held"),
     ],
 )
 def test_a_refusal_leaves_the_callers_transaction_usable(held, delete):
@@ -205,7 +206,7 @@ def test_a_refusal_leaves_the_callers_transaction_usable(held, delete):
 
 
 def test_agents_take_nothing_out_of_a_held_session(held):
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     agent = store.list_agents(held)[0]
     payloads = store.payloads(agent)
 
@@ -218,7 +219,7 @@ def test_agents_take_nothing_out_of_a_held_session(held):
 
 
 def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     agent = store.list_agents(held)[0]
 
     store.update_message(agent, 0, {"role": "user", "content": "changed"})
@@ -236,7 +237,7 @@ def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
 
 
 def test_a_guardrail_hides_a_held_message_and_keeps_its_original(held):
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     agent = store.list_agents(held)[0]
 
     store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})

@@ -18,9 +18,9 @@ from django_agent_sessions.adapters.strands import (
     DjangoSessionRepository,
     DjangoStorage,
 )
-from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.models import Session
-from django_agent_sessions.owners import EVERYBODY, owner_key
+from django_agent_sessions.owners import EVERYBODY, NOBODY, owner_key
 from django_agent_sessions.store import SessionStore
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -111,13 +111,49 @@ def test_a_user_is_known_by_all_that_stands_for_one(ada, named):
     assert SessionStore(owner=named(ada)).owner_id == ada.pk
 
 
-def test_everybody_can_be_said_and_is_what_is_meant_where_nothing_is(ada):
+def test_everybody_has_to_be_said_and_nobody_is_meant_where_nothing_is(ada):
     made = SessionStore(owner=ada).open("private")
 
-    assert SessionStore().get("private") == made
     assert SessionStore(owner=EVERYBODY).get("private") == made
-    assert SessionStore().owner_id is None
-    assert repr(EVERYBODY) == "EVERYBODY"
+    for nobodys in (SessionStore(), SessionStore(owner=NOBODY)):
+        assert nobodys.find("private") is None
+        assert nobodys.reach is NOBODY
+        assert nobodys.owner_id is None
+    assert (repr(EVERYBODY), repr(NOBODY)) == ("EVERYBODY", "NOBODY")
+
+
+def test_everybody_creates_only_if_told_to():
+    everybodys = SessionStore(owner=EVERYBODY)
+
+    with pytest.raises(SessionNotFoundError, match="create=True"):
+        everybodys.open("new")
+    with pytest.raises(ConfigurationError, match="create=True"):
+        everybodys.create("new")
+    assert not Session.objects.exists()
+
+    made = SessionStore(owner=EVERYBODY, create=True).open("new")
+    assert made.owner_id is None
+    assert everybodys.open("new") == SessionStore().open("new") == made
+
+
+def test_a_store_that_creates_nothing_finds_what_is_there(ada):
+    made = SessionStore(owner=ada).open("private")
+    store = SessionStore(owner=ada, create=False)
+
+    assert store.open("private") == made
+    with pytest.raises(SessionNotFoundError):
+        store.open("new")
+    with pytest.raises(ConfigurationError):
+        store.create("new")
+    assert Session.objects.count() == 1
+
+
+def test_a_refusal_says_what_to_pass_instead():
+    for refused in (None, AnonymousUser()):
+        with pytest.raises(ConfigurationError) as error:
+            SessionStore(owner=refused).find("s")
+        for words in ("owner=user", "owner=NOBODY", "owner=EVERYBODY"):
+            assert words in str(error.value)
 
 
 def test_a_key_that_is_there_before_its_user_makes_no_owner(monkeypatch):

@@ -19,6 +19,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord, Usage
 from django_agent_sessions.store.branching import MAIN_NAME
 from django_agent_sessions.store.imported import figure
@@ -45,7 +46,7 @@ class SessionImport:
         self.now = timezone.now()
         self.created_at = moment(found.created_at) or self.now
         # Without an owner filter, because ids are unique across owners.
-        self.all = ImportStore(namespace=store.namespace, using=run.using)
+        self.all = ImportStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
         # True if this run created the session, which therefore has no rows yet.
         self.fresh = False
         self.origin: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
 )
 from django_agent_sessions.ids import validate_namespace
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.statements import MOST_ROWS
 from django_agent_sessions.store.importing import ImportStore
 
@@ -31,7 +31,7 @@ def import_sessions(
     source: Source,
     *,
     namespace: str | None = None,
-    owner: Any | OwnerOf = None,
+    owner: Any | OwnerOf = NOBODY,
     using: str | None = None,
     dry_run: bool = False,
     batch: int = MOST_ROWS,
@@ -46,8 +46,8 @@ def import_sessions(
         source: The source of the sessions.
         namespace: The namespace of the imported sessions; by default that of the source, if any.
         owner: The owner of the sessions or the owner's primary key; or a function that takes a
-            :class:`~.sources.SourceSession` and returns its owner's primary key, or None for no
-            owner.
+            :class:`~.sources.SourceSession` and returns its owner, the owner's primary key or
+            ``NOBODY``. Left out, the sessions have no owner.
         using: The database alias.
         dry_run: Read and check everything, but write nothing.
         batch: Number of messages per write; they are in memory together.
@@ -58,7 +58,8 @@ def import_sessions(
 
     Raises:
         InvalidIdError: The namespace is invalid.
-        ConfigurationError: The source cannot be read.
+        ConfigurationError: The source cannot be read; or the owner is None, ``EVERYBODY`` or a
+            user who cannot own sessions.
     """
     if namespace is not None:
         validate_namespace(namespace)
@@ -90,10 +91,8 @@ def _import_session(
     try:
         if namespace is None:
             namespace = validate_namespace(source_session.columns.get("namespace", ""))
-        key = owner(source_session, run.using)
-        # Sessions without an owner are accessible only without an owner filter.
-        store_owner = EVERYBODY if key is None else key
-        store = ImportStore(owner=store_owner, namespace=namespace, using=run.using)
+        session_owner = owner(source_session, run.using)
+        store = ImportStore(owner=session_owner, namespace=namespace, using=run.using)
         outcome = _outcome(SessionImport(run, source_session, store, location))
     except AgentSessionsError as error:
         # The texts of these errors contain no content.

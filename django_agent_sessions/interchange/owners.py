@@ -13,29 +13,48 @@ from django.contrib.auth import get_user_model
 from django.utils.module_loading import import_string
 
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
-from django_agent_sessions.owners import NO_KEY
+from django_agent_sessions.owners import EVERYBODY, NO_KEY, NOBODY, owner_key
 
 from .sources import Skipped, SourceSession
 
 OwnerOf = Callable[..., Any]
-"""Returns the primary key of a session's owner, or None for no owner."""
+"""Returns a session's owner: a user, that user's primary key, or ``NOBODY``."""
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
-    """Return a function that returns the owner's key, for a user, a key or a function."""
+    """Return a function that returns the owner's key, for a user, a key, ``NOBODY`` or a function.
+
+    Raises:
+        ConfigurationError: The owner cannot own sessions, or is ``EVERYBODY``.
+    """
     if callable(owner):
         known: set[Any] = set()
 
         def find(found: SourceSession, using: str) -> Any:
             key = getattr(answer := owner(found), "pk", answer)
-            if key is not None and key not in known:
+            if key is None:
+                raise ConfigurationError(
+                    "the owner function returned None: return NOBODY for sessions without an "
+                    "owner, and import again"
+                )
+            _refuse_everybody(key)
+            if key is not NOBODY and key not in known:
                 _require_user(key, using)
                 known.add(key)
             return key
 
         return find
-    key = getattr(owner, "pk", owner)
+    _refuse_everybody(owner)
+    key = owner_key(owner)
     return lambda found, using: key
+
+
+def _refuse_everybody(owner: Any) -> None:
+    if owner is EVERYBODY:
+        raise ConfigurationError(
+            "EVERYBODY owns no session: import with a user, or with owner=NOBODY for sessions "
+            "without an owner"
+        )
 
 
 def owners_from_csv(
@@ -66,7 +85,7 @@ def owners_from_csv(
 
     def find(found: SourceSession) -> Any:
         name = users_by_session.get(found.session_id, "")
-        return key_of(name) if name else None
+        return key_of(name) if name else NOBODY
 
     return find
 
@@ -76,7 +95,7 @@ def owners_from_function(path: str) -> OwnerOf:
 
     Args:
         path: The dotted path of the function. It takes a :class:`~.sources.SourceSession` and
-            returns a user, a user's primary key, or None for no owner.
+            returns a user, a user's primary key, or ``NOBODY``.
 
     Returns:
         A function for ``import_sessions(owner=…)``. It raises ``ConfigurationError`` if the
@@ -98,7 +117,7 @@ def owners_from_function(path: str) -> OwnerOf:
         except Exception as error:
             # Without the text of the error, which may contain content.
             raise ConfigurationError(
-                f"the owner function {path!r} raised {type(error).__name__}: return None "
+                f"the owner function {path!r} raised {type(error).__name__}: return NOBODY "
                 "for sessions without an owner, and import again"
             ) from error
 

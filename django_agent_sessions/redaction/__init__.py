@@ -30,6 +30,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.leftovers import overwrite_leftovers
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.alone import alone, lock_session
 from django_agent_sessions.store.base import write
@@ -146,7 +147,7 @@ def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
     Returns:
         Primary keys of all direct and indirect forks, including those of other owners.
     """
-    return SessionStore(using=using).descendants(session)
+    return SessionStore(owner=EVERYBODY, using=using).descendants(session)
 
 
 def _locked_forks(using: str, session: UUID) -> list[Session]:

@@ -8,6 +8,7 @@ from django.http import Http404
 from rest_framework import viewsets
 
 from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.records import AgentRecord, AgentState, BranchRecord
 from django_agent_sessions.store import SessionStore
@@ -49,7 +50,7 @@ class OfAgent(SessionAPI, viewsets.GenericViewSet[Any]):
 
     def store(self) -> SessionStore:
         """Return a store of all owners: the session was checked by ``find_agent``."""
-        return SessionStore(using=self.using)
+        return SessionStore(owner=EVERYBODY, using=self.using)
 
     def find_branch(self, agent: AgentRecord, number: str | int) -> BranchRecord:
         branch_number = number_of(number)

@@ -27,12 +27,15 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
         history = store.payloads(agent)
 
     Args:
-        owner: The user who owns the sessions, or that user's primary key. By default the store
-            reaches all sessions; the caller then checks access itself.
+        owner: The user who owns the sessions, or that user's primary key. Left out, only sessions
+            without an owner are reached and created. ``EVERYBODY`` reaches all sessions; the
+            caller then checks access itself.
         namespace: The namespace of the session ids. Two bots with different namespaces can use
             the same ids.
         using: The database alias; by default ``AGENT_SESSIONS["DATABASE"]`` or the choice of the
             database routers.
+        create: Whether :meth:`open` creates a missing session. The default is True, except with
+            ``owner=EVERYBODY``, where ``create=True`` creates sessions without an owner.
 
     Raises:
         InvalidIdError: The namespace is invalid.

@@ -22,7 +22,7 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
-from django_agent_sessions.owners import EVERYBODY, owner_key, refuse_nobody
+from django_agent_sessions.owners import EVERYBODY, NOBODY, owner_key, refuse_none
 from django_agent_sessions.transient import (
     TryAgainError,
     is_conflict,
@@ -38,10 +38,16 @@ R = TypeVar("R")
 
 class StorePart:
     def __init__(
-        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+        self,
+        *,
+        owner: Any = NOBODY,
+        namespace: str = "",
+        using: str | None = None,
+        create: bool | None = None,
     ) -> None:
-        refuse_nobody(owner)
+        refuse_none(owner)
         self._owner = owner
+        self._creates = owner is not EVERYBODY if create is None else create
         self._namespace = validate_namespace(namespace)
         self._using = using
 
@@ -56,8 +62,8 @@ class StorePart:
         return self._namespace
 
     @property
-    def owner_id(self) -> Any:
-        """Primary key of the owner; None if the store reaches all sessions.
+    def reach(self) -> Any:
+        """The owner whose sessions the store reaches: a primary key, ``NOBODY`` or ``EVERYBODY``.
 
         Resolved at each use, because a lazy ``request.user`` queries the database, which a
         constructor in an event loop must not do.
@@ -66,6 +72,21 @@ class StorePart:
             ConfigurationError: The owner is a user who cannot own sessions.
         """
         return owner_key(self._owner)
+
+    @property
+    def owner_id(self) -> Any:
+        """Primary key of the owner of new sessions and objects; None for no owner.
+
+        Raises:
+            ConfigurationError: The owner is a user who cannot own sessions.
+        """
+        reach = self.reach
+        return None if reach is NOBODY or reach is EVERYBODY else reach
+
+    def _reaches(self, owner_id: Any) -> bool:
+        """Return whether the store reaches rows with this owner, or without one (None)."""
+        reach = self.reach
+        return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
 
     def _lock_session_first(self, session: UUID) -> None:
         """Lock the session's row in a caller's transaction before any row that belongs to it.

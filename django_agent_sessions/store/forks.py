@@ -78,7 +78,7 @@ class ForkStore(BranchStore):
         def fork(unsure: bool) -> SessionRecord:
             with whole(self.using):
                 source = lock_session(self.using, session.id)
-                if source is None or self.owner_id not in (None, source.owner_id):
+                if source is None or not self._reaches(source.owner_id):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
                 if unsure and (created := self._all().filter(pk=key).first()):
                     return session_record(created)

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
+from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, LegalHoldError
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import (
     Session,
@@ -20,6 +20,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.owners import EVERYBODY, reached
 from django_agent_sessions.querysets import begins_with
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.transcripts import STRANDS
@@ -39,7 +40,11 @@ class ObjectStore(StorePart):
     """
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
-        """Create or overwrite an object."""
+        """Create or overwrite an object.
+
+        Raises:
+            ConfigurationError: The object does not exist, and the store creates none.
+        """
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
@@ -51,6 +56,11 @@ class ObjectStore(StorePart):
                 now = timezone.now()
                 stored = rows.select_for_update().values_list("pk", flat=True).first()
                 if stored is None:
+                    if session is None and not self._creates:
+                        raise ConfigurationError(
+                            "there is no object with this key, and this store creates none: pass "
+                            "create=True to create it"
+                        )
                     stored = new_id()
                     StoredObject(
                         id=stored,
@@ -104,13 +114,16 @@ class ObjectStore(StorePart):
 
     @repeatable
     def object_keys(self, prefix: str = "") -> list[str]:
-        """List the keys of the objects that the store reaches in its namespace."""
-        owner = self.owner_id
+        """List the keys of the objects that the store reaches in its namespace.
+
+        With ``EVERYBODY``, these are the objects of sessions and the objects without an owner.
+        """
         rows = self._stored().filter(namespace=self.namespace)
-        if owner is None:
+        if self.reach is EVERYBODY:
+            # Excludes users' objects without a session, which are identified by key and owner.
             rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
         else:
-            rows = rows.filter(owner=owner)
+            rows = rows.filter(reached(self.reach))
         if prefix:
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))

@@ -6,6 +6,7 @@ from django_agent_sessions import named
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
 
@@ -27,7 +28,7 @@ class SessionReader(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
-        row = named.session(self.using, self.namespace, validate_id(session_id), self.owner_id)
+        row = named.session(self.using, self.namespace, validate_id(session_id), self.reach)
         return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
@@ -49,7 +50,7 @@ class SessionReader(StorePart):
         """
         session = self.find(session_id)
         if session is None:
-            raise session_not_found(session_id)
+            raise self._not_found(session_id)
         return session
 
     async def aget(self, session_id: str) -> SessionRecord:
@@ -117,20 +118,25 @@ class SessionReader(StorePart):
             agent_id: The agent's id.
 
         Returns:
-            The session and the agent; None if either does not exist or the session belongs to
-            another owner.
+            The session and the agent; None if either does not exist.
 
         Raises:
+            SessionNotFoundError: The session belongs to another owner.
             InvalidIdError: An id is invalid.
         """
-        row = named.agent_and_session(
+        found = named.session_and_agent(
             self.using,
             self.namespace,
             validate_id(session_id),
-            self.owner_id,
             validate_id(agent_id, "agent_id"),
         )
-        return None if row is None else (session_record(row.session), agent_record(row))
+        if found is None:
+            _ = self.reach  # Raises for a user who cannot own sessions.
+            return None
+        session, agent = found
+        if not self._reaches(session.owner_id):
+            raise self._not_found(session_id)
+        return None if agent is None else (session_record(session), agent_record(agent))
 
     async def afind_agent(
         self, session_id: str, agent_id: str
@@ -161,11 +167,16 @@ class SessionReader(StorePart):
         return Session.objects.using(self.using)
 
     def _reachable(self) -> SessionQuerySet:
-        return self._all() if self.owner_id is None else self._all().owned_by(self.owner_id)
+        return self._all().owned_by(self.reach)
 
-
-def session_not_found(session_id: str) -> SessionNotFoundError:
-    return SessionNotFoundError(f"there is no session {session_id!r}")
+    def _not_found(self, session_id: str) -> SessionNotFoundError:
+        hint = ""
+        if self.reach is NOBODY:
+            hint = (
+                " without an owner; if it belongs to a user, pass owner=user, or owner=EVERYBODY "
+                "in code that may reach all sessions"
+            )
+        return SessionNotFoundError(f"there is no session {session_id!r}{hint}")
 
 
 def session_record(row: Session) -> SessionRecord:

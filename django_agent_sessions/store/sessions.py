@@ -11,15 +11,20 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import batches, notifying
-from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionConflictError,
+    SessionNotFoundError,
+)
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import SessionRecord, Usage
 
 from .base import insert, whole, write
 from .changes import SessionChanges, changed_columns, refuse_loss
 from .cleaning import cleaned_metadata, cleaned_title
-from .session_reading import SessionReader, session_not_found, session_record
+from .session_reading import SessionReader, session_record
 
 
 class SessionWriter(SessionReader):
@@ -41,13 +46,21 @@ class SessionWriter(SessionReader):
             The session.
 
         Raises:
-            SessionNotFoundError: The session belongs to another owner.
+            SessionNotFoundError: The session belongs to another owner; or it does not exist, and
+                the store creates none.
             InvalidIdError: The id is invalid.
             PayloadError: The metadata is not JSON.
         """
         session = self.find(session_id)
         if session is not None:
             return session
+        if not self._creates:
+            if self.reach is EVERYBODY:
+                raise SessionNotFoundError(
+                    f"there is no session {session_id!r}; with owner=EVERYBODY a session is "
+                    "created only with create=True"
+                )
+            raise self._not_found(session_id)
         created = self._insert(session_id, title, metadata)
         # It was created concurrently or has another owner: `get` checks the owner again.
         return created if created is not None else self.get(session_id)
@@ -94,7 +107,12 @@ class SessionWriter(SessionReader):
                 owner's sessions.
             InvalidIdError: An id is invalid.
             PayloadError: The metadata is not JSON.
+            ConfigurationError: The store does not create sessions.
         """
+        if not self._creates:
+            raise ConfigurationError(
+                "this store creates no sessions: pass create=True to create them"
+            )
         created = self._insert(
             session_id,
             title,
@@ -206,7 +224,7 @@ class SessionWriter(SessionReader):
                 # Locked, because a redaction writes titles and metadata too.
                 row = self._reachable().select_for_update().filter(pk=session).first()
                 if row is None:
-                    raise session_not_found(str(session))
+                    raise self._not_found(str(session))
                 refuse_loss(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.

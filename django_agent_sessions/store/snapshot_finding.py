@@ -9,8 +9,8 @@ from typing import NamedTuple
 from django.db import connections
 from django.db.models import Q, QuerySet
 
-from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.owners import reached
 from django_agent_sessions.querysets import begins_with
 
 from .base import repeatable, write
@@ -46,8 +46,7 @@ class SnapshotFinder(SessionWriter):
         for place in places:
             condition |= _condition(place)
         rows = Snapshot.objects.using(self.using).filter(condition)
-        if (owner := self.owner_id) is not None:
-            rows = rows.filter(session__owner=owner)
+        rows = rows.filter(reached(self.reach, "session__owner"))
         names = rows.order_by().values_list(
             "session__namespace",
             "session__session_id",
@@ -83,15 +82,15 @@ class SnapshotFinder(SessionWriter):
             self.open(session_id)
             session = rows.select_for_update(no_key=weaker).first()
         if session is None:
-            raise SessionNotFoundError(f"there is no session {session_id!r}")
+            raise self._not_found(session_id)
         return session
 
     def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
-        rows = Snapshot.objects.using(self.using).filter(
-            session__namespace=self.namespace, session__session_id=session_id
+        return Snapshot.objects.using(self.using).filter(
+            reached(self.reach, "session__owner"),
+            session__namespace=self.namespace,
+            session__session_id=session_id,
         )
-        owner = self.owner_id
-        return rows if owner is None else rows.filter(session__owner=owner)
 
 
 def _condition(place: SnapshotPlace) -> Q:

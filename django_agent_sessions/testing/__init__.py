@@ -3,7 +3,7 @@
 A test module of an adapter defines a driver for it and inherits the contracts that it fulfils::
 
     from django_agent_sessions import testing
-    from django_agent_sessions.owners import EVERYBODY
+    from django_agent_sessions.owners import NOBODY
 
 
     class RabbitDriver:  # a testing.Driver
@@ -11,7 +11,7 @@ A test module of an adapter defines a driver for it and inherits the contracts t
 
 
     class TestRabbit(testing.ConversationContract, testing.PopContract):
-        def driver(self, *, owner=EVERYBODY, namespace=""):
+        def driver(self, *, owner=NOBODY, namespace=""):
             return RabbitDriver(owner, namespace)
 
 Every method of :class:`Driver` is sync; an async adapter wraps its calls in ``asyncio.run``.

@@ -13,7 +13,7 @@ from django.db import connections, transaction
 
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 from .driver import Driver
 
@@ -54,11 +54,11 @@ class Contract(Generic[D]):
     invalid_payload: type[Exception] = PayloadError
     """Raised for a message that is not JSON or exceeds a limit."""
 
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> D:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> D:
         """Return a new driver, as another process would create it.
 
         Args:
-            owner: A user; or ``EVERYBODY``, for an adapter without owners.
+            owner: A user; or ``NOBODY``, for sessions without an owner.
             namespace: The namespace of session ids.
         """
         raise NotImplementedError

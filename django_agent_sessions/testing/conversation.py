@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.owners import EVERYBODY, NOBODY
 
 from .base import HOSTILE_IDS, IMPOSSIBLE_IDS, Contract, D, in_threads, numbered, rolled_back
 from .traces import everything_said
@@ -93,6 +95,30 @@ class ConversationContract(Contract[D]):
             assert self.said(session_id, driver=self.driver(owner=bob)) == []
         assert self.said("adas", driver=self.driver(owner=ada)) == ["private"]
         assert self.said("nobodys") == ["internal"]
+
+    def test_an_owner_that_is_left_out_reaches_no_session_of_a_user(self) -> None:
+        ada = self.user("ada")
+        self.say("adas", "private", driver=self.driver(owner=ada))
+
+        for driver in (self.driver(), self.driver(owner=NOBODY)):
+            with pytest.raises(self.not_found):
+                self.say("adas", "intruding", driver=driver)
+            assert self.said("adas", driver=driver) == []
+        assert self.said("adas", driver=self.driver(owner=ada)) == ["private"]
+
+    def test_everybody_reaches_each_session_and_creates_none_by_a_mistyped_id(self) -> None:
+        ada = self.user("ada")
+        self.say("adas", "private", driver=self.driver(owner=ada))
+        self.say("nobodys", "internal")
+        everybody = self.driver(owner=EVERYBODY)
+
+        self.say("adas", "answered", driver=everybody)
+
+        assert self.said("adas", driver=self.driver(owner=ada)) == ["private", "answered"]
+        assert self.said("nobodys", driver=everybody) == ["internal"]
+        with pytest.raises((self.not_found, ConfigurationError)):
+            self.say("adsa", "lost", driver=everybody)
+        assert self.positions("adsa") == []
 
     @pytest.mark.parametrize("session_id", HOSTILE_IDS)
     def test_an_id_is_only_text(self, session_id: str) -> None:

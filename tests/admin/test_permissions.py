@@ -24,6 +24,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 
@@ -74,7 +75,7 @@ def permission_sets() -> Iterator[frozenset[str]]:
 
 @pytest.fixture
 def there(db) -> Conversation:
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY, create=True)
     record = store.open("matrix", title="plantedtitle", metadata={"key": "plantedmetadata"})
     state = AgentState({"a": "plantedstate"}, {"summary": "plantedsummary"})
     agent = store.open_agent(record, dialect="strands", data=state)

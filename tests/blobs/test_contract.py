@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_agent_sessions import testing
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from tests.test_contract_store import StoreDriver
 
 
@@ -33,5 +33,5 @@ class TestStoreWithFiles(
     def everything_is_large(self, settings, blob_folder):
         settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 64}
 
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> PictureDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> PictureDriver:
         return PictureDriver(owner, namespace)

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.django_db
 
 def run(*arguments: object, **options: Any) -> str:
     out = io.StringIO()
+    if not {"--session", "--owner"} & set(map(str, arguments)):
+        arguments = (*arguments, "--everybody")
     options = {"reason": "as asked", "stderr": io.StringIO(), **options}
     call_command("agent_sessions_export", *map(str, arguments), stdout=out, **options)
     return out.getvalue()
@@ -98,6 +100,17 @@ def test_sessions_are_chosen_by_id_owner_namespace_and_time(talks, options, foun
 
     assert names(run("jsonl", *[option.format(key=key) for option in options])) == found
     assert AuditEvent.objects.count() == len(found)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--namespace", "n"], ["--since", "2026-03-01"], ["--everybody", "--owner", "ada"]],
+)
+def test_whose_sessions_leave_has_to_be_said(talks, options):
+    """As for a redaction: an owner that is forgotten exports nothing of a user."""
+    with pytest.raises(CommandError, match="--session ID, --owner USER or --everybody"):
+        call_command("agent_sessions_export", "jsonl", *options, reason="x", stdout=io.StringIO())
+    assert not AuditEvent.objects.exists()
 
 
 def test_documents_for_people_have_names_that_no_file_system_minds(talks, tmp_path):
@@ -243,7 +256,14 @@ def test_an_export_whose_reader_goes_away_ends_silently(talks):
     errors = io.StringIO()
 
     with pytest.raises(SystemExit) as end:
-        call_command("agent_sessions_export", "jsonl", reason="x", stdout=Closed(), stderr=errors)
+        call_command(
+            "agent_sessions_export",
+            "jsonl",
+            everybody=True,
+            reason="x",
+            stdout=Closed(),
+            stderr=errors,
+        )
 
     assert (end.value.code, errors.getvalue()) == (141, "")
 

@@ -16,6 +16,7 @@ from django_agent_sessions.interchange.kinds import KINDS
 from django_agent_sessions.management.commands.agent_sessions_import import Command
 from django_agent_sessions.management.stopping import STOPPED
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.owners import NOBODY
 from tests.adapters.strands.layouts import Directory, agent
 
 pytestmark = pytest.mark.django_db
@@ -40,19 +41,22 @@ def assign(found: Any) -> Any:
     """Says who owns a session, as a project's own function would."""
     from django.contrib.auth import get_user_model
 
-    return get_user_model().objects.filter(username=found.session_id.split("-")[0]).first()
+    owner = get_user_model().objects.filter(username=found.session_id.split("-")[0]).first()
+    return NOBODY if owner is None else owner
 
 
-def fail_for_bob(found: Any) -> None:
+def fail_for_bob(found: Any) -> Any:
     """Fails as functions do that know only names of one shape."""
     if found.session_id == "bob-1":
         raise ValueError("plantedsecret")
+    return NOBODY
 
 
-def stop_at_bob(found: Any) -> None:
+def stop_at_bob(found: Any) -> Any:
     """Somebody types Ctrl-C while the import is at a session."""
     if found.session_id == "bob-1":
         signal.raise_signal(signal.SIGINT)
+    return NOBODY
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.test import APIClient
 
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.routers import SessionRouter
@@ -94,7 +95,9 @@ def test_a_project_chooses_rows_pages_and_the_namespace(api, shop):
 
 def test_a_session_that_is_made_is_in_the_namespace(api):
     made = api.post("/api/sessions/", {}, format="json").json()
-    assert SessionStore(namespace="shop").get(made["session_id"]).namespace == "shop"
+    assert (
+        SessionStore(owner=EVERYBODY, namespace="shop").get(made["session_id"]).namespace == "shop"
+    )
 
 
 def test_a_project_says_what_owners_may_do(api, shop):

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django_agent_sessions import audit, batches, holds
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import staff
 from tests.rest.conftest import client_of
@@ -44,7 +45,7 @@ def said(store, name, count):
 
 def lengths() -> dict[str, int]:
     """How many messages each session has that can be found by its name."""
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     return {
         session.session_id: len(store.payloads(agent))
         for session in store.list_sessions()
@@ -120,7 +121,7 @@ def test_no_message_is_read_and_none_at_all_in_one_statement(store):
 
 
 WAYS = {
-    "store": lambda: SessionStore().delete("s"),
+    "store": lambda: SessionStore(owner=EVERYBODY).delete("s"),
     "row": lambda: Session.objects.get(session_id="s").delete(),
     "queryset": lambda: Session.objects.filter(session_id="s").delete(),
 }

@@ -7,6 +7,7 @@ import pytest
 from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
 from django_agent_sessions.holds import hold, release
 from django_agent_sessions.models import Session, StoredObject, StoredPart
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.objects import PART_SIZE
 
@@ -60,12 +61,14 @@ def test_owners_and_namespaces_are_apart(ada, bob):
 
 def test_an_object_of_a_session_is_its_owners_whoever_writes(ada, store):
     session = KeyedStore(owner=ada).open("s")
+    everybodys = KeyedStore(owner=EVERYBODY)
 
-    store.write_object("key", b"x", session=session)
+    everybodys.write_object("key", b"x", session=session)
 
     assert KeyedStore(owner=ada).read_object("key", session=session) == b"x"
     assert StoredObject.objects.get().owner == ada
-    assert store.object_keys() == ["key"]
+    assert everybodys.object_keys() == ["key"]
+    assert store.object_keys() == []
     session_row = Session.objects.get()
     session_row.delete()
     assert not StoredObject.objects.exists()

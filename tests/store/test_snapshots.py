@@ -9,6 +9,7 @@ import pytest
 from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store.keyed import KeyedStore
 from django_agent_sessions.store.snapshot_finding import SnapshotPlace
@@ -95,8 +96,15 @@ def test_snapshots_are_found_by_what_they_are_called(store, ada):
         return sorted((n.namespace, n.snapshot_id) for n in using.snapshot_names(places))
 
     assert names(SnapshotPlace("")) == [("", ""), ("", "x")]
-    assert names(SnapshotPlace("n", below=True)) == [("n/m", "")]
-    assert names(SnapshotPlace("", below=True)) == [("", ""), ("", "x"), ("n/m", "")]
+    assert names(SnapshotPlace("n", below=True)) == []
+    assert names(SnapshotPlace("", below=True)) == [("", ""), ("", "x")]
+    everybodys = KeyedStore(owner=EVERYBODY)
+    assert names(SnapshotPlace("n", below=True), using=everybodys) == [("n/m", "")]
+    assert names(SnapshotPlace("", below=True), using=everybodys) == [
+        ("", ""),
+        ("", "x"),
+        ("n/m", ""),
+    ]
     assert names(SnapshotPlace("", below=True), using=other) == [("n/m", "")]
     assert names(SnapshotPlace("", session_prefix="S")) == []
     assert names(SnapshotPlace("", session_prefix="s", agent_id="a")) != []

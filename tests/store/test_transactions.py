@@ -160,7 +160,7 @@ def test_a_session_that_somebody_makes_meanwhile_is_found_or_refused(store, ada,
         first_of("INSERT", "session", lambda: hers.open("u")),
     ):
         SessionStore(owner=bob).open("u")
-    assert store.get("u").owner_id == ada.pk
+    assert hers.get("u").owner_id == ada.pk
 
 
 def test_an_agent_that_somebody_makes_meanwhile_is_found(store, session):

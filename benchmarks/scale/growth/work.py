@@ -17,6 +17,7 @@ from django_agent_sessions.admin.changelist import Position
 from django_agent_sessions.admin.key_pages import AFTER
 from django_agent_sessions.ids import id_at
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, UsageCursor
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.redaction import WholeMessage, redact
 from django_agent_sessions.store import SessionStore
@@ -48,7 +49,7 @@ class Bench:
     """
 
     def __init__(self, messages: int) -> None:
-        self.store = SessionStore()
+        self.store = SessionStore(owner=EVERYBODY)
         self.staff, self.person = Client(), Client()
         self.staff.force_login(get_user_model().objects.get(username=STAFF))
         self.person.force_login(get_user_model().objects.get(username=PERSON))

@@ -23,7 +23,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.owners import EVERYBODY, refuse_nobody
+from django_agent_sessions.owners import NOBODY, refuse_none
 from django_agent_sessions.records import AgentRecord, PlacedPayload, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
@@ -52,15 +52,17 @@ class DjangoSession(TakesTurns):
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
-            database. Left out, the sessions of everybody are reached.
+            database. Left out, only sessions without an owner are reached and created;
+            ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
             answer now; with a callable owner, at each use.
-        create: Whether the first item creates the session. False for sessions that are created
-            elsewhere, so that a deleted session is not created again.
+        create: Whether the first item creates the session. The default is True, except with
+            ``owner=EVERYBODY``. False for sessions that are created elsewhere, so that a deleted
+            session is not created again.
         exclusive: Whether only one run uses the session at a time, in any process. It must then be
             used in a block, ``async with session:``, or ``with session:`` around
             ``Runner.run_sync``, which waits for the lease and creates the session.
@@ -84,13 +86,13 @@ class DjangoSession(TakesTurns):
         self,
         session_id: str,
         *,
-        owner: Any | Callable[[_Context | None], Any] = EVERYBODY,
+        owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         exclusive: bool = False,
         wait: float | None = None,
     ) -> None:
@@ -98,7 +100,7 @@ class DjangoSession(TakesTurns):
         self.session_settings = coerce_session_settings(
             SessionSettings() if session_settings is None else session_settings
         )
-        refuse_nobody(owner)
+        refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
         self._title = title
@@ -243,12 +245,14 @@ class DjangoSession(TakesTurns):
 
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
         if owner is None:
-            # A callable that returns None must not give access to the sessions of all owners.
+            # An error of the callable: None stands neither for NOBODY nor for EVERYBODY.
             raise ConfigurationError(
                 f"the owner callable of session {self.session_id!r} returned None"
                 + ("; it was called without a run's context" if wrapper is None else "")
             )
-        return self._store_class(owner=owner, namespace=self._namespace, using=self._using)
+        return self._store_class(
+            owner=owner, namespace=self._namespace, using=self._using, create=self._create
+        )
 
     # --- what runs in the database's thread --------------------------------------------------
 
@@ -309,9 +313,7 @@ class DjangoSession(TakesTurns):
         append_to(agent)
 
     def _open(self, store: SessionStore) -> SessionRecord:
-        if self._create:
-            return store.open(self.session_id, title=self._title, metadata=self._metadata)
-        return store.get(self.session_id)
+        return store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def _append_to(
         self,
@@ -374,12 +376,8 @@ class DjangoSession(TakesTurns):
         return operate(found)
 
     def _find(self, store: SessionStore) -> AgentRecord | None:
+        # Raises if the session has another owner.
         found = store.find_agent(self.session_id, DEFAULT_AGENT)
-        if found is None and store.owner_id is not None:
-            store_of_all_owners = SessionStore(namespace=store.namespace, using=store.using)
-            if store_of_all_owners.find(self.session_id) is not None:
-                # Raises if it has another owner.
-                store.get(self.session_id)
         if found is None:
             self._cached_agent = None
             return None
@@ -388,7 +386,7 @@ class DjangoSession(TakesTurns):
 
     def _recall(self, store: SessionStore) -> AgentRecord | None:
         known = self._cached_agent
-        if known is None or known[:2] != (self.session_id, store.owner_id):
+        if known is None or known[:2] != (self.session_id, store.reach):
             return None
         return known[2]
 
@@ -401,5 +399,5 @@ class DjangoSession(TakesTurns):
         if self._cached_agent is None or self._cached_agent[2].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
             self._memory = Memory(epoch)
-        self._cached_agent = (self.session_id, store.owner_id, agent)
+        self._cached_agent = (self.session_id, store.reach, agent)
         return agent

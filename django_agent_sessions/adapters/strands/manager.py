@@ -30,7 +30,7 @@ from django_agent_sessions.exceptions import (
     ConfigurationError,
 )
 from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.store import SessionStore
 
 from .conversation import Conversation
@@ -59,15 +59,16 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     Args:
         session_id: The id of the session, unique in its namespace for all owners.
-        owner: The user whose session it is, or that user's primary key. Left out, the sessions
-            of everybody are reached.
+        owner: The user whose session it is, or that user's primary key. Left out, only sessions
+            without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
             answer now.
-        create: Whether a missing session is created. False for sessions that are created elsewhere,
-            such as for a chat, so that a deleted session is not created again: raises
+        create: Whether a missing session is created. The default is True, except with
+            ``owner=EVERYBODY``. False for sessions that are created elsewhere, such as for a chat,
+            so that a deleted session is not created again: raises
             ``SessionNotFoundError``.
         on_conflict: What to do when another process appended to the same conversation:
             ``"append"`` keeps both, ``"raise"`` raises ``SessionConflictError`` and writes
@@ -87,12 +88,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self,
         session_id: str,
         *,
-        owner: Any = EVERYBODY,
+        owner: Any = NOBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,
@@ -104,8 +105,10 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         self.session_id = validate_id(session_id)
         # Resolved now: a stream outlives its request, and a router that depends on the request
         # would then return another tenant's database.
-        store = SessionStore(owner=owner, namespace=namespace, using=bridge.database(using))
-        session = OpenSession(store, self.session_id, create=create, title=title, metadata=metadata)
+        store = SessionStore(
+            owner=owner, namespace=namespace, using=bridge.database(using), create=create
+        )
+        session = OpenSession(store, self.session_id, title=title, metadata=metadata)
         self._work = SessionWork(session, raises=on_conflict == "raise")
         self._turns = Turns(self._work, wait=wait) if exclusive else None
 
@@ -114,12 +117,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         cls,
         session_id: str,
         *,
-        owner: Any = EVERYBODY,
+        owner: Any = NOBODY,
         namespace: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
-        create: bool = True,
+        create: bool | None = None,
         on_conflict: Literal["append", "raise"] = "append",
         exclusive: bool = False,
         wait: float | None = None,

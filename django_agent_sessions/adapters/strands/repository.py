@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
 
@@ -35,20 +35,27 @@ class DjangoSessionRepository(SessionRepository):
     :class:`~django_agent_sessions.adapters.strands.DjangoSessionManager`, which does not block it.
 
     Args:
-        owner: The user whose sessions these are, or that user's primary key. Left out,
-            every session is reached.
+        owner: The user whose sessions these are, or that user's primary key. Left out, only
+            sessions without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
         using: The alias of the database.
+        create: Whether sessions can be created. The default is True, except with
+            ``owner=EVERYBODY``.
 
     Raises:
         InvalidIdError: The namespace is invalid.
     """
 
     def __init__(
-        self, *, owner: Any = EVERYBODY, namespace: str = "", using: str | None = None
+        self,
+        *,
+        owner: Any = NOBODY,
+        namespace: str = "",
+        using: str | None = None,
+        create: bool | None = None,
     ) -> None:
         self._known_states = KnownStates()
-        self._store = SessionStore(owner=owner, namespace=namespace, using=using)
+        self._store = SessionStore(owner=owner, namespace=namespace, using=using, create=create)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Create a session.
@@ -63,6 +70,7 @@ class DjangoSessionRepository(SessionRepository):
         Raises:
             SessionException: A session with this id exists.
             InvalidIdError: The id is invalid.
+            ConfigurationError: The repository does not create sessions.
         """
         self._run(
             lambda: self._store.create(
@@ -112,7 +120,7 @@ class DjangoSessionRepository(SessionRepository):
             **kwargs: Ignored.
 
         Returns:
-            The sessions of the repository's owner, or of everybody, in its namespace.
+            The sessions that the repository reaches in its namespace.
         """
         records = self._run(lambda: self._store.list_sessions(limit=limit))
         return [formats.session(record) for record in records]

@@ -48,14 +48,12 @@ class OpenSession:
         store: SessionStore,
         session_id: str,
         *,
-        create: bool,
         title: str,
         metadata: Mapping[str, Any] | None,
     ) -> None:
         self.store = store
         self.session_id = session_id
         self.epoch = 0
-        self._create = create
         self._title = title
         self._metadata = metadata
         self._record: SessionRecord | None = None
@@ -63,9 +61,7 @@ class OpenSession:
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""
         if self._record is None:
-            self._record = (
-                self._open_or_create() if self._create else self.store.get(self.session_id)
-            )
+            self._record = self._open_or_create()
             self.epoch = self._record.redaction_epoch
         return self._record
 

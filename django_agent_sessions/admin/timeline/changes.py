@@ -10,6 +10,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import (
     AgentRecord,
     BranchRecord,
@@ -104,7 +105,7 @@ def _with_session_lock(
     viewer: Viewer, operation: Callable[[SessionStore, Session], _T], what: str
 ) -> _T:
     """Run an operation while the session's row is locked, with retries."""
-    store = SessionStore(using=viewer.using)
+    store = SessionStore(owner=EVERYBODY, using=viewer.using)
     what = f"{what} in session {viewer.session.pk}"
     key = viewer.session.pk
     return alone_in(viewer.using, key, lambda session: operation(store, session), what=what)

@@ -12,6 +12,7 @@ from django_agent_sessions.admin.transcript.pieces import Turn
 from django_agent_sessions.admin.transcript.turns import Reading
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.windows import Scope, Window
@@ -46,7 +47,7 @@ class Comparison:
 def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Comparison:
     """Compare two branches, and record that their messages are read."""
     left, right = pair
-    store = SessionStore(using=viewer.using)
+    store = SessionStore(owner=EVERYBODY, using=viewer.using)
     common = store.common_length(agent, left.number, right.number)
     scopes = [
         Scope(viewer.session, SessionAgent(pk=agent.id), branch=branch.number) for branch in pair

@@ -16,6 +16,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
 
@@ -81,7 +82,7 @@ class Listed:
 
 def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
     """List an agent's branches: the main branch, then the side branches, newest first."""
-    records = SessionStore(using=viewer.using).branches(agent)
+    records = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
     names = {branch.number: branch.name for branch in records}
     kinds = dict(Branch.Kind.choices)
     lines = [

@@ -16,6 +16,7 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, AgentState, BranchRecord
 from django_agent_sessions.store import SessionStore
 
@@ -106,7 +107,7 @@ def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
 
 
 def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    for branch in SessionStore(using=viewer.using).branches(agent):
+    for branch in SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent):
         if branch.number == number:
             return branch
     raise Http404

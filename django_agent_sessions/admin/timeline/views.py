@@ -28,6 +28,7 @@ from django.utils.translation import ngettext
 from django_agent_sessions.admin.transcript.viewers import Viewer, view
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 from . import changes, comparing, listing, questions
@@ -123,7 +124,8 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
     params = viewer.request.GET
     agent = named_agent(viewer)
     numbers = [_parse_number(params.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
-    by_number = {b.number: b for b in SessionStore(using=viewer.using).branches(agent)}
+    branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
+    by_number = {branch.number: branch for branch in branches}
     if not set(numbers) <= by_number.keys():
         raise Http404
     return _render(
@@ -230,7 +232,7 @@ def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
     record = agent_of(viewer, agent)
     if viewer.request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    SessionStore(using=viewer.using).take_snapshot(record)
+    SessionStore(owner=EVERYBODY, using=viewer.using).take_snapshot(record)
     text = _("A snapshot of agent %(agent)s was taken.") % {"agent": record.agent_id}
     messages.success(viewer.request, text)
     return HttpResponseRedirect(f"{viewer.base}snapshots/?agent={agent}")

@@ -69,7 +69,9 @@ class Command(StoppableCommand):
                 "an alias in STORAGES."
             ),
         )
-        group = parser.add_argument_group("which sessions (default: all)")
+        group = parser.add_argument_group(
+            "which sessions (specify --session, --owner or --everybody; the others are filters)"
+        )
         group.add_argument(
             "--session",
             action="append",
@@ -83,6 +85,9 @@ class Command(StoppableCommand):
         )
         group.add_argument(
             "--since", metavar="DATE", help="Sessions with activity since this date."
+        )
+        group.add_argument(
+            "--everybody", action="store_true", help="All sessions, with any owner or none."
         )
         parser.add_argument(
             "--reason", default="", help="The reason, for the audit trail (required)."
@@ -254,6 +259,10 @@ class _Export:
 
 
 def _select_sessions(options: dict[str, Any], alias: str) -> Any:
+    names = [str(name) for name in several(options, "session")]
+    limited = bool(names) or options["owner"] is not None
+    if limited == options["everybody"]:
+        raise CommandError("specify which sessions: --session ID, --owner USER or --everybody")
     sessions = Session.objects.using(alias).order_by("pk")
     if options["namespace"] is not None:
         sessions = sessions.filter(namespace=options["namespace"])
@@ -262,7 +271,6 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
     if options["since"] is not None:
         since = read_moment(options["since"], "--since")
         sessions = sessions.filter(last_activity_at__gte=since)
-    names = [str(name) for name in several(options, "session")]
     if not names:
         return sessions
     condition = Q(pk__in=[])

@@ -22,6 +22,7 @@ from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.management.databases import add_database, database_of
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, counted, printable
+from django_agent_sessions.owners import NOBODY
 
 _EXIT_STATUS = 1
 
@@ -131,7 +132,7 @@ class Command(StoppableCommand):
             return owners_from_function(options["owner_function"])
         if options["owner"] is not None:
             return find_user(options["owner"], using=alias)
-        return None
+        return NOBODY
 
 
 def _show_progress(line: ProgressLine, report: ImportReport) -> None:

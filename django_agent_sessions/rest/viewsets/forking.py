@@ -9,6 +9,7 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.permissions import Allowed
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.rest import changing, throttles
@@ -90,7 +91,7 @@ class Forking(SessionAPI):
         messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
         if at is not None and not messages.filter(pk=at).exists():
             raise NotThere("at", "The session has no such message.")
-        fork = SessionStore(using=self.using).fork(
+        fork = SessionStore(owner=EVERYBODY, using=self.using).fork(
             session_record(row), at=at, title=data.get("title"), external_id=external_id
         )
         figures = {"fork": str(fork.id), "messages": fork.usage.messages}

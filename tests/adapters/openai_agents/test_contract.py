@@ -8,7 +8,7 @@ from typing import Any
 
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 
 class SessionDriver:
@@ -70,7 +70,7 @@ class TestSession(
     testing.ClearContract[SessionDriver],
     testing.RedactionContract[SessionDriver],
 ):
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> SessionDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> SessionDriver:
         return SessionDriver(owner, namespace)
 
 
@@ -82,5 +82,5 @@ class TestLivingSession(
     testing.ClearContract[LivingSessionDriver],
     testing.RedactionContract[LivingSessionDriver],
 ):
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> LivingSessionDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> LivingSessionDriver:
         return LivingSessionDriver(owner, namespace)

@@ -102,7 +102,7 @@ def test_an_approval_that_is_clicked_twice(page, ada):
 def test_an_approval_of_a_call_that_is_gone(page, ada):
     agent = assistant(call("pay", amount=3), "Paid.")
     asyncio.run(page.ask(ada, agent, "s", "Pay 3"))
-    asyncio.run(DjangoSession("s").clear_session())
+    asyncio.run(DjangoSession("s", owner=ada).clear_session())
 
     assert asyncio.run(page.approve(ada, agent, "s")) is None
     assert stored() == []
@@ -118,9 +118,10 @@ def test_an_approval_after_a_redaction(page, ada):
     assert texts(requests(agent)[-1])[0] == "I am [REDACTED], pay 3"
 
 
-def test_a_redaction(page):
-    asyncio.run(Runner.run(assistant("1234 5678"), "My card?", session=DjangoSession("s")))
-    asyncio.run(page.forget_card_number("s"))
+def test_a_redaction(page, ada):
+    session = DjangoSession("s", owner=ada)
+    asyncio.run(Runner.run(assistant("1234 5678"), "My card?", session=session))
+    asyncio.run(page.forget_card_number(ada, "s"))
 
     assert texts(stored()) == ["My card?", "[removed]"]
 

@@ -16,6 +16,8 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.owners import EVERYBODY, NOBODY
+from django_agent_sessions.store import SessionStore
 
 from .scripted import call
 from .team import assistant, requests, stored, texts, user
@@ -124,10 +126,47 @@ async def test_strangers_neither_read_nor_write(ada, bob, known):
     assert texts(await DjangoSession("s", owner=ada).get_items()) == ["private"]
 
 
-async def test_no_owner_reaches_everybodys_sessions(ada):
+async def test_an_owner_that_is_left_out_reaches_no_users_session(ada):
     await DjangoSession("s", owner=ada).add_items([user("private")])
 
-    assert texts(await DjangoSession("s").get_items()) == ["private"]
+    session = DjangoSession("s")
+    for use in (session.get_items, session.pop_item, lambda: session.add_items([user("b")])):
+        with pytest.raises(SessionNotFoundError, match=r"owner=user, or owner=EVERYBODY"):
+            await use()
+
+
+async def test_everybody_reaches_each_session_and_makes_one_only_if_told_to(ada):
+    await DjangoSession("s", owner=ada).add_items([user("private")])
+
+    assert texts(await DjangoSession("s", owner=EVERYBODY).get_items()) == ["private"]
+    with pytest.raises(SessionNotFoundError, match="create=True"):
+        await DjangoSession("t", owner=EVERYBODY).add_items([user("lost")])
+    await DjangoSession("t", owner=EVERYBODY, create=True).add_items([user("kept")])
+    assert texts(await DjangoSession("t").get_items()) == ["kept"]
+
+
+async def test_an_object_that_reached_everybodys_session_does_not_keep_it_for_nobody(ada):
+    """A callable that answers otherwise each time: what one answer found, another does not get."""
+    await DjangoSession("s", owner=ada).add_items([user("private")])
+    answers = [EVERYBODY, NOBODY]
+    session = DjangoSession("s", owner=lambda wrapper: answers.pop(0))
+
+    assert texts(await session.get_items()) == ["private"]
+    with pytest.raises(SessionNotFoundError):
+        await session.get_items()
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["no agent", "another framework's agent"])
+async def test_a_session_of_a_user_without_a_conversation_is_refused_too(ada, bob, other):
+    store = SessionStore(owner=ada)
+    session = await store.aopen("s")
+    if other:
+        await store.aopen_agent(session, "of strands", dialect="strands")
+
+    for refused in (DjangoSession("s"), DjangoSession("s", owner=bob)):
+        with pytest.raises(SessionNotFoundError):
+            await refused.get_items()
+    assert await DjangoSession("s", owner=ada).get_items() == []
 
 
 async def test_a_name_that_a_stranger_took_after_a_deletion_is_the_strangers(ada, bob):

@@ -195,7 +195,7 @@ class TestRows:
         assert (row.title, row.metadata) == ("Holiday plans", {"channel": "web"})
         agent = await arun_orm(SessionAgent.objects.get)
         assert (agent.agent_id, agent.dialect, agent.session_id) == ("default", OPENAI, row.pk)
-        assert (await SessionStore(namespace="shop").ausage("s")) == Usage(1)
+        assert (await SessionStore(owner=ada, namespace="shop").ausage("s")) == Usage(1)
 
     async def test_a_title_is_that_of_the_first(self):
         await DjangoSession("s", title="First").add_items([user("a")])

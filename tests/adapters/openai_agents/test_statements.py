@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 from .scripted import call
 from .team import assistant, user
@@ -70,7 +70,7 @@ def test_nothing_to_write_takes_none(open_session):
 
 @pytest.mark.parametrize("owned", [True, False])
 def test_a_new_object_looks_for_the_session_and_its_agent_once(ada, owned):
-    owner = ada if owned else EVERYBODY
+    owner = ada if owned else NOBODY
     asyncio.run(DjangoSession("s", owner=owner).add_items([user("a"), user("b")]))
 
     again = DjangoSession("s", owner=owner)

@@ -15,7 +15,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 from .scripted import ScriptedModel
 
@@ -75,7 +75,7 @@ class TestManager(
     testing.ConversationContract[ManagerDriver],
     testing.AnyContextContract[ManagerDriver],
 ):
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> ManagerDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> ManagerDriver:
         return ManagerDriver(owner, namespace)
 
 
@@ -131,5 +131,5 @@ class TestRepository(
 ):
     not_found = SessionException
 
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> RepositoryDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> RepositoryDriver:
         return RepositoryDriver(owner, namespace)

@@ -113,27 +113,27 @@ def answer_in_a_job() -> Any:
         [call("add", a=1, b=2), RuntimeError("the model is away")],
     ],
 )
-def test_a_job_that_is_tried_again_goes_on_where_it_broke_off(steps):
+def test_a_job_that_is_tried_again_goes_on_where_it_broke_off(ada, steps):
     answer = answer_in_a_job()
     with pytest.raises((RuntimeError, EventLoopException)):
-        answer(lambda manager: build(*steps, session_manager=manager), "s", "1 + 2?")
+        answer(lambda manager: build(*steps, session_manager=manager), ada, "s", "1 + 2?")
 
-    assert answer(lambda m: build("Three.", session_manager=m), "s", "1 + 2?") == "Three.\n"
+    assert answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?") == "Three.\n"
 
     middle = ["call add", "result 3"][: 2 * (len(steps) - 1)]
     assert texts(stored()) == ["1 + 2?", *middle, "Three."]
     # It was answered: the same words are said anew.
-    assert answer(lambda m: build("Still.", session_manager=m), "s", "1 + 2?") == "Still.\n"
+    assert answer(lambda m: build("Still.", session_manager=m), ada, "s", "1 + 2?") == "Still.\n"
     assert texts(stored()) == ["1 + 2?", *middle, "Three.", "1 + 2?", "Still."]
 
 
-def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again():
+def test_a_job_whose_worker_was_killed_in_a_tool_calls_it_again(ada):
     answer = answer_in_a_job()
-    answer(lambda m: build(call("add", a=1, b=2), "Three.", session_manager=m), "s", "1 + 2?")
+    answer(lambda m: build(call("add", a=1, b=2), "Three.", session_manager=m), ada, "s", "1 + 2?")
     # What a kill within the tool leaves.
     SessionMessage.objects.filter(message_id__gt=1).delete()
 
-    assert answer(lambda m: build("Three.", session_manager=m), "s", "1 + 2?") == "Three.\n"
+    assert answer(lambda m: build("Three.", session_manager=m), ada, "s", "1 + 2?") == "Three.\n"
 
     assert texts(stored()) == ["1 + 2?", "call add", "result 3", "Three."]
 

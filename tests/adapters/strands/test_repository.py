@@ -15,9 +15,10 @@ from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 from django_agent_sessions.adapters.strands import DjangoSessionRepository
-from django_agent_sessions.exceptions import InvalidIdError, PayloadError
+from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, PayloadError
 from django_agent_sessions.models import Session as SessionRow
 from django_agent_sessions.models import SessionMessage as MessageRow
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS, columns_holding
 
 from .scripted import ScriptedModel, call
@@ -124,7 +125,11 @@ class TestSessions:
         with pytest.raises(SessionException):
             bobs.create_agent("adas", SessionAgent("a", {}, {}))
         assert [s.session_id for s in adas.list_sessions()] == ["adas"]
-        assert {s.session_id for s in repository.list_sessions()} == {"s", "adas"}
+        assert [s.session_id for s in repository.list_sessions()] == ["s"]
+        everybodys = DjangoSessionRepository(owner=EVERYBODY)
+        assert {s.session_id for s in everybodys.list_sessions()} == {"s", "adas"}
+        with pytest.raises(ConfigurationError, match="create=True"):
+            everybodys.create_session(Session("new", SessionType.AGENT))
 
     @pytest.mark.parametrize("session_id", IMPOSSIBLE_IDS)
     def test_an_id_that_cannot_be_one_is_refused(self, repository, session_id):

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.interchange.sources import (
     SourceAgent,
@@ -15,6 +17,7 @@ from django_agent_sessions.interchange.sources import (
     SourceSession,
 )
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
+from django_agent_sessions.owners import EVERYBODY, NOBODY
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 from tests.interchange.sources import START, Made, said, talk, user
@@ -112,13 +115,33 @@ def test_owners_are_one_user_or_whoever_a_function_says(ada, bob):
 
     import_sessions(Made(sessions), namespace="one", owner=ada)
     report = import_sessions(
-        Made(sessions), namespace="each", owner=lambda found: by_name.get(found.session_id)
+        Made(sessions), namespace="each", owner=lambda found: by_name.get(found.session_id, NOBODY)
     )
 
     assert {row.owner for row in Session.objects.filter(namespace="one")} == {ada}
     owners = Session.objects.filter(namespace="each").values_list("session_id", "owner")
     assert dict(owners) == {"a": ada.pk, "b": bob.pk, "c": None}
     assert reasons(report) == [("session 'd'", "there is no user with the key 1000000000")]
+
+
+@pytest.mark.parametrize("answer", [None, EVERYBODY, AnonymousUser()])
+def test_a_function_that_names_nobody_who_could_own_it_leaves_the_session_out(answer):
+    """So that one that forgot to answer makes no session that nobody owns."""
+    report = import_sessions(Made([talk(said(1))]), owner=lambda found: answer)
+
+    [(place, reason)] = reasons(report)
+    assert place == "session 'talk'"
+    assert "NOBODY" in reason
+    assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize("owner", [None, EVERYBODY, AnonymousUser()])
+def test_an_import_for_nobody_who_could_own_it_is_refused_before_it_begins(owner):
+    source = Made([talk(said(1))])
+
+    with pytest.raises(ConfigurationError, match="NOBODY"):
+        import_sessions(source, owner=owner)
+    assert not Session.objects.exists()
 
 
 def test_what_a_function_of_the_project_raises_is_not_taken_for_an_odd_session():

@@ -16,7 +16,7 @@ from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor
 from django_agent_sessions.events.pages import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Speaking, payload
@@ -239,7 +239,7 @@ def test_a_client_shows_in_the_end_what_is_stored_however_often_its_line_broke(
 def follow_steps(steps: list[tuple[str, Any]], start: str) -> None:
     store = SessionStore()
     name = f"talk {Session.objects.count()}"
-    talk = Speaking(EVERYBODY, name)
+    talk = Speaking(NOBODY, name)
     follower = Follower(talk, start)
     for number, (what, how) in enumerate(steps):
         if what == "read":

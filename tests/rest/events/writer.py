@@ -10,11 +10,12 @@ import django
 
 django.setup()
 
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 
 def main(name: str, agent_id: str, count: int, pause: float) -> None:
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     agent = store.open_agent(store.open(name), agent_id, dialect="strands")
     print("ready", flush=True)
     sys.stdin.readline()

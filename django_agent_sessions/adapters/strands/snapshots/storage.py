@@ -14,7 +14,7 @@ from strands.storage.storage import _NAMESPACED, StorageSearchResult
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 
 from . import keys
 from .documents import UnstructuredError
@@ -46,11 +46,14 @@ class DjangoStorage:
 
     Args:
         owner: The user whose sessions and objects these are, or that user's primary key. Left
-            out, every session is reached, and the objects of nobody.
+            out, only sessions and objects without an owner are reached and created; ``EVERYBODY``
+            reaches all sessions.
         namespace: The namespace of session ids and keys.
         using: The alias of the database.
         search_strategy: The search, which may also index each write; by default the SDK's keyword
             search in at most 1,000 keys.
+        create: Whether a write creates a missing session or object. The default is True, except
+            with ``owner=EVERYBODY``.
 
     Raises:
         InvalidIdError: The namespace is invalid.
@@ -59,12 +62,13 @@ class DjangoStorage:
     def __init__(
         self,
         *,
-        owner: Any = EVERYBODY,
+        owner: Any = NOBODY,
         namespace: str = "",
         using: str | None = None,
         search_strategy: SearchStrategy[Any] | None = None,
+        create: bool | None = None,
     ) -> None:
-        self._work = StorageWork(owner=owner, namespace=namespace, using=using)
+        self._work = StorageWork(owner=owner, namespace=namespace, using=using, create=create)
         self._search_strategy = search_strategy
         self._prefix = ""
         self._max_listed: int | None = None

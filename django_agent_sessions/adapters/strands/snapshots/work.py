@@ -28,10 +28,11 @@ _NO_STASH = ("", "", "")
 class StorageWork:
     """Read, write, delete and list by complete keys."""
 
-    def __init__(self, *, owner: Any, namespace: str, using: str | None) -> None:
-        self._owner = owner
-        self._using = using
-        self._store = KeyedStore(owner=owner, namespace=namespace, using=using)
+    def __init__(
+        self, *, owner: Any, namespace: str, using: str | None, create: bool | None
+    ) -> None:
+        self._bindings: dict[str, Any] = {"owner": owner, "using": using, "create": create}
+        self._store = KeyedStore(namespace=namespace, **self._bindings)
         self._agents = AgentMemory(_MAX_AGENTS, _MAX_BYTES)
         self._orchestrators: Memory[KnownOrchestrator] = Memory(_MAX_AGENTS)
         # Redaction epochs of data that is stored verbatim.
@@ -216,7 +217,7 @@ class StorageWork:
     def _store_of(self, namespace: str) -> KeyedStore:
         if namespace == self._store.namespace:
             return self._store
-        return KeyedStore(owner=self._owner, namespace=namespace, using=self._using)
+        return KeyedStore(namespace=namespace, **self._bindings)
 
 
 def _directory(name: SnapshotKey) -> tuple[str, ...]:

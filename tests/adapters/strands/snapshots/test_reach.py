@@ -14,6 +14,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoS
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.holds import hold
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentState
 from tests.adapters.strands.agents import build as build_with_log
 
@@ -43,8 +44,8 @@ def test_strangers_read_nothing_and_cannot_write(ada, bob):
     assert Session.objects.get().owner == ada
 
 
-def test_without_an_owner_every_session_is_reached_and_nobodys_objects(ada):
-    mine, anybody = DjangoStorage(owner=ada), DjangoStorage()
+def test_everybody_reaches_every_session_and_nobodys_objects(ada):
+    mine, anybody = DjangoStorage(owner=ada), DjangoStorage(owner=EVERYBODY)
     data = saved(message("a"))
     for key in (LATEST, STASH, "memory/facts"):
         run(mine.write(key, data))
@@ -55,6 +56,36 @@ def test_without_an_owner_every_session_is_reached_and_nobodys_objects(ada):
     assert run(anybody.list()) == sorted([LATEST, STASH])
     run(anybody.write(LATEST, b"no snapshot"))
     assert run(mine.read(LATEST)) == b"no snapshot"
+
+
+def test_everybody_makes_neither_a_session_nor_an_object_unless_told_to():
+    kept = saved(message("a"))
+    for key in (LATEST, STASH, "memory/facts"):
+        with pytest.raises(StorageError, match="create=True"):
+            run(DjangoStorage(owner=EVERYBODY).write(key, kept))
+    assert not Session.objects.exists()
+    assert not StoredObject.objects.exists()
+
+    for key in (LATEST, STASH, "memory/facts"):
+        run(DjangoStorage(owner=EVERYBODY, create=True).write(key, kept))
+        assert run(DjangoStorage().read(key)) == kept
+        # What is there is written to.
+        run(DjangoStorage(owner=EVERYBODY).write(key, kept))
+
+
+def test_with_the_owner_left_out_nothing_of_a_user_is_reached(ada):
+    mine, nobodys = DjangoStorage(owner=ada), DjangoStorage()
+    for key in (LATEST, STASH, "memory/facts"):
+        run(mine.write(key, saved(message("a"))))
+
+    for key in (LATEST, STASH, "memory/facts"):
+        assert run(nobodys.read(key)) is None
+        run(nobodys.delete(key))
+        assert run(mine.read(key)) is not None
+    assert run(nobodys.list()) == []
+    for key in (LATEST, STASH):
+        with pytest.raises(StorageError, match="owner=user, or owner=EVERYBODY"):
+            run(nobodys.write(key, saved(message("b"))))
 
 
 def test_a_prefix_is_a_namespace():

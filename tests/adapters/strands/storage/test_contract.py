@@ -10,7 +10,7 @@ from django.core.files.storage import FileSystemStorage
 
 from django_agent_sessions.adapters.strands import StorageSessionRepository
 from django_agent_sessions.interchange.layout import Layout
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.testing import Contract, ConversationContract
 from tests.adapters.strands.test_contract import MessageDriver, RepositoryDriver
 
@@ -32,7 +32,7 @@ class TestContract(Contract[StorageDriver]):
     def _place(self, tmp_path) -> None:
         self.path = tmp_path
 
-    def driver(self, *, owner: Any = EVERYBODY, namespace: str = "") -> StorageDriver:
+    def driver(self, *, owner: Any = NOBODY, namespace: str = "") -> StorageDriver:
         return StorageDriver(self.path, namespace)
 
     def positions(self, session_id: str) -> list[int]:
