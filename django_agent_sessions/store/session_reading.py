@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db import connections
+
 from django_agent_sessions import named
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.ids import validate_id
@@ -73,6 +75,10 @@ class SessionReader(StorePart):
             The sessions that the store reaches in its namespace.
         """
         found = self._reachable().filter(namespace=self.namespace).recent_first()
+        if self.reach is NOBODY and connections[self.using].vendor == "postgresql":
+            # It does not conclude from IS NULL that the index of the owner is in this order, and
+            # would pass over the more recent sessions of all users. MariaDB concludes it only so.
+            found = found.order_by("owner_id", *found.query.order_by)
         if after is not None:
             found = found.less_recent_than(after.last_activity_at, after.id)
         return [session_record(row) for row in found[:limit]]
