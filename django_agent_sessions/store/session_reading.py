@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db import connections
+
 from django_agent_sessions import named
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.ids import validate_id
@@ -71,6 +73,11 @@ class SessionReader(StorePart):
             The sessions.
         """
         rows = self._reachable().filter(namespace=self.namespace).recent_first()
+        if self.reach is NOBODY and connections[self.using].vendor == "postgresql":
+            # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
+            # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
+            # only without it.
+            rows = rows.order_by("owner_id", *rows.query.order_by)
         if after is not None:
             rows = rows.less_recent_than(after.last_activity_at, after.id)
         return [session_record(row) for row in rows[:limit]]

@@ -15,6 +15,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
     Snapshot,
 )
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
 
@@ -128,7 +129,7 @@ def of_snapshot(there: Conversation) -> list[Any]:
 
 def go_back(there: Conversation) -> None:
     """Leaves a branch behind, and a snapshot of it."""
-    store = SessionStore()
+    store = SessionStore(owner=EVERYBODY)
     store.rewind(store.open_agent(store.get("matrix"), there.agent.agent_id), 1)
 
 

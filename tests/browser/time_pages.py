@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 from . import example
@@ -27,7 +28,7 @@ def pages_about_time(session: Session | None = None) -> dict[str, str]:
         The addresses of its pages by what they show.
     """
     session = session or example.conversation()
-    store = SessionStore(namespace=session.namespace)
+    store = SessionStore(owner=EVERYBODY, namespace=session.namespace)
     record = store.get(session.session_id)
     agent = store.open_agent(record, "support")
     store.rewind(agent, 5, name="a-branch-with-a-name-that-somebody-chose-and-made-much-too-long")

@@ -18,6 +18,7 @@ from django.conf import settings as project
 from django.contrib.auth import get_user_model
 from django.db import connection, transaction
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -26,6 +27,7 @@ from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, 
 from django_agent_sessions.adapters.strands import DjangoStorage
 from django_agent_sessions.leases import acquire
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot
+from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage import roll_up
@@ -95,6 +97,22 @@ def test_every_reference_between_tables_has_an_index():
         assert cursor.fetchall() == []
 
 
+def test_a_list_of_sessions_without_an_owner_is_read_in_order_from_the_index_of_the_owner(planted):
+    """However many sessions of users are more recent."""
+    store = SessionStore()
+    last = store.list_sessions(limit=20)[-1]
+    for after in (None, last):
+        with CaptureQueriesContext(connection) as queries:
+            assert len(store.list_sessions(limit=20, after=after)) == 20
+        [query] = queries.captured_queries
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN " + query["sql"].replace("%", "%%"))
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert "Index Scan using agent_sessions_session_mine" in plan
+        assert "(owner_id IS NULL)" in plan
+        assert "Sort" not in plan
+
+
 def test_strands_sessions(planted):
     with no_table_read_whole():
         agent = build("Hello.", call("add", a=1, b=2), "Three.")
@@ -159,7 +177,9 @@ def test_the_store(planted, ada):
     agent = store.list_agents(session)[0]
     with no_table_read_whole():
         store.list_sessions(limit=20, after=session)
+        SessionStore().list_sessions(limit=20)
         SessionStore().list_sessions(limit=20, after=session)
+        SessionStore(owner=EVERYBODY).list_sessions(limit=20, after=session)
         store.find_external("planted-x")
         store.append_many(agent, [{"role": "user", "content": [{"text": "more"}]}] * 3)
         store.messages(agent, limit=2)
