@@ -190,7 +190,7 @@ def test_a_session_for_which_the_owner_function_fails_is_left_out_and_told(lines
 
     assert failure.value.returncode == 1
     assert out.getvalue().startswith("session 'bob-1': the owner function 'tests.interchange.")
-    assert "raised ValueError: return None" in out.getvalue()
+    assert "raised ValueError: return NOBODY" in out.getvalue()
     assert "plantedsecret" not in out.getvalue()
     assert owners() == {"ada-1": None, "eve-1": None}
 
