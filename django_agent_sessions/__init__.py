@@ -18,12 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .bridge import arun_orm, run_orm
-    from .exceptions import AgentSessionsError, SessionBusyError, SessionNotFoundError
-    from .holds import hold, release
-    from .owners import EVERYBODY, NOBODY
-    from .redaction import Find, redact
-    from .store import SessionStore
+    from django_agent_sessions.bridge import arun_orm, run_orm
+    from django_agent_sessions.exceptions import (
+        AgentSessionsError,
+        SessionBusyError,
+        SessionNotFoundError,
+    )
+    from django_agent_sessions.holds import hold, release
+    from django_agent_sessions.owners import EVERYBODY, NOBODY
+    from django_agent_sessions.redaction import Find, redact
+    from django_agent_sessions.store import SessionStore
 
 __version__ = "0.1.0"
 

@@ -15,23 +15,19 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from . import (
-            checks,  # noqa: F401 - importing it registers the checks
-            holds,
-            leftovers,
-            lenders,
-            workers,
-        )
-        from .batches import set_aside
-        from .blobs.rows import before_session_deletion
-        from .models import Session
+        from django_agent_sessions import checks, holds, leftovers, lenders, workers
+        from django_agent_sessions.batches import session_tombstoned
+        from django_agent_sessions.blobs.rows import before_session_deletion
+        from django_agent_sessions.models import Session
 
         connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
         connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(
-            leftovers.overwrite_from_the_start, dispatch_uid="agent_sessions_overwrite"
+            leftovers.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
         )
-        set_aside.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
+        session_tombstoned.connect(
+            holds.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
+        )
         # In this order: a session under legal hold must keep its files.
-        pre_delete.connect(holds.before_deletion, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(holds.check_and_record_deletion, Session, dispatch_uid="agent_sessions")
         pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")

@@ -16,9 +16,9 @@ from uuid import UUID
 from django.db import connections, transaction
 from django.db.models import QuerySet
 
-from . import bridge
-from .models import AuditEvent
-from .transcripts import displayable
+from django_agent_sessions import bridge
+from django_agent_sessions.models import AuditEvent
+from django_agent_sessions.transcripts import displayable
 
 _MAX_NAME = 255
 _MAX_REASON = 2000
@@ -62,19 +62,19 @@ def record(
         actor=_name(actor),
         session=session,
         target=target,
-        reason=masked(reason, secrets),
+        reason=mask_reason(reason, secrets),
         details=dict(details or {}),
     )
     event.save(using=bridge.database(using))
     return event
 
 
-def masked(reason: str, secrets: Collection[str] = ()) -> str:
+def mask_reason(reason: str, secrets: Collection[str] = ()) -> str:
     """Mask personal data and secrets in a reason."""
     # Imported here because compiling their patterns would slow down every start of Django.
-    from . import detectors, masking
+    from django_agent_sessions import detectors, masking
 
-    clean = masking.scrub(displayable(reason), secrets)
+    clean = masking.mask_texts(displayable(reason), secrets)
     return str(masking.mask_text(clean, detectors.available()))[:_MAX_REASON]
 
 

@@ -3,7 +3,7 @@
 Small sessions are deleted several per transaction, each completely. A session with very many
 messages first becomes a tombstone: it loses its session id and owner, so that it cannot be found,
 and the deletion is recorded. Its messages are then deleted in batches, newest first, and its row
-last. :func:`finish`, which ``manage.py agent_sessions_gc`` calls, deletes the rest after an
+last. :func:`delete_tombstones`, which ``manage.py agent_sessions_gc`` calls, deletes the rest after an
 interruption.
 
 In a caller's transaction everything belongs to that transaction, and nothing is done in batches.
@@ -21,29 +21,29 @@ from django.db import connections, models, transaction
 from django.db.models import Count, F
 from django.dispatch import Signal
 
-SESSIONS = 50
+MAX_SESSIONS = 50
 """Maximum number of sessions that one transaction deletes."""
 
-MESSAGES = 5_000
+MAX_MESSAGES = 5_000
 """Maximum messages that one transaction deletes; a session with more becomes a tombstone first."""
 
-DOOMED = "\x7fdeleted"
+TOMBSTONE_NAMESPACE = "\x7fdeleted"
 """Namespace of tombstones. No store can have it."""
 
-set_aside = Signal()
+session_tombstoned = Signal()
 """Sent in the transaction that makes a session a tombstone; arguments as of ``pre_delete``."""
 
-Deleted: TypeAlias = tuple[int, dict[str, int]]
+DeletionResult: TypeAlias = tuple[int, dict[str, int]]
 """Result of a deletion in Django: the number of rows, and the numbers by model."""
 
 
-def are_possible(using: str) -> bool:
+def can_commit_batches(using: str) -> bool:
     """Return whether a deletion may be committed in batches."""
     connection = connections[using]
     return connection.get_autocommit() and not connection.in_atomic_block
 
 
-def delete(sessions: models.QuerySet[Any]) -> Deleted:
+def delete(sessions: models.QuerySet[Any]) -> DeletionResult:
     """Delete sessions in batches."""
     count: Counter[str] = Counter()
     for keys in _keys(sessions):
@@ -55,14 +55,14 @@ def delete(sessions: models.QuerySet[Any]) -> Deleted:
     return count.total(), dict(count)
 
 
-def large(session: models.QuerySet[Any]) -> UUID | None:
+def key_if_large(session: models.QuerySet[Any]) -> UUID | None:
     """Return the session's key if it has too many messages for one transaction, otherwise None."""
     messages = _messages(session.model, session.db).filter(session__in=session.values("pk"))
     keys = messages.order_by().values_list("session", flat=True)
-    return next(iter(keys[MESSAGES : MESSAGES + 1]), None)
+    return next(iter(keys[MAX_MESSAGES : MAX_MESSAGES + 1]), None)
 
 
-def empty(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
+def delete_messages(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
     """Make a session a tombstone and delete its messages; the caller then deletes the row."""
     return _empty(session.model._base_manager.using(session.db), key)
 
@@ -70,17 +70,19 @@ def empty(session: models.QuerySet[Any], key: UUID) -> Counter[str]:
 def delete_after_commit(session: models.Model, using: str) -> None:
     """Delete a session in the open transaction; a large one mostly after the commit."""
     rows = type(session)._base_manager.using(using)
-    if large(rows.filter(pk=session.pk)) is None:
+    if key_if_large(rows.filter(pk=session.pk)) is None:
         session.delete(using=using)
     elif _make_tombstone(rows, session.pk):
         finish_deletion = functools.partial(_finish, rows, session.pk)
         transaction.on_commit(finish_deletion, using)
 
 
-def finish(sessions: models.QuerySet[Any]) -> int:
+def delete_tombstones(sessions: models.QuerySet[Any]) -> int:
     """Delete what interrupted deletions left; return the number of sessions."""
     rows = sessions.model._base_manager.using(sessions.db)
-    keys = [*rows.filter(namespace=DOOMED, legal_hold=False).values_list("pk", flat=True)]
+    keys = [
+        *rows.filter(namespace=TOMBSTONE_NAMESPACE, legal_hold=False).values_list("pk", flat=True)
+    ]
     for key in keys:
         _finish(rows, key)
     return len(keys)
@@ -93,10 +95,10 @@ def _finish(rows: models.QuerySet[Any], key: UUID) -> None:
 
 def _keys(sessions: models.QuerySet[Any]) -> Iterator[list[UUID]]:
     ordered = sessions.order_by("pk").values_list("pk", flat=True)
-    keys = [*ordered[:SESSIONS]]
+    keys = [*ordered[:MAX_SESSIONS]]
     while keys:
         yield keys
-        keys = [*ordered.filter(pk__gt=keys[-1])[:SESSIONS]]
+        keys = [*ordered.filter(pk__gt=keys[-1])[:MAX_SESSIONS]]
 
 
 def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[list[UUID], bool]]:
@@ -108,10 +110,10 @@ def _groups(sessions: models.QuerySet[Any], keys: list[UUID]) -> Iterator[tuple[
     total = 0
     for key in keys:
         count = counts.get(key, 0)
-        if group and total + count > MESSAGES:
+        if group and total + count > MAX_MESSAGES:
             yield group, False
             group, total = [], 0
-        if count > MESSAGES:
+        if count > MAX_MESSAGES:
             yield [key], True
         else:
             group.append(key)
@@ -134,7 +136,7 @@ def _empty(rows: models.QuerySet[Any], key: UUID) -> Counter[str]:
                 break
             _announce(session, rows.db)
             newest = messages.order_by("-pk").values_list("pk", flat=True)
-            oldest_in_batch = next(iter(newest[MESSAGES - 1 : MESSAGES]), None)
+            oldest_in_batch = next(iter(newest[MAX_MESSAGES - 1 : MAX_MESSAGES]), None)
             more = oldest_in_batch is not None
             batch = messages.filter(pk__gte=oldest_in_batch) if more else messages
             count.update(models.QuerySet.delete(batch.order_by())[1])
@@ -147,9 +149,9 @@ def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
         if session is None:
             return False
         _announce(session, rows.db)
-        if session.namespace != DOOMED:
+        if session.namespace != TOMBSTONE_NAMESPACE:
             rows.filter(pk=key).update(
-                namespace=DOOMED,
+                namespace=TOMBSTONE_NAMESPACE,
                 session_id=str(key),
                 owner=None,
                 external_id=None,
@@ -162,7 +164,7 @@ def _make_tombstone(rows: models.QuerySet[Any], key: UUID) -> bool:
 
 
 def _announce(session: models.Model, using: str) -> None:
-    set_aside.send(sender=type(session), instance=session, using=using)
+    session_tombstoned.send(sender=type(session), instance=session, using=using)
 
 
 def _messages(model: type[models.Model], using: str) -> models.QuerySet[Any]:

@@ -34,20 +34,20 @@ from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
 
-from . import conf
-from .broken_connections import refresh, settle
-from .exceptions import ConfigurationError
-from .lenders import (
-    Lender,
-    find_lender,
+from django_agent_sessions import conf
+from django_agent_sessions.broken_connections import close_if_broken, reset_lost_transaction
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.lenders import (
+    JoinableTransaction,
+    find_joinable_transaction,
     in_transaction,
-    is_own,
-    promised,
+    is_own_connection,
+    declared_transaction,
     register_waiting_call,
     running_loop,
 )
-from .work import Work
-from .workers import WorkerPool
+from django_agent_sessions.work import DatabaseFuture
+from django_agent_sessions.workers import WorkerPool
 
 __all__ = [
     "arun_orm",
@@ -80,7 +80,7 @@ def database(using: str | None = None) -> str:
     """Return the alias of the database of the sessions."""
     if using is not None:
         return using
-    from .models import Session
+    from django_agent_sessions.models import Session
 
     return conf.get_settings().DATABASE or router.db_for_write(Session)
 
@@ -170,14 +170,14 @@ def joined(using: str | None = None) -> Iterator[None]:
             f"joined() requires an open transaction on {connection.alias!r}: "
             "enter transaction.atomic() first"
         )
-    lender = Lender(connection, outer=promised.get())
-    token = promised.set(lender)
+    lender = JoinableTransaction(connection, outer=declared_transaction.get())
+    token = declared_transaction.set(lender)
     try:
         yield
     finally:
-        promised.reset(token)
+        declared_transaction.reset(token)
         with _lock_of(connection):
-            lender.waits = False
+            lender.is_waiting = False
 
 
 def run_sync(function: Callable[[], R], *, using: str) -> R:
@@ -185,10 +185,10 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
     looping = running_loop() is not None
     connection = connections[using]
     if not looping:
-        settle(connection)
+        reset_lost_transaction(connection)
     if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
         return function()
-    lender = find_lender(using)
+    lender = find_joinable_transaction(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
             return _outcome(_submit_to_lender(lender, function))
@@ -196,7 +196,7 @@ def run_sync(function: Callable[[], R], *, using: str) -> R:
             borrowing = functools.partial(_borrow, lender, function)
             return _wait(_borrowing_pool, borrowing) if looping else borrowing()
     if not looping and (connection.connection is not None or _is_private_memory(connection)):
-        refresh(connection)
+        close_if_broken(connection)
         return function()
     return _wait(_own_pool, functools.partial(_on_own_connection, using, function))
 
@@ -207,13 +207,13 @@ async def run_async(function: Callable[[], R], *, using: str) -> R:
     The loop is blocked only if its own thread has the transaction: only that thread may use the
     connection. Cancellation is raised only after the function has returned.
     """
-    lender = find_lender(using)
+    lender = find_joinable_transaction(using)
     with contextlib.suppress(_LenderGoneError):
         if isinstance(lender, CurrentThreadExecutor):
             return await _submit_to_lender(lender, function)
         if lender is not None:
             borrowing = functools.partial(_borrow, lender, function)
-            if is_own(lender.connection, using):
+            if is_own_connection(lender.connection, using):
                 return _wait(_borrowing_pool, borrowing)
             return await _arun(_borrowing_pool, borrowing)
     return await _arun(_own_pool, functools.partial(_on_own_connection, using, function))
@@ -226,8 +226,10 @@ class _LenderGoneError(Exception):
     """The thread that has the transaction has stopped waiting."""
 
 
-def _submit_to_lender(executor: CurrentThreadExecutor, function: Callable[[], R]) -> Work[R]:
-    work = Work(_in_context(function))
+def _submit_to_lender(
+    executor: CurrentThreadExecutor, function: Callable[[], R]
+) -> DatabaseFuture[R]:
+    work = DatabaseFuture(_in_context(function))
     try:
         executor.submit(work.run)
     except RuntimeError as error:
@@ -244,15 +246,15 @@ def _wait(pool: WorkerPool, function: Callable[[], R]) -> R:
     return _outcome(pool.submit(_in_context(function)), pool)
 
 
-def _outcome(work: Work[R], pool: WorkerPool | None = None) -> R:
+def _outcome(work: DatabaseFuture[R], pool: WorkerPool | None = None) -> R:
     """Wait for the outcome, even if a signal handler raises.
 
     The function may be using a connection of this thread, which must not be used by both.
     """
     try:
-        if pool is not None and pool.patience and work.queued:
-            work.wait(pool.patience)
-            pool.nudge(work)
+        if pool is not None and pool.grow_after and work.queued:
+            work.wait(pool.grow_after)
+            pool.grow_if_waiting(work)
         work.wait()
     except BaseException:
         while not work.done():
@@ -264,9 +266,9 @@ def _outcome(work: Work[R], pool: WorkerPool | None = None) -> R:
 
 async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
     work = pool.submit(_in_context(function))
-    if not (work.queued and pool.patience):
+    if not (work.queued and pool.grow_after):
         return await work
-    timer = asyncio.get_running_loop().call_later(pool.patience, pool.nudge, work)
+    timer = asyncio.get_running_loop().call_later(pool.grow_after, pool.grow_if_waiting, work)
     try:
         return await work
     finally:
@@ -275,7 +277,7 @@ async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
 
 def _on_own_connection(using: str, function: Callable[[], R]) -> R:
     connection = connections[using]
-    refresh(connection)
+    close_if_broken(connection)
     setup = connection_setup()
     _own.works = True
     try:
@@ -295,12 +297,12 @@ def _require_context_manager(context: Any) -> AbstractContextManager[Any]:
     return context
 
 
-def _borrow(lender: Lender, function: Callable[[], R]) -> R:
+def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
     """Run a function on the connection of a waiting thread, one function at a time."""
     connection = lender.connection
     alias = connection.alias
     with _lock_of(connection):
-        if not (lender.waits and in_transaction(connection)):
+        if not (lender.is_waiting and in_transaction(connection)):
             raise _LenderGoneError
         # If this thread has no connection, Django creates an object, which opens nothing yet.
         own = connections[alias]

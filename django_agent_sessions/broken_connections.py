@@ -9,7 +9,7 @@ from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 
-def refresh(connection: BaseDatabaseWrapper) -> None:
+def close_if_broken(connection: BaseDatabaseWrapper) -> None:
     """Close a connection that the server has closed, so that the next use opens a new one.
 
     A query would cost a round trip, so the socket is checked first: it is readable if the server
@@ -27,10 +27,10 @@ def refresh(connection: BaseDatabaseWrapper) -> None:
         if not readable:
             return
     if not connection.is_usable():
-        abandon(connection)
+        close_quietly(connection)
 
 
-def settle(connection: BaseDatabaseWrapper) -> None:
+def reset_lost_transaction(connection: BaseDatabaseWrapper) -> None:
     """Reset a connection that Django believes to be in a transaction that no longer exists.
 
     MariaDB and MySQL end a transaction with a statement of its own. If the connection is lost in
@@ -47,10 +47,10 @@ def settle(connection: BaseDatabaseWrapper) -> None:
     if getattr(raw, "closed", False) or (
         connection.vendor == "mysql" and not connection.is_usable()
     ):
-        abandon(connection)
+        close_quietly(connection)
 
 
-def abandon(connection: BaseDatabaseWrapper) -> None:
+def close_quietly(connection: BaseDatabaseWrapper) -> None:
     """Close a broken connection, so that the next use opens a new one."""
     # Django discards it even if the driver fails to close it.
     with contextlib.suppress(Error):

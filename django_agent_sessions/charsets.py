@@ -14,8 +14,8 @@ from django.apps import apps
 from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from .fields import IdField
-from .models import Session
+from django_agent_sessions.fields import IdField
+from django_agent_sessions.models import Session
 
 FULL_CHARSET = "utf8mb4"
 """The character set of MariaDB and MySQL that stores all characters."""
@@ -32,7 +32,7 @@ class CharsetReport:
     statements: list[str] = field(default_factory=list)
 
 
-def look(using: str) -> CharsetReport:
+def inspect_charsets(using: str) -> CharsetReport:
     """Inspect the tables on MariaDB or MySQL; return an empty result for other databases."""
     result = CharsetReport()
     connection = connections[using]

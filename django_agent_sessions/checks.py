@@ -16,8 +16,8 @@ from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
 from django.db.models import Model
 
-from . import bridge, conf
-from .exceptions import ConfigurationError
+from django_agent_sessions import bridge, conf
+from django_agent_sessions.exceptions import ConfigurationError
 
 _Check = Callable[..., list[CheckMessage]]
 
@@ -112,7 +112,7 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     """Check that the configured detectors exist, so that no write fails because of them."""
     try:
         # Imported here because compiling their patterns would slow down every start of Django.
-        from . import detectors
+        from django_agent_sessions import detectors
 
         detectors.names()
         detectors.load(conf.get_settings().REDACT_ON_WRITE)
@@ -154,7 +154,7 @@ def check_full_text_search(
 ) -> list[CheckMessage]:
     """Check that ``FULL_TEXT_SEARCH`` is a valid name, if PostgreSQL uses it."""
     # Imported here because it imports the models.
-    from . import search
+    from django_agent_sessions import search
 
     if bridge.database() not in connections:
         return []
@@ -182,7 +182,7 @@ def check_full_text_configuration(
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
     an error would stop the migration that creates a configuration of the project.
     """
-    from . import search
+    from django_agent_sessions import search
 
     alias = bridge.database()
     if alias not in (databases or ()) or check_full_text_search(None):
@@ -215,13 +215,13 @@ def check_character_sets(
     an error would stop the migrations of the whole project.
     """
     # Imported here because it imports the models.
-    from . import charsets
+    from django_agent_sessions import charsets
 
     alias = bridge.database()
     if alias not in (databases or ()):
         return []
     try:
-        charset = charsets.look(alias)
+        charset = charsets.inspect_charsets(alias)
     except DatabaseError:
         # The database is unavailable, which the command itself reports.
         return []
@@ -274,13 +274,13 @@ def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
     """Check that the storage of large binaries exists and is not public."""
-    from .blobs.files import storage_of
+    from django_agent_sessions.blobs.files import get_storage
 
     alias = conf.get_settings().BLOB_STORAGE
     if alias is None:
         return []
     try:
-        storage: Any = storage_of(alias)
+        storage: Any = get_storage(alias)
     except ConfigurationError as error:
         return [
             Error(
@@ -327,14 +327,14 @@ _MAX_PREFIX = 150
 
 @register(Tags.database)
 @_requires_valid("DATABASE", "BLOB_STORAGE")
-def check_blobs_left(
+def check_orphaned_blobs(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
     """Check that ``BLOB_STORAGE`` is not removed while messages refer to files in a storage.
 
     Queries the database, and so runs with ``migrate`` and ``check --database``.
     """
-    from .models import Blob
+    from django_agent_sessions.models import Blob
 
     alias = bridge.database()
     if conf.get_settings().BLOB_STORAGE is not None or alias not in (databases or ()):
@@ -434,7 +434,7 @@ def _check_user_database(alias: str) -> list[CheckMessage]:
     """
     from django.contrib.auth import get_user_model
 
-    from .models import Session
+    from django_agent_sessions.models import Session
 
     user = get_user_model()
     users = router.db_for_write(user)
@@ -466,7 +466,7 @@ def _check_user_database(alias: str) -> list[CheckMessage]:
 
 
 def _is_excluded(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
-    """Return whether the routers create the table ``beside`` in a database, but not this one."""
+    """Return whether the routers create the table ``condition_beside`` in a database, but not this one."""
     return router.allow_migrate_model(alias, beside) and not router.allow_migrate_model(
         alias, model
     )

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-CRASHES = sys.version_info < (3, 12)
+COLLECTS_IN_FRAMES = sys.version_info < (3, 12)
 """Whether this version of Python collects garbage while it creates a frame object."""
 
 
@@ -45,9 +45,9 @@ _pauses = _Pauses()
 
 
 @contextmanager
-def resting() -> Iterator[None]:
+def paused_gc() -> Iterator[None]:
     """Disable garbage collection in this process for the block, where this Python needs it."""
-    if not CRASHES:
+    if not COLLECTS_IN_FRAMES:
         yield
         return
     _pauses.begin()

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from django.conf import settings as django_settings
 
-from .exceptions import ConfigurationError
+from django_agent_sessions.exceptions import ConfigurationError
 
 SETTING = "AGENT_SESSIONS"
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import payloads
-from .ids import MAX_ID_LENGTH
-from .vendors import vendor_of
+from django_agent_sessions import payloads
+from django_agent_sessions.ids import MAX_ID_LENGTH
+from django_agent_sessions.vendors import database_vendor
 
 if TYPE_CHECKING:
     # Fields are generic for the type checker only.
@@ -39,7 +39,7 @@ class IdField(_CharField):
     def db_parameters(self, connection: BaseDatabaseWrapper) -> Any:
         """Add the database's binary collation without padding."""
         parameters = super().db_parameters(connection)
-        collation = _EXACT_COLLATIONS.get(vendor_of(connection))
+        collation = _EXACT_COLLATIONS.get(database_vendor(connection))
         return {**parameters, "collation": collation} if collation else parameters
 
 
@@ -70,7 +70,7 @@ class ExactJSONField(_TextField):
         _pyi_private_get_type: Any
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
-        return None if value is None else read(value)
+        return None if value is None else decode_payload(value)
 
     def get_prep_value(self, value: Any) -> str | None:
         if value is None:
@@ -81,14 +81,14 @@ class ExactJSONField(_TextField):
 
     def to_python(self, value: Any) -> Any:
         """Decode text from a fixture; other values stay unchanged."""
-        return read(value) if isinstance(value, str) else value
+        return decode_payload(value) if isinstance(value, str) else value
 
     def value_to_string(self, obj: models.Model) -> str:
         """Return the stored text for serializers (``dumpdata``), to keep bytes and key order."""
         return self.get_prep_value(self.value_from_object(obj)) or ""
 
 
-def read(text: str) -> Any:
+def decode_payload(text: str) -> Any:
     """Decode a stored payload; invalid text becomes a CorruptPayload."""
     try:
         return payloads.loads(text)

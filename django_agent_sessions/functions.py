@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import BigIntegerField, F, Func, IntegerField, TextField, Value
 from django.db.models.lookups import Exact
 
-from .querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 
 
 class OctetLength(Func):
@@ -33,23 +33,23 @@ class Bytes(Func):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
-def same_as_redacted() -> Exact:
+def has_no_original() -> Exact:
     """Return a condition: the original of a redacted message was not kept."""
     return Exact(Bytes(F("message")), Bytes(F("redact_message")))
 
 
-def counts(needle: str) -> Func:
+def count_occurrences(needle: str) -> Func:
     """Count occurrences of a short ASCII text in payloads, in the database."""
     # Each occurrence is replaced with a text that is one character shorter.
     shorter = Func(
-        CONTENT_TEXT,
+        VISIBLE_TEXT,
         Value(needle),
         Value(needle[:-1]),
         function="REPLACE",
         output_field=TextField(),
     )
     return Func(
-        OctetLength(CONTENT_TEXT),
+        OctetLength(VISIBLE_TEXT),
         OctetLength(shorter),
         template="(%(expressions)s)",
         arg_joiner=" - ",

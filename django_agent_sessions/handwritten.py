@@ -9,7 +9,7 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from .models import SessionMessage
+from django_agent_sessions.models import SessionMessage
 
 _CACHE_SIZE = 500
 """Maximum number of cached statements; those of batches differ by the number of rows."""
@@ -17,19 +17,19 @@ _CACHE_SIZE = 500
 _messages = SessionMessage._meta
 
 
-def column(field: models.Field[Any, Any]) -> str:
+def column_name(field: models.Field[Any, Any]) -> str:
     """Return the unquoted column name of a field."""
     return str(field.column)
 
 
-def quoted(connection: BaseDatabaseWrapper, sql: str) -> str:
+def quote_names(connection: BaseDatabaseWrapper, sql: str) -> str:
     """Replace ``{messages}`` and ``{<column>}`` with quoted names of the table of messages."""
     quote = connection.ops.quote_name
-    columns = {name: quote(name) for name in map(column, _messages.concrete_fields)}
+    columns = {name: quote(name) for name in map(column_name, _messages.concrete_fields)}
     return sql.format(messages=quote(_messages.db_table), **columns)
 
 
-def cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
+def caching_cursor(connection: BaseDatabaseWrapper) -> CursorWrapper:
     """Return a cursor for statements that are used repeatedly.
 
     For SQLite, Django converts the placeholders of a statement at each use, which takes a fifth of

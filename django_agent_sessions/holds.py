@@ -9,11 +9,15 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from . import audit, bridge
-from .batches import DOOMED
-from .blobs import note_uses
-from .exceptions import LegalHoldError, ReasonRequiredError, SessionNotFoundError
-from .models import AuditEvent, Session, SessionMessage
+from django_agent_sessions import audit, bridge
+from django_agent_sessions.batches import TOMBSTONE_NAMESPACE
+from django_agent_sessions.blobs import update_references
+from django_agent_sessions.exceptions import (
+    LegalHoldError,
+    ReasonRequiredError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
@@ -29,7 +33,7 @@ def release(session: UUID, *, reason: str, actor: Any = None, using: str | None 
     return _set(session, False, reason=reason, actor=actor, using=using)
 
 
-def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
+def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     """Reject the deletion of a session under legal hold and record any other; for ``pre_delete``.
 
     Every deletion by the ORM sends this signal, including a cascade from the owner. A session that
@@ -37,12 +41,15 @@ def before_deletion(instance: Session, using: str, **kwargs: Any) -> None:
     """
     # Lock the row, so that no other process can put it under hold before it is deleted.
     row = Session.objects.using(using).select_for_update().filter(pk=instance.pk)
-    held, namespace = row.values_list("legal_hold", "namespace").first() or (False, DOOMED)
+    held, namespace = row.values_list("legal_hold", "namespace").first() or (
+        False,
+        TOMBSTONE_NAMESPACE,
+    )
     if held:
         raise LegalHoldError(
             f"session {instance.session_id!r} is under legal hold; release it first", [instance]
         )
-    if namespace != DOOMED:
+    if namespace != TOMBSTONE_NAMESPACE:
         audit.record(
             AuditEvent.Action.DELETED,
             session=instance.pk,
@@ -77,4 +84,4 @@ def _discard_originals(session: UUID, using: str) -> None:
     keys = list(changed.values_list("pk", flat=True))
     if keys:
         changed.update(message=F("redact_message"), redact_message=None)
-        note_uses(using, session, keys)
+        update_references(using, session, keys)

@@ -8,7 +8,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from .exceptions import InvalidIdError
+from django_agent_sessions.exceptions import InvalidIdError
 
 if sys.version_info >= (3, 14):
     from uuid import uuid7 as _uuid7
@@ -31,21 +31,21 @@ def new_id() -> UUID:
     return _uuid7()
 
 
-def id_at(moment: datetime, place: int) -> UUID:
+def id_for_time(moment: datetime, place: int) -> UUID:
     """Return a primary key with this creation time; ``place`` orders keys with the same time."""
     place = min(max(place, 0), 2**24 - 1)
     random = (place >> 12) << 64 | (place & 0xFFF) << 50 | secrets.randbits(50)
-    return UUID(int=first_id_at(moment).int | random)
+    return UUID(int=first_id_for_time(moment).int | random)
 
 
-def first_id_at(moment: datetime) -> UUID:
+def first_id_for_time(moment: datetime) -> UUID:
     """Return the smallest primary key with this creation time, for range queries by key."""
     aware = moment.astimezone() if moment.tzinfo is None else moment
     milliseconds = min(max((aware - _EPOCH) // timedelta(milliseconds=1), 0), 2**48 - 1)
     return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62)
 
 
-def made_at(key: UUID) -> datetime:
+def time_of_id(key: UUID) -> datetime:
     """Return the creation time in a primary key."""
     return _EPOCH + timedelta(milliseconds=key.int >> 80)
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import bridge
+from django_agent_sessions import bridge
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -19,7 +19,7 @@ _CHECKPOINT_TIMEOUT = 1000
 """Milliseconds that a redaction waits for the readers of SQLite's write-ahead log."""
 
 
-def overwrite_from_the_start(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+def set_secure_delete(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Set ``secure_delete`` on a new SQLite connection; a receiver of ``connection_created``.
 
     A redaction would be too late: inserting a large message may already have moved others within
@@ -31,7 +31,7 @@ def overwrite_from_the_start(connection: BaseDatabaseWrapper, **kwargs: Any) -> 
 
 
 @contextmanager
-def overwrite_leftovers(using: str) -> Iterator[None]:
+def secure_delete(using: str) -> Iterator[None]:
     """Make SQLite overwrite content that is deleted in the block, and empty its write-ahead log.
 
     Does nothing on other databases, whose vacuum frees deleted rows.

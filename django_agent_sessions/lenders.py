@@ -20,7 +20,7 @@ from asgiref.current_thread_executor import CurrentThreadExecutor
 from asgiref.sync import AsyncToSync
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import stacks
+from django_agent_sessions import stacks
 
 _open_connections: weakref.WeakValueDictionary[tuple[int, str], BaseDatabaseWrapper] = (
     weakref.WeakValueDictionary()
@@ -29,15 +29,15 @@ _waiting_calls: dict[CodeType, str] = {}
 
 
 @dataclass(eq=False)
-class Lender:
-    """A waiting thread's connection, which other threads may use while ``waits`` is true."""
+class JoinableTransaction:
+    """A waiting thread's connection, which other threads may use while ``is_waiting`` is true."""
 
     connection: BaseDatabaseWrapper
-    waits: bool = True
-    outer: Lender | None = None
+    is_waiting: bool = True
+    outer: JoinableTransaction | None = None
 
 
-promised: contextvars.ContextVar[Lender | None] = contextvars.ContextVar(
+declared_transaction: contextvars.ContextVar[JoinableTransaction | None] = contextvars.ContextVar(
     "agent_sessions_promised", default=None
 )
 """The connection of the innermost ``joined()`` block."""
@@ -59,19 +59,19 @@ def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     _open_connections[threading.get_ident(), connection.alias] = connection
 
 
-def is_own(connection: BaseDatabaseWrapper, using: str) -> bool:
+def is_own_connection(connection: BaseDatabaseWrapper, using: str) -> bool:
     """Return whether this thread opened the connection."""
     return connection is _open_connections.get((threading.get_ident(), using))
 
 
-def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
+def find_joinable_transaction(using: str) -> JoinableTransaction | CurrentThreadExecutor | None:
     """Find the transaction that this call belongs to; None if there is none.
 
     Returns an executor if the waiting thread must run the call itself.
     """
-    declared = promised.get()
+    declared = declared_transaction.get()
     while declared is not None:
-        if declared.waits and declared.connection.alias == using:
+        if declared.is_waiting and declared.connection.alias == using:
             return declared
         declared = declared.outer
     # valuerefs() is atomic: other threads open connections meanwhile.
@@ -87,7 +87,7 @@ def find_lender(using: str) -> Lender | CurrentThreadExecutor | None:
     while thread is not None:
         connection = _open_connections.get((thread, using))
         if connection is not None and in_transaction(connection):
-            return Lender(connection)
+            return JoinableTransaction(connection)
         if (executor := _asgiref_lender(thread, using)) is not None:
             return executor
         seen.add(thread)
@@ -104,7 +104,7 @@ def _waiter_of(thread: int, seen: set[int]) -> int | None:
     waiting = {
         other: executor
         for code, name in _waiting_calls.items()
-        for other, executor in stacks.callers(code, name).items()
+        for other, executor in stacks.waiting_threads(code, name).items()
         if other not in seen
     }
     for ident, executor in waiting.items():
@@ -117,7 +117,7 @@ def _waiter_of(thread: int, seen: set[int]) -> int | None:
 
 
 def _executor_of_loop_with(default_executor: object) -> object:
-    for thread in stacks.threads():
+    for thread in stacks.thread_ids():
         if getattr(_loop_in(thread), "_default_executor", None) is default_executor:
             return _executor_of(thread)
     return None
@@ -168,14 +168,16 @@ def _waits_in_async_to_sync(
     own_loop = AsyncToSync.loop_thread_executors.get(loop) is executor
     return any(
         current_executor is executor and (own_loop or main_event_loop is loop)
-        for current_executor, main_event_loop in stacks.variables(
+        for current_executor, main_event_loop in stacks.local_variables(
             thread, AsyncToSync.__call__.__code__, "current_executor", "main_event_loop"
         )
     )
 
 
 def _loop_in(thread: int) -> asyncio.AbstractEventLoop | None:
-    for (loop,) in stacks.variables(thread, asyncio.BaseEventLoop.run_forever.__code__, "self"):
+    for (loop,) in stacks.local_variables(
+        thread, asyncio.BaseEventLoop.run_forever.__code__, "self"
+    ):
         return loop  # type: ignore[no-any-return]  # a variable read off a stack has no type
     return None
 

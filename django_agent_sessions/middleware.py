@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 
-from . import audit, replicas
+from django_agent_sessions import audit, replicas
 
 _Sync = Callable[[HttpRequest], HttpResponseBase]
 _Async = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -75,7 +75,7 @@ def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
 
         async def amiddleware(request: HttpRequest) -> HttpResponseBase:
             response = await get_async_response(request)
-            replicas.remember(request, response)
+            replicas.set_primary_cookie(request, response)
             return response
 
         return amiddleware
@@ -84,7 +84,7 @@ def reading_own_writes(get_response: _Sync | _Async) -> _Sync | _Async:
 
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_sync_response(request)
-        replicas.remember(request, response)
+        replicas.set_primary_cookie(request, response)
         return response
 
     return middleware

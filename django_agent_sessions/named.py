@@ -14,9 +14,9 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Col
 
-from . import prepared
-from .models import Session, SessionAgent, SessionMultiAgent
-from .owners import EVERYBODY, NOBODY
+from django_agent_sessions import prepared
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.owners import EVERYBODY, NOBODY
 
 M = TypeVar("M", bound=models.Model)
 
@@ -33,7 +33,7 @@ _MULTI_AGENT_OF = SessionMultiAgent._meta.get_field("session")
 _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
-def session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
+def get_session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
     """Read a session; None if it does not exist or has another owner.
 
     Args:
@@ -49,18 +49,18 @@ def session(using: str, namespace: str, session_id: str, owner: Any) -> Session 
     return _instance(using, Session, rows[0]) if rows else None
 
 
-def agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
+def get_agent(using: str, session: UUID, agent_id: str) -> SessionAgent | None:
     """Read an agent of a session; None if it does not exist."""
     rows = _read(using, (SessionAgent,), [(_AGENT_OF, session), (_AGENT_ID, agent_id)])
     return _instance(using, SessionAgent, rows[0]) if rows else None
 
 
-def agents(using: str, session: UUID) -> list[SessionAgent]:
+def list_agents(using: str, session: UUID) -> list[SessionAgent]:
     """Read all agents of a session, oldest first."""
     return _all(using, SessionAgent, [(_AGENT_OF, session)])
 
 
-def multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
+def list_multi_agents(using: str, session: UUID) -> list[SessionMultiAgent]:
     """Read all orchestrators of a session, oldest first."""
     return _all(using, SessionMultiAgent, [(_MULTI_AGENT_OF, session)])
 
@@ -101,7 +101,7 @@ def _read(
         for field, value in values
         if value is not None
     ]
-    rows = prepared.fetch(connection, sql, parameters)
+    rows = prepared.fetch_prepared(connection, sql, parameters)
     if rows is None:
         with connection.cursor() as cursor:
             cursor.execute(sql, parameters)

@@ -15,14 +15,14 @@ from uuid import UUID
 from django.db import Error, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import conf
+from django_agent_sessions import conf
 
 logger = logging.getLogger("django_agent_sessions")
 
 CHANNEL = "agent_sessions"
 """The channel. A notification's payload is a session's primary key in hexadecimal digits."""
 
-SECONDS = 1.0
+MIN_INTERVAL_SECONDS = 1.0
 """Minimum interval of a process's notifications of the same session, in seconds."""
 
 _MAX_TRACKED = 1000
@@ -31,7 +31,7 @@ _lock = threading.Lock()
 _last_sent: dict[tuple[str, UUID], float] = {}
 
 
-def written(using: str, session: UUID) -> None:
+def notify_written(using: str, session: UUID) -> None:
     """Notify listeners that a session was written to, if ``LISTEN_DATABASE`` is set.
 
     In a transaction the notification is sent after the commit. Errors are logged only: a listener
@@ -62,10 +62,12 @@ def _notify(connection: BaseDatabaseWrapper, session: UUID) -> None:
 def _is_due(key: tuple[str, UUID]) -> bool:
     now = time.monotonic()
     with _lock:
-        if now - _last_sent.get(key, -SECONDS) < SECONDS:
+        if now - _last_sent.get(key, -MIN_INTERVAL_SECONDS) < MIN_INTERVAL_SECONDS:
             return False
         if len(_last_sent) >= _MAX_TRACKED:
-            for old in [old for old, when in _last_sent.items() if now - when >= SECONDS]:
+            for old in [
+                old for old, when in _last_sent.items() if now - when >= MIN_INTERVAL_SECONDS
+            ]:
                 del _last_sent[old]
         _last_sent[key] = now
     return True

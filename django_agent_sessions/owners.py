@@ -21,7 +21,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import Model, Q
 
-from .exceptions import ConfigurationError
+from django_agent_sessions.exceptions import ConfigurationError
 
 NO_KEY = (TypeError, ValueError, OverflowError, ValidationError)
 """What Django raises for a value that cannot be the key of a user."""

@@ -26,7 +26,7 @@ from django.db.migrations.operations.base import Operation, OperationCategory
 from django.db.migrations.state import ProjectState
 
 APP, MODEL = "agent_sessions", "sessionmessage"
-KEY = "session_id"
+PARTITION_COLUMN = "session_id"
 
 
 class PartitionMessages(Operation):
@@ -100,7 +100,9 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
         if partitions is None:
             cursor.execute(f"CREATE TABLE {name} ({like})")
         else:
-            cursor.execute(f"CREATE TABLE {name} ({like}) PARTITION BY HASH ({quote(KEY)})")
+            cursor.execute(
+                f"CREATE TABLE {name} ({like}) PARTITION BY HASH ({quote(PARTITION_COLUMN)})"
+            )
             for number in range(partitions):
                 cursor.execute(
                     f"CREATE TABLE {quote(f'{table}_{number}')} PARTITION OF {name} "
@@ -123,7 +125,9 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
 
 def _unique(kind: str, columns: list[str], *, with_session: bool) -> str:
     """Return a key's definition; with partitions, the session is its last column."""
-    names = [column for column in columns if column != KEY] + ([KEY] if with_session else [])
+    names = [column for column in columns if column != PARTITION_COLUMN] + (
+        [PARTITION_COLUMN] if with_session else []
+    )
     word = "PRIMARY KEY" if kind == "p" else "UNIQUE"
     return f"{word} ({', '.join(names)})"
 

@@ -25,9 +25,9 @@ from itertools import repeat
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NoReturn
 
-from .conf import AgentSessionsSettings, get_settings
-from .exceptions import PayloadError
-from .references import BlobRef
+from django_agent_sessions.conf import AgentSessionsSettings, get_settings
+from django_agent_sessions.exceptions import PayloadError
+from django_agent_sessions.references import BlobRef
 
 _BYTES = "$bytes"
 _TEXT = "$text"
@@ -47,13 +47,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ADJACENT_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
-def refuse_constant(name: str) -> NoReturn:
+def reject_constant(name: str) -> NoReturn:
     """Reject ``NaN`` and ``Infinity``, which Python's decoder accepts and JSON does not have."""
     raise ValueError(f"{name} is not JSON")
 
 
 # Created once: json.loads creates a new decoder at each call that has an option.
-_decoder = json.JSONDecoder(parse_constant=refuse_constant)
+_decoder = json.JSONDecoder(parse_constant=reject_constant)
 _parse = _decoder.decode
 # decode() also skips white space, which `dumps` does not write, and takes twice as long.
 _scan = _decoder.scan_once  # type: ignore[attr-defined] # its types leave it out

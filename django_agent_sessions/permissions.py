@@ -13,10 +13,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from .models import Session
+from django_agent_sessions.models import Session
 
 
-class Allowed(StrEnum):
+class SessionPermission(StrEnum):
     """The codenames of the permissions."""
 
     VIEW = "view_session"
@@ -32,7 +32,7 @@ class Allowed(StrEnum):
     VIEW_USAGE = "view_usagerollup"
 
 
-def may(user: Any, *allowed: Allowed) -> bool:
+def has_permissions(user: Any, *allowed: SessionPermission) -> bool:
     """Return whether a user has all of these permissions."""
     label = Session._meta.app_label
     return bool(user.has_perms([f"{label}.{permission}" for permission in allowed]))

@@ -18,7 +18,7 @@ from typing import Any
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-AFTER = 5
+PREPARE_AFTER = 5
 """Number of statements before the first is prepared; short connections gain nothing."""
 
 _NEVER = -1
@@ -27,7 +27,7 @@ _UNKNOWN_STATEMENT = "26000"
 _runs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
 
-def fetch(
+def fetch_prepared(
     connection: BaseDatabaseWrapper, sql: str, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]] | None:
     """Run a prepared statement and return its rows; None if it cannot be prepared here."""
@@ -54,11 +54,11 @@ def fetch(
 def _is_worth_it(connection: BaseDatabaseWrapper) -> bool:
     raw = connection.connection
     runs = _runs.get(raw, 0)
-    if 0 <= runs <= AFTER:
+    if 0 <= runs <= PREPARE_AFTER:
         _runs[raw] = runs + 1
-    if runs == AFTER and not _has_own_process(connection):
+    if runs == PREPARE_AFTER and not _has_own_process(connection):
         _runs[raw] = _NEVER
-    return runs >= AFTER and _runs[raw] != _NEVER
+    return runs >= PREPARE_AFTER and _runs[raw] != _NEVER
 
 
 def _has_own_process(connection: BaseDatabaseWrapper) -> bool:

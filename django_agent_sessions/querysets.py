@@ -20,23 +20,23 @@ from django.db.models import (
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from . import batches
-from .exceptions import AuditError, LegalHoldError
-from .owners import reached
+from django_agent_sessions import batches
+from django_agent_sessions.exceptions import AuditError, LegalHoldError
+from django_agent_sessions.owners import reached
 
 if TYPE_CHECKING:
-    from . import models as tables
+    from django_agent_sessions import models as tables
 
 
 M = TypeVar("M", bound=models.Model)
 
-CONTENT_TEXT = Coalesce("redact_message", "message", output_field=TextField())
+VISIBLE_TEXT = Coalesce("redact_message", "message", output_field=TextField())
 """The visible content of a message as stored text, which is faster than the decoded field."""
 
 _LAST_CHARACTER = "\U0010ffff"
 
 
-def is_in_any_calendar(moment: datetime) -> bool:
+def is_valid_in_all_time_zones(moment: datetime) -> bool:
     """Return whether a time is a valid date in every time zone."""
     try:
         year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
@@ -50,7 +50,7 @@ def begins_with(name: str, prefix: str) -> Q:
     return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _LAST_CHARACTER})
 
 
-def refuse_held(sessions: models.QuerySet[tables.Session]) -> None:
+def check_legal_hold(sessions: models.QuerySet[tables.Session]) -> None:
     """Raise if a session is under legal hold.
 
     Called before a deletion, because an error in the middle of one would break the caller's
@@ -75,10 +75,10 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
                 transaction, a session that is put under legal hold meanwhile can raise it after
                 others were deleted.
         """
-        refuse_held(self.order_by() if not self.query.is_sliced else self)
+        check_legal_hold(self.order_by() if not self.query.is_sliced else self)
         # Let Django raise its own error for querysets that it cannot delete.
         deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
-        if deletable and self._fields is None and batches.are_possible(self.db):  # type: ignore[attr-defined] # as Django checks it
+        if deletable and self._fields is None and batches.can_commit_batches(self.db):  # type: ignore[attr-defined] # as Django checks it
             return batches.delete(self)
         return super().delete()
 

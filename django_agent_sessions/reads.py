@@ -11,8 +11,8 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from . import handwritten, prepared
-from .models import SessionMessage
+from django_agent_sessions import handwritten, prepared
+from django_agent_sessions.models import SessionMessage
 
 _TEXT = "COALESCE({redact_message}, {message})"
 
@@ -21,14 +21,14 @@ _agent = _messages.get_field("agent")
 _run = _messages.get_field("run_id")
 
 
-def texts(
+def select_texts(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[str]]:
     """Read the visible texts of messages."""
     return _contents(using, _TEXT, agent, branch, latest)
 
 
-def contents(
+def select_contents(
     using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
 ) -> list[tuple[int, str, bool]]:
     """Read positions, visible texts, and whether they were redacted."""
@@ -36,7 +36,9 @@ def contents(
     return _contents(using, columns, agent, branch, latest)
 
 
-def runs(using: str, agent: UUID, *, branch: int = 0) -> list[tuple[int, str, UUID | None]]:
+def select_with_runs(
+    using: str, agent: UUID, *, branch: int = 0
+) -> list[tuple[int, str, UUID | None]]:
     """Read positions, visible texts and run ids."""
     rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
     # Not every driver returns UUIDs, and many messages share a run id.
@@ -52,9 +54,9 @@ def _contents(
     parameters = [_agent.get_db_prep_save(agent, connection), branch]
     if latest is not None:
         parameters.append(latest)
-    rows = prepared.fetch(connection, sql, parameters)
+    rows = prepared.fetch_prepared(connection, sql, parameters)
     if rows is None:
-        with handwritten.cursor(connection) as cursor:
+        with handwritten.caching_cursor(connection) as cursor:
             cursor.execute(sql, parameters)
             rows = cursor.fetchall()
     return rows
@@ -72,5 +74,5 @@ def _contents_sql(connection: BaseDatabaseWrapper, columns: str, latest: bool) -
             "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
             + (" DESC LIMIT %s" if latest else "")
         )
-        _statements[shape] = handwritten.quoted(connection, sql)
+        _statements[shape] = handwritten.quote_names(connection, sql)
     return _statements[shape]

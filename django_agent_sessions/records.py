@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from .ids import new_id
+from django_agent_sessions.ids import new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class MessageRecord(NamedTuple):
         return self.message if self.redact_message is None else self.redact_message
 
 
-class PlacedPayload(NamedTuple):
+class PositionedPayload(NamedTuple):
     """A payload and its position.
 
     Attributes:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PIXEL = (
+PLACEHOLDER_IMAGE = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQAB"
     "h6FO1AAAAABJRU5ErkJggg=="
 )
 """A transparent pixel: the placeholder where only an image is valid."""
 
-DATA_URL = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
+DATA_URL_PREFIX = re.compile(r"data:[^,]{0,400};base64,", re.IGNORECASE)
 """The start of a text that is a binary in base64."""
 
 
@@ -72,18 +72,18 @@ def references(value: Any, path: Path = ()) -> Iterator[tuple[Path, BlobRef]]:
                 yield from references(item, (*path, index))
 
 
-def resolved(value: Any, contents: Mapping[str, bytes]) -> Any:
+def resolve(value: Any, contents: Mapping[str, bytes]) -> Any:
     """Replace references by their binaries; those without content stay."""
     if isinstance(value, BlobRef):
         data = contents.get(value.sha256)
         return value if data is None else value.restored(data)
     if isinstance(value, dict):
         return {
-            key: item if type(item) in _SCALAR_TYPES else resolved(item, contents)
+            key: item if type(item) in _SCALAR_TYPES else resolve(item, contents)
             for key, item in value.items()
         }
     if isinstance(value, list):
-        return [item if type(item) in _SCALAR_TYPES else resolved(item, contents) for item in value]
+        return [item if type(item) in _SCALAR_TYPES else resolve(item, contents) for item in value]
     return value
 
 

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from django.db import Error, connections
 from django.http import HttpRequest, HttpResponseBase
 
-from . import bridge, conf
-from .models import Session
-from .transient import is_conflict, is_lost_connection
+from django_agent_sessions import bridge, conf
+from django_agent_sessions.models import Session
+from django_agent_sessions.transient import is_conflict, is_lost_connection
 
 R = TypeVar("R")
 
@@ -55,7 +55,7 @@ def database_for(request: HttpRequest) -> str:
     return primary if fresh or connections[primary].in_atomic_block else replica
 
 
-def answered(
+def read_with_fallback(
     request: HttpRequest, read: Callable[[str], R], fits: Callable[[R], bool] = lambda result: True
 ) -> R:
     """Read from the replica; read from the primary if the replica fails or its result is stale."""
@@ -70,15 +70,19 @@ def answered(
     return read(primary)
 
 
-def listed(request: HttpRequest, read: Callable[[str], Sequence[Session]]) -> Sequence[Session]:
+def list_sessions(
+    request: HttpRequest, read: Callable[[str], Sequence[Session]]
+) -> Sequence[Session]:
     """Read a page of a list of sessions."""
-    return answered(request, read, lambda rows: _has_same_versions(rows, bridge.database()))
+    return read_with_fallback(
+        request, read, lambda rows: _has_same_versions(rows, bridge.database())
+    )
 
 
 def database_of(session: Session, request: HttpRequest) -> str:
     """Return the alias of the database to read a session's messages from."""
     primary = bridge.database()
-    return answered(
+    return read_with_fallback(
         request,
         lambda alias: (
             alias if alias == primary or _has_same_versions([session], alias) else primary
@@ -86,7 +90,7 @@ def database_of(session: Session, request: HttpRequest) -> str:
     )
 
 
-def remember(request: HttpRequest, response: HttpResponseBase) -> None:
+def set_primary_cookie(request: HttpRequest, response: HttpResponseBase) -> None:
     """Set the cookie for reading from the primary after a request that may have written."""
     settings = conf.get_settings()
     if settings.REPLICA_DATABASE is not None and request.method not in _SAFE_METHODS:

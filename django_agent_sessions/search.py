@@ -19,22 +19,22 @@ from django.contrib.auth import get_user_model
 from django.db import connections, router
 from django.db.models import BooleanField, F, Func, Q, QuerySet, Value
 
-from . import bridge, conf
-from .exceptions import ConfigurationError
-from .models import MAIN_BRANCH, Session, SessionMessage
-from .querysets import SessionQuerySet
-from .transcripts import displayable
+from django_agent_sessions import bridge, conf
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
+from django_agent_sessions.querysets import SessionQuerySet
+from django_agent_sessions.transcripts import displayable
 
-MATCHES = 250
+MAX_MATCHES = 250
 """Maximum number of messages, and of sessions per other criterion, that a search finds."""
 
-OWNERS = 50
+MAX_OWNERS = 50
 """Maximum number of users that a search finds by name."""
 
-SCOPE = 1000
+MAX_SESSIONS_IN_SCOPE = 1000
 """Up to this number of sessions, only their messages are searched, not the newest of all."""
 
-MAX_QUERY = 500
+MAX_QUERY_LENGTH = 500
 """Maximum characters of a query; the rest is ignored."""
 
 WORDS_INDEX = "agent_sessions_message_words"
@@ -71,8 +71,8 @@ class _Collected:
     messages: dict[UUID, UUID] = field(default_factory=dict)
 
     def add(self, keys: list[UUID]) -> None:
-        self.truncated = self.truncated or len(keys) > MATCHES
-        self.keys.update(keys[:MATCHES])
+        self.truncated = self.truncated or len(keys) > MAX_MATCHES
+        self.keys.update(keys[:MAX_MATCHES])
 
 
 def find_sessions(
@@ -94,7 +94,7 @@ def find_sessions(
     Returns:
         The result.
     """
-    query = displayable(query).strip()[:MAX_QUERY]
+    query = displayable(query).strip()[:MAX_QUERY_LENGTH]
     if not query:
         return SearchResult(frozenset())
     alias = bridge.database(using)
@@ -127,7 +127,7 @@ def find_messages(
     Returns:
         Primary keys of messages, oldest first.
     """
-    query = displayable(query)[:MAX_QUERY]
+    query = displayable(query)[:MAX_QUERY_LENGTH]
     if not query.strip():
         return []
     messages = SessionMessage.objects.using(bridge.database(using)).filter(session=session)
@@ -186,7 +186,7 @@ def configuration_in_database(using: str | None = None) -> str | None:
     return name
 
 
-class Words(Func):
+class TsVector(Func):
     """The words of a text as the full-text index has them."""
 
     def __init__(self, text: str, *, configuration: str) -> None:
@@ -211,7 +211,7 @@ def _match_condition(query: str, configuration: str | None) -> Any:
         Value(query),
         template=f"websearch_to_tsquery('{configuration}'::regconfig, %(expressions)s)",
     )
-    return _Match(Words("text", configuration=configuration), text_query)
+    return _Match(TsVector("text", configuration=configuration), text_query)
 
 
 def _id_condition(query: str) -> Q:
@@ -227,7 +227,9 @@ def _owners(query: str) -> list[Any]:
     users = get_user_model()
     name = users.USERNAME_FIELD
     rows = users._default_manager.using(router.db_for_read(users))
-    return [*rows.filter(**{f"{name}__istartswith": query}).values_list("pk", flat=True)[:OWNERS]]
+    return [
+        *rows.filter(**{f"{name}__istartswith": query}).values_list("pk", flat=True)[:MAX_OWNERS]
+    ]
 
 
 def _search_titles(query: str, sessions: SessionQuerySet, result: _Collected) -> None:
@@ -245,11 +247,11 @@ def _search_messages(query: str, sessions: SessionQuerySet, result: _Collected) 
     condition = _match_condition(query, index_configuration)
     recent, limited = _newest(messages.order_by("-id"))
     pairs = _locations(recent.filter(condition, chosen))
-    is_truncated = len(pairs) > MATCHES
+    is_truncated = len(pairs) > MAX_MATCHES
     if index_configuration and not is_truncated:
         # Unordered, as the index returns them; `truncated` says whether there are more.
         others = _locations(_matches_in(messages.filter(condition), chosen))
-        is_truncated = len(others) > MATCHES
+        is_truncated = len(others) > MAX_MATCHES
         pairs += others
     result.truncated = result.truncated or is_truncated
     result.limited = result.limited or (limited and not index_configuration)
@@ -271,8 +273,8 @@ def _messages_of(sessions: SessionQuerySet) -> tuple[QuerySet[SessionMessage], Q
     messages = SessionMessage.objects.using(sessions.db)
     if not sessions.query.where:
         return messages, Q()
-    keys = _keys(sessions.order_by(), limit=SCOPE)
-    if len(keys) > SCOPE:
+    keys = _keys(sessions.order_by(), limit=MAX_SESSIONS_IN_SCOPE)
+    if len(keys) > MAX_SESSIONS_IN_SCOPE:
         return messages, Q(session__in=sessions.order_by().values("pk"))
     return messages.filter(session__in=keys), Q()
 
@@ -298,11 +300,11 @@ def _first_excluded(values: QuerySet[Any, Any]) -> Any:
     return next(iter(values[count : count + 1]), None)
 
 
-def _keys(sessions: QuerySet[Session], limit: int = MATCHES) -> list[UUID]:
+def _keys(sessions: QuerySet[Session], limit: int = MAX_MATCHES) -> list[UUID]:
     """Read keys, one more than the limit, to detect that there are more."""
     return [*sessions.values_list("pk", flat=True)[: limit + 1]]
 
 
 def _locations(messages: QuerySet[SessionMessage]) -> list[tuple[UUID, UUID, int]]:
     """Read sessions, keys and branches of messages, one more than the limit."""
-    return [*messages.values_list("session_id", "pk", "branch")[: MATCHES + 1]]
+    return [*messages.values_list("session_id", "pk", "branch")[: MAX_MATCHES + 1]]

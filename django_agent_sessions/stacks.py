@@ -15,27 +15,27 @@ from operator import attrgetter, is_, is_not, itemgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any
 
-from . import collector
+from django_agent_sessions import collector
 
 _MAX_DEPTH = 16
-"""Number of innermost frames that :func:`callers` reads.
+"""Number of innermost frames that :func:`waiting_threads` reads.
 
 A thread that starts another and waits for it is six frames deep, more if starting is instrumented.
 """
 
 
-def threads() -> list[int]:
+def thread_ids() -> list[int]:
     """Return the identifiers of the threads that run Python code."""
-    with collector.resting():
+    with collector.paused_gc():
         return next(map(list, iter(sys._current_frames, None)))
 
 
-def callers(code: CodeType, name: str) -> dict[int, Any]:
+def waiting_threads(code: CodeType, name: str) -> dict[int, Any]:
     """Return the threads that wait in a function and the value of its local variable ``name``.
 
     Only their innermost calls are read.
     """
-    with collector.resting():
+    with collector.paused_gc():
         rows = list(_innermost_variables(code, name))
     result: dict[int, Any] = {}
     for thread, *values in rows:
@@ -45,13 +45,13 @@ def callers(code: CodeType, name: str) -> dict[int, Any]:
     return result
 
 
-def variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
+def local_variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any, ...]]:
     """Read local variables of the calls of a function on a thread's stack, innermost call first.
 
     The variables must be assigned only once: before Python 3.13 a frame keeps the values that were
     read first. A variable that is not assigned yet is None.
     """
-    with collector.resting():
+    with collector.paused_gc():
         try:
             # Not assigned to a name: the iterators hold the frames until they are freed.
             return list(_values_of_calls(thread, code, names))

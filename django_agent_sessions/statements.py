@@ -16,12 +16,12 @@ from django.db import connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 
-from . import handwritten, prepared
-from .models import Session, SessionAgent, SessionMessage
-from .records import Usage
-from .vendors import vendor_of
+from django_agent_sessions import handwritten, prepared
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.records import Usage
+from django_agent_sessions.vendors import database_vendor
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Maximum number of messages per statement; SQLite allows 500 parts of a UNION."""
 
 _messages = SessionMessage._meta
@@ -47,7 +47,7 @@ ROW_FIELDS: tuple[models.Field[Any, Any], ...] = tuple(
 """The fields in the order of the values of a row for :func:`append`."""
 
 
-PLACED_FIELDS: tuple[models.Field[Any, Any], ...] = (
+ALL_FIELDS: tuple[models.Field[Any, Any], ...] = (
     *ROW_FIELDS,
     *(field for field in _fields.values() if field not in ROW_FIELDS),
 )
@@ -62,7 +62,7 @@ def append(
     branch: int = 0,
     expected: int | None = None,
     epoch: int | None = None,
-    counting: Counting | None = None,
+    counting: CounterUpdate | None = None,
 ) -> int | None:
     """Append messages: all of them or none.
 
@@ -71,7 +71,7 @@ def append(
     """
     connection = connections[using]
     returning = connection.features.can_return_rows_from_bulk_insert
-    vendor = vendor_of(connection)
+    vendor = database_vendor(connection)
     in_arrays = vendor == "postgresql" and len(rows) > 1
     many = _ANY_NUMBER if in_arrays else len(rows)
     shape = (vendor, many, expected is not None, epoch is not None, counting is not None)
@@ -95,10 +95,10 @@ def append(
         parameters += _counted_values(connection, counting)
     if (
         vendor == "postgresql"
-        and (positions := prepared.fetch(connection, sql, parameters)) is not None
+        and (positions := prepared.fetch_prepared(connection, sql, parameters)) is not None
     ):
         return min((position for (position,) in positions), default=None)
-    with handwritten.cursor(connection) as cursor:
+    with handwritten.caching_cursor(connection) as cursor:
         cursor.execute(sql, parameters)
         if returning:
             return min((position for (position,) in cursor.fetchall()), default=None)
@@ -106,7 +106,7 @@ def append(
             return None
         # MySQL has no RETURNING.
         cursor.execute(
-            handwritten.quoted(
+            handwritten.quote_names(
                 connection,
                 "SELECT {message_id} FROM {messages} WHERE {id} = %s",
             ),
@@ -115,7 +115,7 @@ def append(
         return int(cursor.fetchone()[0])
 
 
-class Counting(NamedTuple):
+class CounterUpdate(NamedTuple):
     """A change of a session's counters."""
 
     session: UUID
@@ -123,15 +123,15 @@ class Counting(NamedTuple):
     at: datetime
 
 
-def counts_along(using: str) -> bool:
+def can_count_in_append(using: str) -> bool:
     """Return whether :func:`append` can update the counters in the same statement."""
     return connections[using].vendor == "postgresql"
 
 
-def count(using: str, counting: Counting) -> None:
+def update_counters(using: str, counting: CounterUpdate) -> None:
     """Update a session's counters and last activity. Several times faster than the ORM."""
     connection = connections[using]
-    with handwritten.cursor(connection) as cursor:
+    with handwritten.caching_cursor(connection) as cursor:
         cursor.execute(_count_sql(connection), _counted_values(connection, counting))
 
 
@@ -142,8 +142,8 @@ def insert(using: str, rows: Sequence[Sequence[Any]]) -> None:
     """
     connection = connections[using]
     quote = connection.ops.quote_name
-    columns = ", ".join(quote(handwritten.column(field)) for field in PLACED_FIELDS)
-    row = f"({', '.join(['%s'] * len(PLACED_FIELDS))})"
+    columns = ", ".join(quote(handwritten.column_name(field)) for field in ALL_FIELDS)
+    row = f"({', '.join(['%s'] * len(ALL_FIELDS))})"
     sql = f"INSERT INTO {quote(_messages.db_table)} ({columns}) VALUES "
     with connection.cursor() as cursor:
         cursor.execute(
@@ -192,7 +192,7 @@ def at_epoch(using: str, session: UUID, epoch: int) -> RawSQL:
     quote = connection.ops.quote_name
     return RawSQL(  # noqa: S611 - names of our own columns
         f"SELECT {quote('id')} FROM {quote(Session._meta.db_table)} WHERE {quote('id')} = %s "
-        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(vendor_of(connection), '')}",
+        f"AND {quote('redaction_epoch')} = %s{_SHARED.get(database_vendor(connection), '')}",
         [Session._meta.pk.get_db_prep_save(session, connection), epoch],
     )
 
@@ -228,7 +228,7 @@ def _append_sql(
         # changed since, another writer deleted messages while this statement waited.
         mark, is_same = f"SELECT s.{quote('last_write')} {session}", _IS_SAME[vendor]
         unchanged_mark = f" AND ({mark}{lock}) {is_same} ({mark})"
-    columns = [quote(handwritten.column(field)) for field in ROW_FIELDS]
+    columns = [quote(handwritten.column_name(field)) for field in ROW_FIELDS]
     columns += map(quote, ("session_id", "agent_id", "branch", "message_id", "revision"))
     conditions = "".join(
         [
@@ -279,7 +279,7 @@ def _count_sql(connection: BaseDatabaseWrapper) -> str:
     )
 
 
-def _counted_values(connection: BaseDatabaseWrapper, counting: Counting) -> list[Any]:
+def _counted_values(connection: BaseDatabaseWrapper, counting: CounterUpdate) -> list[Any]:
     at = _sessions.get_field("updated_at").get_db_prep_save(counting.at, connection)
     session = _sessions.pk.get_db_prep_save(counting.session, connection)
     spent = counting.spent
@@ -331,7 +331,7 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
     where = "{agent_id} = %s AND {branch} = %s"
     text = "COALESCE({redact_message}, {message})"
     columns = f"{{id}}, {{message_id}}, {text}, {{redact_message}} IS NOT NULL"
-    if vendor_of(connection) == "mariadb":
+    if database_vendor(connection) == "mariadb":
         # MariaDB cannot select from the table that it deletes from.
         sql = (
             f"DELETE FROM {{messages}} WHERE {where} "
@@ -342,4 +342,4 @@ def _pop_sql(connection: BaseDatabaseWrapper) -> str:
             f"DELETE FROM {{messages}} WHERE {{id}} = (SELECT {{id}} FROM {{messages}} "
             f"WHERE {where} ORDER BY {{message_id}} DESC LIMIT 1) RETURNING {columns}"
         )
-    return handwritten.quoted(connection, sql)
+    return handwritten.quote_names(connection, sql)

@@ -30,7 +30,7 @@ _OUT_OF_STEP_NUMBER = 2014
 _IN_USE = "already in use from another thread"
 
 
-class TryAgainError(Exception):
+class RetryError(Exception):
     """Another writer conflicts with a write, which is rolled back and retried.
 
     Raised only within the function that the store's ``write`` runs, which catches it.

@@ -29,23 +29,23 @@ from django.utils import timezone
 
 from django_agent_sessions import bridge, conf
 from django_agent_sessions.fields import ExactJSONField
-from django_agent_sessions.functions import OctetLength, same_as_redacted
+from django_agent_sessions.functions import OctetLength, has_no_original
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 
-WINDOW = 50
+PAGE_SIZE = 50
 """Default number of messages of a page."""
 
-ALL = 2000
+MAX_PAGE_SIZE = 2000
 """Maximum number of messages of a page that shows all."""
 
-ONE_PAYLOAD = 1024 * 1024
+MAX_PAYLOAD_BYTES_SHOWN = 1024 * 1024
 """Maximum bytes of one payload on a page."""
 
-ALL_PAYLOADS = 4 * 1024 * 1024
+MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Maximum bytes of all payloads on a page."""
 
-HEAD = 2000
+TEXT_BEGINNING_LENGTH = 2000
 """Characters shown of a message whose payload is too large."""
 
 
@@ -53,7 +53,7 @@ _LAST_POSITION = 2**31 - 1
 
 
 @dataclass(slots=True)
-class Row:
+class MessagePreview:
     """A message of a page."""
 
     id: UUID
@@ -85,16 +85,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MessagePage:
     """Messages in order, and whether there are earlier and later ones."""
 
-    rows: list[Row]
-    earlier: bool
+    rows: list[MessagePreview]
+    has_earlier: bool
     later: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class MessageQuery:
     """The messages to page through: of a session in order of time, or of one agent."""
 
     session: Session
@@ -132,7 +132,7 @@ class Scope:
         """Return whether a message exists in the conversation, whatever ``only`` says."""
         return self._conversation.filter(pk=message).exists()
 
-    def beside(self, message: UUID, side: str) -> Q:
+    def condition_beside(self, message: UUID, side: str) -> Q:
         """Return a condition for the messages on one side of a message, which may be deleted."""
         if self.agent is None:
             return Q(**{f"id__{side}": message})
@@ -154,58 +154,72 @@ class Scope:
         return rows.filter(branch=MAIN_BRANCH) if self.main else rows
 
 
-def content() -> Coalesce:
+def visible_payload() -> Coalesce:
     """Return the expression of the visible payload: the redacted version if there is one."""
     return Coalesce("redact_message", "message", output_field=ExactJSONField())
 
 
-def around(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+def page_around(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the page with a message in its middle, which may be deleted."""
     half = count // 2
-    before, earlier = _read(scope, scope.beside(message, "lt"), half, False, originals)
-    after, later = _read(scope, scope.beside(message, "gte"), count - half, True, originals)
-    return Window([*before, *after], earlier, later)
+    before, earlier = _read(scope, scope.condition_beside(message, "lt"), half, False, originals)
+    after, later = _read(
+        scope, scope.condition_beside(message, "gte"), count - half, True, originals
+    )
+    return MessagePage([*before, *after], earlier, later)
 
 
-def before(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+def page_before(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the page that ends right before a message."""
-    rows, earlier = _read(scope, scope.beside(message, "lt"), count, False, originals)
-    return Window(rows, earlier, True)
+    rows, earlier = _read(scope, scope.condition_beside(message, "lt"), count, False, originals)
+    return MessagePage(rows, earlier, True)
 
 
-def after(scope: Scope, message: UUID, *, count: int = WINDOW, originals: bool = False) -> Window:
+def page_after(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the page that begins right after a message."""
-    rows, later = _read(scope, scope.beside(message, "gt"), count, True, originals)
-    return Window(rows, True, later)
+    rows, later = _read(scope, scope.condition_beside(message, "gt"), count, True, originals)
+    return MessagePage(rows, True, later)
 
 
-def ending(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
+def last_page(
+    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the last page."""
     rows, earlier = _read(scope, Q(), count, False, originals)
-    return Window(rows, earlier, False)
+    return MessagePage(rows, earlier, False)
 
 
-def beginning(scope: Scope, *, count: int = WINDOW, originals: bool = False) -> Window:
+def first_page(
+    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the first page."""
     rows, later = _read(scope, Q(), count, True, originals)
-    return Window(rows, False, later)
+    return MessagePage(rows, False, later)
 
 
-def onwards(scope: Scope, position: int, *, count: int = WINDOW, originals: bool = False) -> Window:
+def page_from_position(
+    scope: MessageQuery, position: int, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
     """Read the page of an agent's messages that begins at a position."""
     rows, later = _read(scope, Q(message_id__gte=position), count, True, originals)
-    return Window(rows, position > 0, later)
+    return MessagePage(rows, position > 0, later)
 
 
 def _read(
-    scope: Scope, condition: Q, count: int, forwards: bool, originals: bool
-) -> tuple[list[Row], bool]:
+    scope: MessageQuery, condition: Q, count: int, forwards: bool, originals: bool
+) -> tuple[list[MessagePreview], bool]:
     """Read messages in one direction; return them and whether there are more."""
     order = scope.key if forwards else f"-{scope.key}"
     fetched = [
-        Row(*values)
+        MessagePreview(*values)
         for values in scope.messages.filter(condition)
-        .annotate(size=OctetLength(CONTENT_TEXT), original=_has_original(originals))
+        .annotate(size=OctetLength(VISIBLE_TEXT), original=_has_original(originals))
         .order_by(order)
         .values_list(
             "id",
@@ -236,29 +250,37 @@ def _has_original(requested: bool) -> Any:
     retention = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
     retained = Q(redacted_at__gt=timezone.now() - retention, redact_message__isnull=False)
     return Case(
-        When(retained & ~Q(same_as_redacted()), then=Value(True)),
+        When(retained & ~Q(has_no_original()), then=Value(True)),
         default=Value(False),
         output_field=BooleanField(),
     )
 
 
-def fill(scope: Scope, rows: list[Row], middle: UUID | None = None, *, whole: bool = False) -> None:
+def read_payloads(
+    scope: MessageQuery,
+    rows: list[MessagePreview],
+    middle: UUID | None = None,
+    *,
+    whole: bool = False,
+) -> None:
     """Read the payloads that fit into a page, those nearest to the middle first."""
     indexes = [index for index, row in enumerate(rows) if row.id == middle]
     centre = indexes[0] if indexes else len(rows) - 1
-    bytes_left = ALL_PAYLOADS
+    bytes_left = MAX_PAGE_BYTES
     for _distance, row in sorted(
         ((abs(index - centre), row) for index, row in enumerate(rows)), key=lambda pair: pair[0]
     ):
-        row.read = whole or row.size <= min(ONE_PAYLOAD, bytes_left)
+        row.read = whole or row.size <= min(MAX_PAYLOAD_BYTES_SHOWN, bytes_left)
         bytes_left -= row.size if row.read else 0
     unread = [row.id for row in rows if not row.read]
-    beginnings = When(pk__in=unread, then=Substr("text", 1, HEAD))
+    beginnings = When(pk__in=unread, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
     payloads = When(pk__in=unread, then=Value(None))
     contents = (
         scope.messages.filter(pk__in=[row.id for row in rows])
         .annotate(
-            content=Case(payloads, default=content(), output_field=ExactJSONField(null=True)),
+            content=Case(
+                payloads, default=visible_payload(), output_field=ExactJSONField(null=True)
+            ),
             head=Case(beginnings, default=Value(""), output_field=TextField()),
         )
         .values_list("pk", "content", "head")

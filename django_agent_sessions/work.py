@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 R = TypeVar("R")
 
 
-class Work(Generic[R]):
+class DatabaseFuture(Generic[R]):
     """A function that another thread runs, and its outcome.
 
     A task can await it, or a thread wait for it. It implements the future protocol of asyncio
@@ -35,7 +35,7 @@ class Work(Generic[R]):
 
     def __init__(self, function: Callable[[], R]) -> None:
         self.queued = False
-        """Whether it waits for a thread, and may need :meth:`WorkerPool.nudge`."""
+        """Whether it waits for a thread, and may need :meth:`WorkerPool.grow_if_waiting`."""
         self._function: Callable[[], R] | None = function
         self._result: R | None = None
         self._error: BaseException | None = None

@@ -1,7 +1,7 @@
 """Threads that run database calls, each with its own connections.
 
 A pool starts with one thread, because a single connection serves many conversations faster than
-many connections do. Another thread starts only when a call has waited for :data:`PATIENCE` seconds,
+many connections do. Another thread starts only when a call has waited for :data:`GROW_AFTER_SECONDS` seconds,
 which means that the others are blocked by a lock. A thread that is idle for a while closes its
 connections and ends, so that an idle process holds no connection.
 """
@@ -22,14 +22,14 @@ from django.core import mail
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from .work import Work
+from django_agent_sessions.work import DatabaseFuture
 
 R = TypeVar("R")
 
-PATIENCE = 0.1
+GROW_AFTER_SECONDS = 0.1
 """Seconds that a call waits for a busy thread before another thread is started."""
 
-LINGER = 0.4
+IDLE_SECONDS = 0.4
 """Seconds that an idle thread keeps its connections where ``CONN_MAX_AGE`` is 0."""
 
 _FORK_PATIENCE = 1.0
@@ -72,11 +72,11 @@ def _keep_connections() -> None:
 class WorkerPool:
     """Run functions in threads, in order of submission, on as few threads as necessary.
 
-    ``limit`` returns the maximum number of threads. ``patience`` is the number of seconds that a
+    ``limit`` returns the maximum number of threads. ``grow_after`` is the number of seconds that a
     call waits before another thread is started; with 0 a thread is started whenever none is idle.
     """
 
-    def __init__(self, limit: Callable[[], int], patience: float = PATIENCE) -> None:
+    def __init__(self, limit: Callable[[], int], patience: float = GROW_AFTER_SECONDS) -> None:
         self._limit = limit
         self._patience = patience
         self._reset()
@@ -88,19 +88,19 @@ class WorkerPool:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[Work[Any]] = deque()
+        self._waiting: deque[DatabaseFuture[Any]] = deque()
         self._idle: list[_IdleThread] = []
         self._threads: set[threading.Thread] = set()
         self._closed = False
 
     @property
-    def patience(self) -> float:
-        """Seconds after which a waiting caller should call :meth:`nudge`."""
+    def grow_after(self) -> float:
+        """Seconds after which a waiting caller should call :meth:`grow_if_waiting`."""
         return self._patience
 
-    def submit(self, function: Callable[[], R]) -> Work[R]:
+    def submit(self, function: Callable[[], R]) -> DatabaseFuture[R]:
         """Hand a function to an idle thread, or queue it."""
-        work = Work(function)
+        work = DatabaseFuture(function)
         with self._lock:
             if self._closed:
                 raise RuntimeError("cannot do database work while the interpreter shuts down")
@@ -113,7 +113,7 @@ class WorkerPool:
             idle_thread.wakeup.release()
         return work
 
-    def nudge(self, work: Work[Any]) -> None:
+    def grow_if_waiting(self, work: DatabaseFuture[Any]) -> None:
         """Start another thread if this call still waits and the limit allows."""
         with self._lock:
             if work in self._waiting:
@@ -138,7 +138,7 @@ class WorkerPool:
         for thread in threads:
             thread.join()
 
-    def _queue(self, work: Work[Any]) -> None:
+    def _queue(self, work: DatabaseFuture[Any]) -> None:
         self._waiting.append(work)
         work.queued = True
         if self._threads and self._patience:
@@ -164,7 +164,7 @@ class WorkerPool:
         _own_connections()
         try:
             while (work := self._next()) is not None:
-                work.run(tidy_connections)
+                work.run(close_unusable_connections)
                 # An idle thread must not keep the caller's objects alive.
                 del work
         finally:
@@ -172,7 +172,7 @@ class WorkerPool:
                 self._threads.discard(threading.current_thread())
             connections.close_all()
 
-    def _next(self) -> Work[Any] | None:
+    def _next(self) -> DatabaseFuture[Any] | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -181,7 +181,7 @@ class WorkerPool:
             # A new object each time, so that a late wakeup of an earlier one has no effect.
             idle_thread = _IdleThread()
             self._idle.append(idle_thread)
-        if not idle_thread.wakeup.acquire(timeout=linger_seconds()):
+        if not idle_thread.wakeup.acquire(timeout=idle_seconds()):
             with self._lock:
                 if idle_thread in self._idle:
                     self._idle.remove(idle_thread)
@@ -234,16 +234,16 @@ class _IdleThread:
         self.thread = threading.current_thread()
         self.wakeup = threading.Lock()
         self.wakeup.acquire()
-        self.work: Work[Any] | None = None
+        self.work: DatabaseFuture[Any] | None = None
 
 
-def linger_seconds() -> float:
+def idle_seconds() -> float:
     """Return how long an idle thread may keep its connections open, in seconds."""
     ages = [c.settings_dict["CONN_MAX_AGE"] for c in _own_connections() if c.connection]
-    return max([LINGER, *(threading.TIMEOUT_MAX if age is None else age for age in ages)])
+    return max([IDLE_SECONDS, *(threading.TIMEOUT_MAX if age is None else age for age in ages)])
 
 
-def tidy_connections() -> None:
+def close_unusable_connections() -> None:
     """Close this thread's connections that are broken, older than ``CONN_MAX_AGE``, or a test's.
 
     An open connection would prevent a test run from dropping its database.

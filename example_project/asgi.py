@@ -14,7 +14,7 @@ from django.contrib.staticfiles.handlers import ASGIStaticFilesHandler
 from django.core.asgi import get_asgi_application
 from django.urls import get_resolver
 
-from django_agent_sessions.rest.lifespan import ending_answers
+from django_agent_sessions.rest.lifespan import end_answers_at_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "example_project.settings")
 
@@ -27,4 +27,4 @@ if settings.DEBUG:
     # Whoever serves a site to others lets a web server do this.
     application = ASGIStaticFilesHandler(application)
 # A server that is ended ends the answers that it gives, and other processes know it at once.
-application = ending_answers(application)
+application = end_answers_at_shutdown(application)

@@ -30,7 +30,7 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
     seen: list[bool] = []
 
     def look() -> None:
-        with collector.resting():
+        with collector.paused_gc():
             first.set()
             second.wait(10)
             seen.append(gc.isenabled())
@@ -38,7 +38,7 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     first.wait(10)
-    with collector.resting():
+    with collector.paused_gc():
         seen.append(gc.isenabled())
     seen.append(gc.isenabled())
     second.set()
@@ -50,14 +50,14 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with collector.resting():
+    with collector.paused_gc():
         pass
 
     assert not gc.isenabled()
 
 
 def test_a_child_of_a_process_that_looked_collects_its_garbage() -> None:
-    with collector.resting():
+    with collector.paused_gc():
         child = os.fork()
         if not child:
             os._exit(0 if gc.isenabled() else 1)
@@ -76,9 +76,9 @@ def test_stacks_are_read_without_a_collection(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(sys, "_current_frames", look)
     here = threading.get_ident()
-    stacks.threads()
-    stacks.callers(look.__code__, "here")
-    stacks.variables(here, look.__code__, "here")
+    stacks.thread_ids()
+    stacks.waiting_threads(look.__code__, "here")
+    stacks.local_variables(here, look.__code__, "here")
 
     assert len(collecting) > 2
     assert not any(collecting)

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command, load_command_clas
 from django.db import connection, transaction
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.stopping import STOPPED, StoppableCommand
+from django_agent_sessions.management.stopping import INTERRUPTED_STATUS, StoppableCommand
 from django_agent_sessions.models import AuditEvent, SessionMessage
 from tests.processes import ROOT, start, unmeasured
 
@@ -70,7 +70,7 @@ def test_whoever_stops_a_command_is_told_so_in_a_sentence(command):
 
     stopped = load_command_class("django_agent_sessions", command[0])
     assert isinstance(stopped, StoppableCommand)
-    assert process.returncode == STOPPED == 130
+    assert process.returncode == INTERRUPTED_STATUS == 130
     assert (out, err.splitlines()) == (
         "",
         [stopped.stopped],
@@ -96,7 +96,7 @@ def test_a_redaction_that_waits_for_its_text_is_stopped_like_any_other():
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
 
-    assert process.returncode == STOPPED
+    assert process.returncode == INTERRUPTED_STATUS
     assert err.startswith("Stopped. Each session is redacted completely ")
     assert err.count("\n") == 1
 

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import NewMessage
 from django_agent_sessions.store import SessionStore
@@ -129,7 +129,7 @@ def test_the_retention_job_deletes_what_is_over_and_not_held(store) -> None:
         Session.objects.filter(pk=session.id).update(expires_at=expires, legal_hold=held)
     old = now - timedelta(days=366)
     for place, name in enumerate(["old", "old, but held", "old, but in use"]):
-        store.create(name, id=id_at(old, place))
+        store.create(name, id=id_for_time(old, place))
     Session.objects.filter(session_id__in=["old", "old, but held"]).update(last_activity_at=old)
     Session.objects.filter(session_id="old, but held").update(legal_hold=True)
 

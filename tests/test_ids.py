@@ -9,14 +9,14 @@ import pytest
 from django_agent_sessions.exceptions import AgentSessionsError, InvalidIdError
 from django_agent_sessions.ids import (
     MAX_ID_LENGTH,
-    first_id_at,
-    id_at,
-    made_at,
+    first_id_for_time,
+    id_for_time,
+    time_of_id,
     new_id,
     validate_id,
     validate_namespace,
 )
-from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS, everything_said
+from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS, error_texts
 
 
 @pytest.mark.parametrize("value", [*HOSTILE_IDS, "a", "...", "a.", "\u200f", "e\u0301", "🏴‍☠️"])
@@ -24,7 +24,7 @@ def test_an_id_is_any_text_that_can_be_told_apart(value):
     assert validate_id(value) == value
 
 
-@pytest.mark.parametrize("value", [*IMPOSSIBLE_IDS, "\u2003", "a\tb", "a\x7f", "\x85", "a\udcff"])
+@pytest.mark.parametrize("value", [*INVALID_IDS, "\u2003", "a\tb", "a\x7f", "\x85", "a\udcff"])
 def test_an_id_that_cannot_be_one_is_refused(value):
     with pytest.raises(InvalidIdError, match=r"^agent_id "):
         validate_id(value, "agent_id")
@@ -51,7 +51,7 @@ def test_an_invalid_id_is_a_value_error_and_one_of_ours():
 def test_a_refused_id_is_not_repeated_as_it_may_hold_anything():
     with pytest.raises(InvalidIdError) as refusal:
         validate_id("plantedsecret\n")
-    assert "plantedsecret" not in everything_said(refusal.value)
+    assert "plantedsecret" not in error_texts(refusal.value)
 
 
 def test_only_a_namespace_may_be_empty():
@@ -73,24 +73,28 @@ def test_new_ids_are_uuids_of_version_7_in_order_of_time():
 
 def test_a_key_of_the_past_stands_where_it_belongs_in_time():
     past = datetime(2020, 1, 1, tzinfo=UTC)
-    keys = [id_at(past, place) for place in (0, 1, 4095, 4096, 2**23, 2**24 - 1)]
-    keys += [id_at(past + timedelta(milliseconds=1), 0), new_id()]
+    keys = [id_for_time(past, place) for place in (0, 1, 4095, 4096, 2**23, 2**24 - 1)]
+    keys += [id_for_time(past + timedelta(milliseconds=1), 0), new_id()]
 
     assert keys == sorted(keys)
     assert {(key.version, key.variant) for key in keys} == {(7, RFC_4122)}
-    assert len({id_at(past, 5) for _ in range(1000)}) == 1000
+    assert len({id_for_time(past, 5) for _ in range(1000)}) == 1000
     # What has no place in a key stands at its edge.
-    assert id_at(datetime(1950, 1, 1, tzinfo=UTC), -1) < keys[0]
-    assert id_at(past, 2**40) > keys[4]
+    assert id_for_time(datetime(1950, 1, 1, tzinfo=UTC), -1) < keys[0]
+    assert id_for_time(past, 2**40) > keys[4]
 
 
 def test_what_is_made_from_a_moment_on_is_found_by_its_key():
     moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
-    first = first_id_at(moment)
+    first = first_id_for_time(moment)
 
     assert (first.version, first.variant) == (7, RFC_4122)
-    assert id_at(moment - timedelta(milliseconds=1), 2**24 - 1) < first <= id_at(moment, 0)
-    assert made_at(first) == made_at(id_at(moment, 0)) == moment
+    assert (
+        id_for_time(moment - timedelta(milliseconds=1), 2**24 - 1) < first <= id_for_time(moment, 0)
+    )
+    assert time_of_id(first) == time_of_id(id_for_time(moment, 0)) == moment
     # Without a time zone it is the clock's.
-    assert made_at(first_id_at(datetime(2026, 1, 2))) == datetime(2026, 1, 2).astimezone(UTC)
-    assert made_at(first_id_at(datetime(1950, 1, 1, tzinfo=UTC))).year == 1970
+    assert time_of_id(first_id_for_time(datetime(2026, 1, 2))) == datetime(2026, 1, 2).astimezone(
+        UTC
+    )
+    assert time_of_id(first_id_for_time(datetime(1950, 1, 1, tzinfo=UTC))).year == 1970

@@ -21,7 +21,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.leases import hold as holds
-from django_agent_sessions.leases.hold import Hold
+from django_agent_sessions.leases.hold import HeldLease
 from django_agent_sessions.leases.rows import DatabaseNow
 from django_agent_sessions.models import RunLease
 
@@ -111,7 +111,7 @@ def test_who_is_cancelled_while_waiting_leaves_nothing(session):
 def test_who_is_cancelled_at_the_very_moment_gives_it_back(session, monkeypatch):
     async def main():
         taking = asyncio.create_task(leases.aacquire(session))
-        take = Hold.take
+        take = HeldLease.take
 
         def cancelled_meanwhile(hold):
             loop.call_soon_threadsafe(taking.cancel)
@@ -119,7 +119,7 @@ def test_who_is_cancelled_at_the_very_moment_gives_it_back(session, monkeypatch)
             return take(hold)
 
         loop = asyncio.get_running_loop()
-        monkeypatch.setattr(Hold, "take", cancelled_meanwhile)
+        monkeypatch.setattr(HeldLease, "take", cancelled_meanwhile)
         with pytest.raises(asyncio.CancelledError):
             await taking
 
@@ -131,13 +131,13 @@ def test_who_is_cancelled_at_the_very_moment_gives_it_back(session, monkeypatch)
 
 
 def test_a_signal_while_taking_it_gives_it_back(session, monkeypatch):
-    take = Hold.take
+    take = HeldLease.take
 
     def interrupted(hold):
         take(hold)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Hold, "take", interrupted)
+    monkeypatch.setattr(HeldLease, "take", interrupted)
     with pytest.raises(KeyboardInterrupt):
         leases.acquire(session)
     monkeypatch.undo()

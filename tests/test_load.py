@@ -26,7 +26,7 @@ def test_the_check_finds_what_was_planted_and_nothing_else(kind, monkeypatch):
     ask = strands_agents.ask if kind == STRANDS else openai_agents.ask
     conversation = Conversation("", kind, "Nr0x0", Random(0))
     for line in _one_of_each(conversation):
-        assert ask("talk", line.said, owner=owner) == line.answer
+        assert ask("talk", line.read_texts, owner=owner) == line.answer
         conversation.acknowledge(line)
     conversation.id = str(Session.objects.get().pk)
     person = Person(0, "mine", "", (0, 0), Diary(), conversations=[conversation])
@@ -63,8 +63,8 @@ def _one_of_each(conversation):
     yield conversation.next()
     told = set()
     for line in (conversation.next() for _ in range(1000)):
-        if (line.tool, line.thought) not in told:
-            told.add((line.tool, line.thought))
+        if (line.write_tool_call, line.thought) not in told:
+            told.add((line.write_tool_call, line.thought))
             yield line
     assert {("weather", False), (MAP, False), ("", True)} <= told
 

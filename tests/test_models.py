@@ -9,12 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from django_agent_sessions.models import (
-    Session,
-    SessionAgent,
-    SessionMessage,
-    SessionMultiAgent,
-)
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 
 pytestmark = pytest.mark.django_db
 

@@ -165,11 +165,11 @@ def test_an_original_that_differs_only_in_case_goes_too(store):
 def test_an_original_that_differs_only_in_case_is_one_that_may_be_seen(store):
     session = talk(store, "s")
     (key,) = SessionMessage.objects.values_list("pk", flat=True)
-    scope = windows.Scope(Session.objects.get())
+    scope = windows.MessageQuery(Session.objects.get())
     for said, kept in (("[redacted] 0", True), ("[REDACTED] 0", False)):
         SessionMessage.objects.update(message={"role": "user", "content": said})
         assert (original_kept_until(session.id, key) is not None) is kept
-        assert windows.ending(scope, originals=True).rows[0].original is kept
+        assert windows.last_page(scope, originals=True).rows[0].original is kept
 
 
 def test_a_session_with_very_many_originals_is_purged_in_parts(store, monkeypatch):

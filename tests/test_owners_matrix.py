@@ -34,7 +34,7 @@ from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.owners import EVERYBODY, NOBODY
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from django_agent_sessions.testing import Contract
 from django_agent_sessions.transcripts import OPENAI, STRANDS
 from tests.adapters.strands.scripted import ScriptedModel
@@ -191,7 +191,9 @@ ENTRIES: dict[str, Entry] = {
     ),
     "KeyedStore.object_keys": Entry(
         "StorePart",
-        lambda name, **given: f"session/{name}/notes" in KeyedStore(**given).object_keys(),
+        lambda name, **given: (
+            f"session/{name}/notes" in SnapshotStorageStore(**given).object_keys()
+        ),
     ),
     "SessionQuerySet.owned_by": Entry(
         "SessionQuerySet.owned_by",
@@ -264,7 +266,7 @@ def prepared(ada, bob) -> Callable[[str], None]:
     def prepare(dialect: str) -> None:
         for whose, owner in (("ada", ada), ("bob", bob), ("nobody", NOBODY)):
             name = NAMES[whose]
-            store = KeyedStore(owner=owner)
+            store = SnapshotStorageStore(owner=owner)
             session = store.open(name)
             agent = store.open_agent(session, dialect=dialect)
             # A run marks what a storage's latest snapshot may be made of.

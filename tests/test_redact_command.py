@@ -9,12 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from django_agent_sessions.models import (
-    AuditEvent,
-    Session,
-    SessionAgent,
-    SessionMessage,
-)
+from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 

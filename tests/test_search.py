@@ -121,7 +121,7 @@ def test_only_the_newest_titles_are_looked_at(store, db):
 
 
 def test_more_matches_than_are_taken_are_said(say, monkeypatch):
-    monkeypatch.setattr(search, "MATCHES", 3)
+    monkeypatch.setattr(search, "MAX_MATCHES", 3)
     for number in range(5):
         say(f"s-{number}", "zebra")
 
@@ -135,7 +135,7 @@ def test_somebody_with_few_sessions_finds_in_them_whatever_others_say(say, ada, 
     say("mine", "zebra")
     say("others", *["zebra"] * 9)
     Session.objects.filter(session_id="mine").update(owner=ada)
-    monkeypatch.setattr(search, "MATCHES", 3)
+    monkeypatch.setattr(search, "MAX_MATCHES", 3)
 
     with override_settings(AGENT_SESSIONS={"SEARCH_CANDIDATES": 3}):
         assert found("zebra", sessions=Session.objects.owned_by(ada)) == {"mine"}
@@ -146,7 +146,7 @@ def test_among_many_sessions_only_theirs_are_found(say, ada, monkeypatch):
     say("mine-2", "zebra")
     say("others", "zebra")
     Session.objects.exclude(session_id="others").update(owner=ada)
-    monkeypatch.setattr(search, "SCOPE", 1)
+    monkeypatch.setattr(search, "MAX_SESSIONS_IN_SCOPE", 1)
 
     assert found("zebra", sessions=Session.objects.owned_by(ada)) == {"mine", "mine-2"}
 
@@ -250,7 +250,7 @@ def test_with_an_index_old_messages_are_found_too(say):
 @on_postgresql
 @override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "simple", "SEARCH_CANDIDATES": 9})
 def test_the_newest_are_found_of_what_too_many_messages_say(say, monkeypatch):
-    monkeypatch.setattr(search, "MATCHES", 3)
+    monkeypatch.setattr(search, "MAX_MATCHES", 3)
     for number in range(9):
         say(f"s-{number}", "zebra")
 

@@ -52,15 +52,15 @@ def test_where_a_thread_stands() -> None:
     with another_thread(outer) as thread:
         inside.wait(10)
 
-        assert thread in stacks.threads()
-        assert stacks.callers(inner.__code__, "name") == {thread: "second"}
-        assert stacks.callers(inner.__code__, "later") == {}
-        assert stacks.callers(nowhere.__code__, "name") == {}
-        assert stacks.variables(thread, inner.__code__, "name", "later") == [
+        assert thread in stacks.thread_ids()
+        assert stacks.waiting_threads(inner.__code__, "name") == {thread: "second"}
+        assert stacks.waiting_threads(inner.__code__, "later") == {}
+        assert stacks.waiting_threads(nowhere.__code__, "name") == {}
+        assert stacks.local_variables(thread, inner.__code__, "name", "later") == [
             ("second", None),
             ("first", None),
         ]
-        assert stacks.variables(thread, nowhere.__code__, "name") == []
+        assert stacks.local_variables(thread, nowhere.__code__, "name") == []
 
 
 def nowhere() -> None:
@@ -84,9 +84,9 @@ def test_a_function_that_waits_is_among_the_innermost() -> None:
     with another_thread(start) as thread:
         deep.wait(10)
 
-        assert stacks.callers(start.__code__, "stop") == {}
-        assert stacks.callers(go_on.__code__, "further") == {thread: 0}
-        assert len(stacks.variables(thread, start.__code__, "stop")) == 1
+        assert stacks.waiting_threads(start.__code__, "stop") == {}
+        assert stacks.waiting_threads(go_on.__code__, "further") == {thread: 0}
+        assert len(stacks.local_variables(thread, start.__code__, "stop")) == 1
 
 
 def test_many_threads_wait_in_one_function() -> None:
@@ -103,15 +103,15 @@ def test_many_threads_wait_in_one_function() -> None:
         }
         ready.wait()
 
-        assert stacks.callers(wait.__code__, "own") == numbers
+        assert stacks.waiting_threads(wait.__code__, "own") == numbers
 
 
 def test_a_thread_that_has_ended_stands_nowhere() -> None:
     with another_thread(lambda stop: stop.wait(10)) as thread:
         pass
 
-    assert thread not in stacks.threads()
-    assert stacks.variables(thread, nowhere.__code__, "name") == []
+    assert thread not in stacks.thread_ids()
+    assert stacks.local_variables(thread, nowhere.__code__, "name") == []
 
 
 class Mine:
@@ -137,9 +137,9 @@ def test_what_a_thread_has_is_finalized_by_itself() -> None:
 
     with another_thread(work) as thread:
         while looks < 5_000:
-            assert stacks.threads()
-            assert set(stacks.callers(use.__code__, "deeper")) <= {thread}
-            for (deeper,) in stacks.variables(thread, use.__code__, "deeper"):
+            assert stacks.thread_ids()
+            assert set(stacks.waiting_threads(use.__code__, "deeper")) <= {thread}
+            for (deeper,) in stacks.local_variables(thread, use.__code__, "deeper"):
                 assert deeper in range(4)
             looks += 1
 

@@ -97,9 +97,9 @@ def test_the_figures_are_those_of_a_plain_recount(conversation, batch, pauses):
 def test_a_second_roll_up_counts_nothing_twice():
     say(join(start("one", NOON)), [NOON] * 5, input_tokens=3)
 
-    assert usage.roll_up(until=LATER) == usage.Counted(5, 1, True)
+    assert usage.roll_up(until=LATER) == usage.RollUpResult(5, 1, True)
     before = rolled_up()
-    assert usage.roll_up(until=LATER) == usage.Counted(0, 0, True)
+    assert usage.roll_up(until=LATER) == usage.RollUpResult(0, 0, True)
     assert rolled_up() == before == recount()
 
 
@@ -109,7 +109,7 @@ def test_what_is_written_later_is_added():
     usage.roll_up(until=NOON + timedelta(minutes=1))
     say(agent, [NOON + timedelta(minutes=2)] * 3)
 
-    assert usage.roll_up(until=LATER) == usage.Counted(3, 0, True)
+    assert usage.roll_up(until=LATER) == usage.RollUpResult(3, 0, True)
     assert rolled_up() == recount()
 
 
@@ -163,7 +163,7 @@ def test_figures_stay_when_what_they_count_is_deleted_and_a_rebuild_forgets_it()
     usage.roll_up(until=LATER)
     assert rolled_up() == before
 
-    assert usage.rebuild(until=LATER) == usage.Counted(2, 1, True)
+    assert usage.rebuild(until=LATER) == usage.RollUpResult(2, 1, True)
     assert rolled_up() == recount() != before
 
 
@@ -171,9 +171,9 @@ def test_a_roll_up_with_little_time_stops_after_a_batch_and_says_how_far_it_came
     agent = join(start("one", NOON))
     say(agent, [NOON + timedelta(hours=hour) for hour in range(5)])
 
-    assert usage.roll_up(batch=2, until=LATER, seconds=0) == usage.Counted(2, 1, False)
+    assert usage.roll_up(batch=2, until=LATER, seconds=0) == usage.RollUpResult(2, 1, False)
     assert usage.counted_until() == NOON + timedelta(hours=1)
-    assert usage.roll_up(batch=2, until=LATER) == usage.Counted(3, 0, True)
+    assert usage.roll_up(batch=2, until=LATER) == usage.RollUpResult(3, 0, True)
     assert usage.counted_until() == LATER
     # A roll-up that looks less far does not take that back.
     usage.roll_up(until=NOON)
@@ -232,7 +232,7 @@ def test_a_sum_has_the_percentiles_of_all_latencies_together():
 
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=60), st.floats(0, 1))
 def test_a_percentile_is_at_most_5_percent_from_the_exact_one(values, share):
-    histogram = Counter(map(latencies.bucket, values))
+    histogram = Counter(map(latencies.bucket_of, values))
 
     found = usage.percentile(histogram, share)
 

@@ -16,16 +16,16 @@ import pytest
 from django.db import connection
 
 from django_agent_sessions import bridge, workers
-from django_agent_sessions.broken_connections import refresh
+from django_agent_sessions.broken_connections import close_if_broken
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.work import Work
+from django_agent_sessions.work import DatabaseFuture
 from django_agent_sessions.workers import WorkerPool
 from tests.processes import ROOT
 
 
-def outcome(work: Work[Any]) -> Any:
+def outcome(work: DatabaseFuture[Any]) -> Any:
     assert work.wait(10)
     return work.result()
 
@@ -57,7 +57,7 @@ def test_another_thread_starts_only_when_work_is_stuck(pool):
     behind = pool.submit(threading.get_ident)
     assert not behind.wait(0.1)
 
-    pool.nudge(behind)
+    pool.grow_if_waiting(behind)
     assert outcome(behind)
     release.set()
     assert outcome(stuck) is True
@@ -74,7 +74,7 @@ def test_there_are_never_more_threads_than_the_limit():
 
     futures = [pool.submit(wait) for _ in range(4)]
     for future in futures * 2:
-        pool.nudge(future)
+        pool.grow_if_waiting(future)
     time.sleep(0.05)
     started = len(running)
     release.set()
@@ -95,7 +95,7 @@ def test_without_patience_no_work_waits_for_another():
 
 
 def test_idle_threads_end_and_later_work_starts_one_again(pool, monkeypatch):
-    monkeypatch.setattr(workers, "LINGER", 0.05)
+    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.05)
     outcome(pool.submit(int))
     deadline = time.monotonic() + 10
     while pool._threads:
@@ -374,7 +374,7 @@ def test_a_connection_that_the_server_ended_is_replaced():
             cursor.execute(kill, [number])
         other.close()
         time.sleep(0.1)
-    refresh(connection)
+    close_if_broken(connection)
 
     assert Session.objects.count() == 0
     assert (connection.connection is before) == (connection.vendor == "sqlite")

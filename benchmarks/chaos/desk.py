@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django_agent_sessions.exceptions import (
-    AgentSessionsError,
-    SessionConflictError,
-)
+from django_agent_sessions.exceptions import AgentSessionsError, SessionConflictError
 
 from . import marks
 from .history import Journal, Outcome

@@ -221,7 +221,7 @@ class OpenAIWriter:
         elif drawn < 0.2:
             self._loop.run_until_complete(self._pop())
         elif drawn < 0.4:
-            self._loop.run_until_complete(self._add())
+            self._loop.run_until_complete(self._append_items())
         else:
             self._loop.run_until_complete(self._turn())
 
@@ -238,7 +238,7 @@ class OpenAIWriter:
         with self.desk.operation("openai", session, tokens=tokens, secret=secret):
             await agent.say(scripts.said(token, tool=tool, secret=secret))
 
-    async def _add(self) -> None:
+    async def _append_items(self) -> None:
         session = self.desk.shared("shop")
         tokens = [self.desk.token() for _ in range(self.desk.chance.randint(1, 3))]
         items: list[Any] = [message(token) for token in tokens]

@@ -75,13 +75,13 @@ def _of(conversation: Conversation, owner: int) -> Iterator[str]:
 
 def _rows(kind: str, line: Line) -> Iterator[tuple[str, str]]:
     """The messages of a turn: their roles, and the words in them."""
-    yield "user", line.said
-    if line.tool:
+    yield "user", line.read_texts
+    if line.write_tool_call:
         yield "assistant", ""
         if kind == STRANDS:
             yield "user", line.answer
         else:
-            yield "tool", "" if line.tool == MAP else line.answer
+            yield "tool", "" if line.write_tool_call == MAP else line.answer
     if line.thought and kind == OPENAI:
         yield "assistant", ""
     yield "assistant", line.answer

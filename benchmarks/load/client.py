@@ -32,7 +32,7 @@ class Heard:
     first: float = 0
     """Seconds until the first word."""
 
-    whole: float = 0
+    is_complete: float = 0
     """Seconds until the end."""
 
     def take(self, chunk: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class Browser:
                 heard.take(chunk)
                 if heard.text and not heard.first:
                     heard.first = time.perf_counter() - began
-        heard.whole = time.perf_counter() - began
+        heard.is_complete = time.perf_counter() - began
         return heard
 
     async def _ask(

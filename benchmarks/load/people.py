@@ -24,7 +24,7 @@ class Diary:
     first: list[float] = field(default_factory=list)
     """Seconds until the first word of each answer."""
 
-    whole: list[float] = field(default_factory=list)
+    is_complete: list[float] = field(default_factory=list)
     """Seconds until the end of each answer."""
 
     lists: list[float] = field(default_factory=list)
@@ -98,13 +98,13 @@ class Person:
         diary.answering += 1
         diary.most_answering = max(diary.most_answering, diary.answering)
         try:
-            heard = await browser.say(conversation.id, line.said)
+            heard = await browser.say(conversation.id, line.read_texts)
         finally:
             diary.answering -= 1
         compare(line, heard)
         conversation.acknowledge(line)
         diary.first.append(heard.first)
-        diary.whole.append(heard.whole)
+        diary.is_complete.append(heard.is_complete)
 
     async def _list(self, browser: Browser) -> None:
         began = time.perf_counter()
@@ -119,7 +119,7 @@ class Person:
         messages = await browser.messages(conversation.id)
         self.diary.transcripts.append(time.perf_counter() - began)
         found = said_in(messages)
-        expected = [line.said for line in conversation.lines]
+        expected = [line.read_texts for line in conversation.lines]
         if found != expected:
             raise WrongError(f"GET messages: {found} in place of {expected}")
 
@@ -143,13 +143,13 @@ def compare(line: Line, heard: Heard) -> None:
         WrongError: It is something else.
     """
     if heard.error or not heard.finished:
-        raise WrongError(f"{line.said!r} ended with {heard.error or 'nothing'}")
+        raise WrongError(f"{line.read_texts!r} ended with {heard.error or 'nothing'}")
     if heard.text.strip() != line.answer:
-        raise WrongError(f"{line.said!r} was answered by {heard.text!r}, not {line.answer!r}")
+        raise WrongError(f"{line.read_texts!r} was answered by {heard.text!r}, not {line.answer!r}")
     if heard.thought != line.thought:
         raise WrongError(
-            f"{line.said!r} was answered {'with' if heard.thought else 'without'} thought"
+            f"{line.read_texts!r} was answered {'with' if heard.thought else 'without'} thought"
         )
     called = [(name, next(iter(given.values()))) for name, given in heard.calls]
-    if called != ([(line.tool, line.argument)] if line.tool else []):
-        raise WrongError(f"{line.said!r} called {called}")
+    if called != ([(line.write_tool_call, line.argument)] if line.write_tool_call else []):
+        raise WrongError(f"{line.read_texts!r} called {called}")

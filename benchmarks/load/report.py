@@ -74,14 +74,14 @@ def rows(found: Found) -> Iterator[Row]:
     yield _bounded("lines in the server's log", len(found.log), 0)
     yield _bounded("conversations that are not as acknowledged", len(found.faults), 0)
     yield Row("`check_agent_sessions`", found.integrity, "clean", found.integrity == "clean")
-    turns = len(diary.whole)
+    turns = len(diary.is_complete)
     yield Row("turns answered", f"{turns:,}", "more than 0", turns > 0)
     yield Row("turns per second", f"{turns / found.seconds:.1f}")
     yield Row("conversations, messages stored", f"{found.conversations:,}, {found.messages:,}")
-    mean = sum(diary.whole) / found.seconds
+    mean = sum(diary.is_complete) / found.seconds
     yield Row("answers on their way at once", f"mean {mean:.0f}, max {diary.most_answering}")
     yield Row("until the first word", _spread(diary.first))
-    yield Row("until the end of the answer", _spread(diary.whole))
+    yield Row("until the end of the answer", _spread(diary.is_complete))
     yield Row("a list of sessions; a transcript", _pair(diary.lists, diary.transcripts))
     yield from _persistence(found)
     if plan.server == ASGI:
@@ -138,7 +138,7 @@ def _persistence(found: Found) -> Iterator[Row]:
     inside = _spread([turn["inside"] for turn in found.turns])
     yield Row("of that within the database work", inside)
     count = len(found.turns)
-    answered = len(found.diary.whole)
+    answered = len(found.diary.is_complete)
     yield Row("turns timed", f"{count:,}", f"{answered:,}", count == answered)
 
 

@@ -24,9 +24,9 @@ LENGTHS = {STRANDS: 9, OPENAI: 20}
 class Line:
     """What a person says, and what is answered."""
 
-    said: str
+    read_texts: str
     answer: str
-    tool: str = ""
+    write_tool_call: str = ""
     """The tool that is called before."""
 
     argument: str = ""

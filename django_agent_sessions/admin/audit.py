@@ -26,13 +26,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_agent_sessions import bridge
-from django_agent_sessions.ids import first_id_at
+from django_agent_sessions.ids import first_id_for_time
 from django_agent_sessions.models import AuditEvent, Session
 
-from .audit_words import in_words
-from .filters import refuse_nul
-from .key_pages import AFTER, KeyChangeList
-from .permissions import Allowed, may, require
+from .audit_words import describe_details
+from .filters import reject_nul
+from .key_pages import AFTER, KeysetChangeList
+from .permissions import SessionPermission, may, require
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -44,7 +44,7 @@ PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
 """The permitted query parameters."""
 
 
-class AuditChangeList(KeyChangeList):
+class AuditChangeList(KeysetChangeList):
     """Pages of events, newest first, with keyset pagination and without a count."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
@@ -52,7 +52,7 @@ class AuditChangeList(KeyChangeList):
         parameters = self.get_filters_params()
         if not parameters.keys() <= PARAMETERS:
             raise IncorrectLookupParameters
-        refuse_nul(parameters)
+        reject_nul(parameters)
         return super().get_queryset(request, exclude_parameters)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
@@ -89,9 +89,9 @@ class TimeFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = str(self.value())
         if value == "older":
-            return queryset.filter(pk__lt=first_id_at(timezone.now() - timedelta(days=365)))
+            return queryset.filter(pk__lt=first_id_for_time(timezone.now() - timedelta(days=365)))
         if days := self.days.get(value):
-            return queryset.filter(pk__gte=first_id_at(timezone.now() - timedelta(days=days)))
+            return queryset.filter(pk__gte=first_id_for_time(timezone.now() - timedelta(days=days)))
         return queryset
 
 
@@ -164,7 +164,7 @@ class AuditEventAdmin(_ModelAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: AuditEvent | None = None) -> bool:
         """Require ``view_auditevent``; unlike in Django, ``change_auditevent`` is not enough."""
-        return may(request, Allowed.VIEW_AUDIT)
+        return may(request, SessionPermission.VIEW_AUDIT)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -208,13 +208,13 @@ class AuditEventAdmin(_ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        require(request, Allowed.VIEW_AUDIT)
+        require(request, SessionPermission.VIEW_AUDIT)
         return super().change_view(request, object_id, form_url, extra_context)
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        require(request, Allowed.VIEW_AUDIT)
+        require(request, SessionPermission.VIEW_AUDIT)
         return super().history_view(request, object_id, extra_context)
 
     @admin.display(description=gettext_lazy("actor"))
@@ -249,7 +249,7 @@ class AuditEventAdmin(_ModelAdmin):
     @admin.display(description=gettext_lazy("details"))
     def in_short(self, event: AuditEvent) -> str:
         """Return the details without message keys, which the event's own page shows."""
-        return in_words(event.details, within=event.session is not None) or "–"
+        return describe_details(event.details, within=event.session is not None) or "–"
 
     @admin.display(description=gettext_lazy("details as recorded"))
     def as_recorded(self, event: AuditEvent) -> str:

@@ -48,7 +48,7 @@ _FIGURES: dict[str, Any] = {
 }
 
 
-def in_words(details: Any, *, within: bool = False) -> str:
+def describe_details(details: Any, *, within: bool = False) -> str:
     """Return a translated, comma-separated description of an event's details."""
     if not isinstance(details, Mapping):
         return _as_text(details)

@@ -18,12 +18,12 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, bridge, conf, replicas
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent
-from django_agent_sessions.querysets import is_in_any_calendar
+from django_agent_sessions.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.search import SearchResult, find_sessions
 
-from .filters import refuse_nul
-from .key_pages import AFTER, KeyChangeList
-from .permissions import Allowed, may
+from .filters import reject_nul
+from .key_pages import AFTER, KeysetChangeList
+from .permissions import SessionPermission, may
 
 BEFORE = "before"
 """The query parameter of a page that ends before a position."""
@@ -36,24 +36,24 @@ WORTH_ESTIMATING = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SessionListCursor:
     """The sort key of a session in the list."""
 
     moment: datetime
     key: UUID
 
     @classmethod
-    def of(cls, session: Session) -> Position:
+    def of(cls, session: Session) -> SessionListCursor:
         return cls(session.last_activity_at, session.pk)
 
     @classmethod
-    def read(cls, text: str) -> Position:
+    def read(cls, text: str) -> SessionListCursor:
         """Parse ``str(position)``; raise ValueError for anything else."""
         moment, key = text.split("~")
         position = cls(datetime.fromisoformat(moment), UUID(key))
         if timezone.is_aware(position.moment) != timezone.is_aware(timezone.now()):
             raise ValueError(text)
-        if not is_in_any_calendar(position.moment):
+        if not is_valid_in_all_time_zones(position.moment):
             raise ValueError(text)
         return position
 
@@ -62,7 +62,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SessionRowData:
     """What the columns show of a session besides its own fields."""
 
     readable: bool
@@ -72,7 +72,7 @@ class Listed:
     owner_url: str = ""
 
 
-class SessionChangeList(KeyChangeList):
+class SessionChangeList(KeysetChangeList):
     """Pages of sessions by last activity, with keyset pagination."""
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER, BEFORE)
@@ -88,13 +88,13 @@ class SessionChangeList(KeyChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Filter and search, independently of the page."""
-        refuse_nul(self.get_filters_params())
+        reject_nul(self.get_filters_params())
 
         def read(using: str) -> Any:
             self.root_queryset = self.root_queryset.using(using)
             return self._sessions(request, exclude_parameters)
 
-        return read(self._alias) if self._alias else replicas.answered(request, read)
+        return read(self._alias) if self._alias else replicas.read_with_fallback(request, read)
 
     def _sessions(self, request: HttpRequest, exclude_parameters: Any) -> Any:
         query, self.query = self.query, ""
@@ -128,8 +128,8 @@ class SessionChangeList(KeyChangeList):
             rows, more = self._rows(position, backwards)
             return rows
 
-        rows = [*replicas.listed(request, read)]
-        self._describe(rows, readable=may(request, Allowed.READ))
+        rows = [*replicas.list_sessions(request, read)]
+        self._describe(rows, readable=may(request, SessionPermission.READ))
         earlier, later = (more, True) if backwards else (position is not None, more)
         self.show_admin_actions = True
         self.newer_url = self._url(BEFORE, rows[:1]) if earlier else ""
@@ -141,7 +141,7 @@ class SessionChangeList(KeyChangeList):
         self.estimate = None if is_filtered or not self.older_url else self._estimate()
 
     def _search(self, request: HttpRequest, sessions: Any) -> SearchResult:
-        content = may(request, Allowed.READ)
+        content = may(request, SessionPermission.READ)
         result = find_sessions(self.query, sessions=sessions, content=content, using=sessions.db)
         if content:
             audit.record(
@@ -153,23 +153,25 @@ class SessionChangeList(KeyChangeList):
         return result
 
     def _help(self, request: HttpRequest) -> str:
-        if may(request, Allowed.READ):
+        if may(request, SessionPermission.READ):
             return _(
                 "Exact id, beginning of the owner’s name, or words of title and messages. "
                 "Tool arguments, JSON and reasoning are not searched."
             )
         return _("Exact id, or beginning of the owner’s name")
 
-    def _position(self, request: HttpRequest) -> tuple[Position | None, bool]:
+    def _position(self, request: HttpRequest) -> tuple[SessionListCursor | None, bool]:
         for parameter in self.own_parameters:
             if text := request.GET.get(parameter):
                 try:
-                    return Position.read(text), parameter == BEFORE
+                    return SessionListCursor.read(text), parameter == BEFORE
                 except ValueError as error:
                     raise IncorrectLookupParameters(error) from error
         return None, False
 
-    def _rows(self, position: Position | None, backwards: bool) -> tuple[list[Session], bool]:
+    def _rows(
+        self, position: SessionListCursor | None, backwards: bool
+    ) -> tuple[list[Session], bool]:
         """Return the sessions of a page, and whether more follow in that direction."""
         sessions: Any = self.queryset.defer("metadata", "origin")
         if position is not None:
@@ -186,7 +188,7 @@ class SessionChangeList(KeyChangeList):
         agents = _agents_by_session(rows, self.queryset.db)
         for session in rows:
             names, total, frameworks = agents.get(session.pk, ((), 0, ()))
-            session.listed = Listed(  # type: ignore[attr-defined] # for the template
+            session.listed = SessionRowData(  # type: ignore[attr-defined] # for the template
                 readable=readable,
                 agents=names,
                 more_agents=total - len(names),
@@ -195,7 +197,9 @@ class SessionChangeList(KeyChangeList):
             )
 
     def _url(self, parameter: str, rows: list[Session]) -> str:
-        return self.get_query_string({parameter: str(Position.of(rows[0]))}) if rows else ""
+        return (
+            self.get_query_string({parameter: str(SessionListCursor.of(rows[0]))}) if rows else ""
+        )
 
     def _estimate(self) -> int | None:
         """Return PostgreSQL's row estimate for the table, which is free."""

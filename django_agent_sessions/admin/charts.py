@@ -87,12 +87,12 @@ class Axis:
     long: Sequence[str]
 
 
-def bars(
+def bar_chart(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
     """Return a stacked bar chart."""
     stacks = [sum(filter(None, values)) for values in zip(*(s.values for s in series), strict=True)]
-    top = nice(max(stacks, default=0))
+    top = axis_maximum(max(stacks, default=0))
     marks = []
     for number in range(len(axis.short)):
         base = 0.0
@@ -104,16 +104,16 @@ def bars(
     return _chart(slug, title, axis, series, write, top, marks=marks)
 
 
-def lines(
+def line_chart(
     slug: str, title: str, axis: Axis, series: Sequence[Series], write: Callable[[float], str]
 ) -> Chart:
     """Return a line chart; a value of None makes a gap."""
-    top = nice(max((value for line in series for value in line.values if value), default=0))
+    top = axis_maximum(max((value for line in series for value in line.values if value), default=0))
     strokes = [_stroke(line, top) for line in series]
     return _chart(slug, title, axis, series, write, top, strokes=strokes)
 
 
-def nice(value: float) -> float:
+def axis_maximum(value: float) -> float:
     """Return the round upper end of a scale for a maximum value."""
     power = 1
     while value > 10 * power:
@@ -121,7 +121,7 @@ def nice(value: float) -> float:
     return float(next(step for step in _AXIS_STEPS if step * power >= value) * power)
 
 
-def compact(value: float) -> str:
+def format_compact(value: float) -> str:
     """Format a number with a unit prefix, such as 1.2k."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if value >= size:
@@ -129,7 +129,7 @@ def compact(value: float) -> str:
     return _format_rounded(value)
 
 
-def duration(milliseconds: float | None) -> str:
+def format_duration(milliseconds: float | None) -> str:
     """Format milliseconds; None becomes a dash."""
     if milliseconds is None:
         return "–"
@@ -140,12 +140,12 @@ def duration(milliseconds: float | None) -> str:
     return _("%s min") % _format_rounded(milliseconds / 60_000)
 
 
-def whole(value: float) -> str:
+def format_integer(value: float) -> str:
     """Format a number as a grouped integer."""
     return str(number_format(round(value), 0, force_grouping=True))
 
 
-def share(value: float, largest: float) -> str:
+def bar_width(value: float, largest: float) -> str:
     """Return the width of a bar in percent."""
     return f"{100 * value / largest:.2f}" if largest > 0 else "0"
 
@@ -161,7 +161,7 @@ def _chart(
     marks: Sequence[Mark] = (),
     strokes: Sequence[Stroke] = (),
 ) -> Chart:
-    cell = duration if write is duration else whole
+    cell = format_duration if write is format_duration else format_integer
     rows = [
         [label, *(cell(value) if value is not None else "–" for value in values)]
         for label, *values in zip(axis.long, *(line.values for line in series), strict=True)

@@ -14,9 +14,9 @@ from django.utils.translation import gettext_lazy, pgettext
 from django_agent_sessions.models import Session
 from django_agent_sessions.transcripts import displayable
 
-from .changelist import Listed
+from .changelist import SessionRowData
 from .filters import FRAMEWORKS
-from .moments import local
+from .moments import to_local_time
 
 _MAX_LENGTH = 80
 
@@ -32,7 +32,7 @@ COLUMNS = (
 """The columns in order of importance: narrow screens show the first ones."""
 
 
-class SessionColumns:
+class SessionColumnsMixin:
     """Mixin with the ``list_display`` methods of the session admin."""
 
     @admin.display(description=gettext_lazy("session"))
@@ -92,7 +92,7 @@ class SessionColumns:
 
     @admin.display(description=gettext_lazy("last activity"))
     def active(self, session: Session) -> SafeString:
-        last_activity = local(session.last_activity_at)
+        last_activity = to_local_time(session.last_activity_at)
         return format_html(
             '<time datetime="{}"><span class="as-figure">{}</span> {}</time>',
             last_activity.isoformat(),
@@ -122,9 +122,9 @@ def _flags(session: Session) -> list[tuple[str, str]]:
     return flags
 
 
-def _row_data(session: Session) -> Listed:
+def _row_data(session: Session) -> SessionRowData:
     # Only the change list sets the attribute; elsewhere content stays hidden.
-    data: Listed = getattr(session, "listed", Listed(readable=False))
+    data: SessionRowData = getattr(session, "listed", SessionRowData(readable=False))
     return data
 
 

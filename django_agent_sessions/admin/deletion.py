@@ -24,7 +24,7 @@ from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.transcripts import displayable
 
-from .permissions import Allowed, require
+from .permissions import SessionPermission, require
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -33,7 +33,7 @@ else:
     _ModelAdmin = admin.ModelAdmin
 
 
-class Deletion(_ModelAdmin):
+class SessionDeletionMixin(_ModelAdmin):
     """Mixin that deletes sessions for the session admin, without entries in Django's admin log."""
 
     def get_deleted_objects(
@@ -70,7 +70,7 @@ class Deletion(_ModelAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        require(request, Allowed.VIEW, Allowed.DELETE)
+        require(request, SessionPermission.VIEW, SessionPermission.DELETE)
         try:
             return super().delete_view(request, object_id, extra_context)
         except LegalHoldError:
@@ -95,7 +95,7 @@ class Deletion(_ModelAdmin):
             batches.delete_after_commit(obj, str(obj._state.db))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        in_batches = batches.are_possible(queryset.db)
+        in_batches = batches.can_commit_batches(queryset.db)
         # The savepoint keeps an outer transaction usable after a LegalHoldError.
         savepoint: Any = nullcontext() if in_batches else transaction.atomic(queryset.db)
         with savepoint, audit.acting(request.user):

@@ -28,11 +28,11 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import audit, bridge, serving
 from django_agent_sessions.models import AuditEvent, Session
 
-from .permissions import Allowed, may, require
+from .permissions import SessionPermission, may, require
 
 MARKDOWN, JSONL = "markdown", "jsonl"
 
-_REQUIRED = (Allowed.VIEW, Allowed.READ, Allowed.EXPORT)
+_REQUIRED = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.EXPORT)
 
 
 class ExportForm(forms.Form):
@@ -89,9 +89,9 @@ def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> Http
     reason = form.cleaned_data["reason"]
     if form.cleaned_data["form"] == JSONL:
         chunks = _stream_sessions(_Export(request, JSONL, reason), [session], _jsonl)
-        return serving.download(request, chunks, serving.file_name(session), "jsonl")
+        return serving.streamed_download(request, chunks, serving.file_name(session), "jsonl")
     chunks = _stream_sessions(_Export(request, MARKDOWN, reason), [session], _markdown)
-    return serving.download(request, chunks, serving.file_name(session), "md")
+    return serving.streamed_download(request, chunks, serving.file_name(session), "md")
 
 
 @admin.action(description=_("Export as Markdown"), permissions=["export"])
@@ -104,8 +104,10 @@ def export_markdown(
     sessions = itertools.chain(first, sessions)
     if len(first) == 1:
         chunks = _stream_sessions(_Export(request, MARKDOWN), sessions, _markdown)
-        return serving.download(request, chunks, serving.file_name(first[0]), "md")
-    return serving.download(request, _stream_zip(request, sessions), "conversations", "zip")
+        return serving.streamed_download(request, chunks, serving.file_name(first[0]), "md")
+    return serving.streamed_download(
+        request, _stream_zip(request, sessions), "conversations", "zip"
+    )
 
 
 @admin.action(description=_("Export as JSON Lines"), permissions=["export"])
@@ -114,7 +116,7 @@ def export_jsonl(
 ) -> HttpResponseBase:
     """Send the selected sessions as JSON Lines."""
     chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(queryset), _jsonl)
-    return serving.download(request, chunks, "conversations", "jsonl")
+    return serving.streamed_download(request, chunks, "conversations", "jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def _stream_sessions(
     """Write sessions one after another; record each before its first byte is sent."""
     for session in sessions:
         export.record(session)
-        yield from serving.encoded(write(session))
+        yield from serving.encode_in_chunks(write(session))
 
 
 def _stream_zip(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:

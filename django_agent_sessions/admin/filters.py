@@ -33,7 +33,7 @@ FRAMEWORKS: dict[str, _StrPromise | str] = {
 """Labels of the message formats."""
 
 
-def refuse_nul(parameters: Mapping[str, Sequence[str]]) -> None:
+def reject_nul(parameters: Mapping[str, Sequence[str]]) -> None:
     """Reject NUL characters, which PostgreSQL cannot process."""
     if any("\x00" in value for values in parameters.values() for value in values):
         raise IncorrectLookupParameters
@@ -79,7 +79,7 @@ class NamespaceFilter(admin.SimpleListFilter):
         return queryset.filter(namespace=value)
 
 
-class OwnedFilter(admin.SimpleListFilter):
+class HasOwnerFilter(admin.SimpleListFilter):
     """Sessions with or without an owner."""
 
     title = _("owner")
@@ -167,7 +167,7 @@ class RedactedFilter(_FlagFilter):
     condition = staticmethod(lambda: Q(redactions__gt=0))
 
 
-class HeldFilter(_FlagFilter):
+class LegalHoldFilter(_FlagFilter):
     """Sessions under legal hold."""
 
     title = _("legal hold")
@@ -198,8 +198,8 @@ FILTERS = (
     FrameworkFilter,
     NamespaceFilter,
     OwnerFilter,
-    OwnedFilter,
-    HeldFilter,
+    HasOwnerFilter,
+    LegalHoldFilter,
     RedactedFilter,
     ExpiredFilter,
     ArchivedFilter,

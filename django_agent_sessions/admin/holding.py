@@ -19,7 +19,7 @@ from django_agent_sessions import holds
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 
-from .permissions import Allowed, may
+from .permissions import SessionPermission, may
 
 _MAX_REASON_LENGTH = 2000
 
@@ -37,7 +37,7 @@ class ReasonForm(forms.Form):
 
 def may_hold(request: HttpRequest) -> bool:
     """Return whether the user may put sessions under legal hold and release them."""
-    return may(request, Allowed.VIEW, Allowed.CHANGE)
+    return may(request, SessionPermission.VIEW, SessionPermission.CHANGE)
 
 
 @admin.action(description=gettext_lazy("Put under legal hold"), permissions=["hold"])

@@ -13,7 +13,7 @@ AFTER = "after"
 """The query parameter of a page that starts after a row."""
 
 
-class KeyChangeList(ChangeList):
+class KeysetChangeList(ChangeList):
     """A change list with one fixed order and keyset pagination."""
 
     own_parameters: ClassVar[tuple[str, ...]] = (AFTER,)

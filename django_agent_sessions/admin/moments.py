@@ -7,6 +7,6 @@ from datetime import datetime
 from django.utils import timezone
 
 
-def local(moment: datetime) -> datetime:
+def to_local_time(moment: datetime) -> datetime:
     """Convert an aware time to the current time zone; return a naive one unchanged."""
     return timezone.localtime(moment) if timezone.is_aware(moment) else moment

@@ -5,17 +5,17 @@ from __future__ import annotations
 from django.http import Http404, HttpRequest
 
 from django_agent_sessions import permissions
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 
-__all__ = ["Allowed", "may", "require"]
+__all__ = ["SessionPermission", "may", "require"]
 
 
-def may(request: HttpRequest, *allowed: Allowed) -> bool:
+def may(request: HttpRequest, *allowed: SessionPermission) -> bool:
     """Return whether the user has all of these permissions."""
-    return permissions.may(request.user, *allowed)
+    return permissions.has_permissions(request.user, *allowed)
 
 
-def require(request: HttpRequest, *allowed: Allowed) -> None:
+def require(request: HttpRequest, *allowed: SessionPermission) -> None:
     """Raise Http404 unless the user has all of these permissions."""
     if not may(request, *allowed):
         raise Http404

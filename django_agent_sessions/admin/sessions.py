@@ -18,13 +18,13 @@ from django_agent_sessions.search import find_sessions
 
 from . import exporting, holding
 from .changelist import SessionChangeList
-from .columns import COLUMNS, SessionColumns
-from .deletion import Deletion
+from .columns import COLUMNS, SessionColumnsMixin
+from .deletion import SessionDeletionMixin
 from .filters import FILTERS, PARAMETERS
-from .permissions import Allowed, may, require
+from .permissions import SessionPermission, may, require
 
 
-class SessionAdmin(SessionColumns, Deletion):
+class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     """Admin of sessions, most recently active first."""
 
     list_display = COLUMNS
@@ -50,7 +50,7 @@ class SessionAdmin(SessionColumns, Deletion):
 
     def has_view_permission(self, request: HttpRequest, obj: Session | None = None) -> bool:
         """Require ``view_session``; ``change_session`` alone is not enough."""
-        return may(request, Allowed.VIEW)
+        return may(request, SessionPermission.VIEW)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -133,5 +133,5 @@ class SessionAdmin(SessionColumns, Deletion):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        require(request, Allowed.VIEW)
+        require(request, SessionPermission.VIEW)
         return super().history_view(request, object_id, extra_context)

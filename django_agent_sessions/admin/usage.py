@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from django_agent_sessions.models import UsageRollup
 
-from .permissions import Allowed, may
+from .permissions import SessionPermission, may
 
 if TYPE_CHECKING:
     # ModelAdmin is generic for the type checker only.
@@ -27,7 +27,7 @@ class UsageAdmin(_ModelAdmin):
 
     def has_view_permission(self, request: HttpRequest, obj: UsageRollup | None = None) -> bool:
         """Require ``view_usagerollup``; ``change_usagerollup`` is not enough."""
-        return may(request, Allowed.VIEW_USAGE)
+        return may(request, SessionPermission.VIEW_USAGE)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -53,14 +53,14 @@ class UsageAdmin(_ModelAdmin):
         if not self.has_view_permission(request):
             raise PermissionDenied
         # Imported here to keep the start of processes and commands fast.
-        from .usage_page import shown
+        from .usage_page import usage_context
 
         context = {
             **self.admin_site.each_context(request),
             "title": _("Usage"),
             "opts": self.opts,
             "update_url": self._url("update"),
-            **shown(request.GET),
+            **usage_context(request.GET),
             **(extra_context or {}),
         }
         request.current_app = self.admin_site.name
@@ -72,9 +72,9 @@ class UsageAdmin(_ModelAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        from .usage_page import count_on
+        from .usage_page import update_usage
 
-        return HttpResponseRedirect(self._url("changelist") + count_on(request))
+        return HttpResponseRedirect(self._url("changelist") + update_usage(request))
 
     def _url(self, name: str) -> str:
         return reverse(f"admin:agent_sessions_usagerollup_{name}", current_app=self.admin_site.name)

@@ -30,7 +30,7 @@ _BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class UsageSelection:
     """The selected number of days and month."""
 
     days: int
@@ -52,7 +52,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Rank:
+class UsageRow:
     """A row of the table of agents or owners."""
 
     name: str
@@ -61,7 +61,7 @@ class Rank:
     cells: list[str]
 
 
-def shown(params: Mapping[str, str]) -> dict[str, Any]:
+def usage_context(params: Mapping[str, str]) -> dict[str, Any]:
     """Return the template context for the query parameters."""
     months = _months(usage.first_day())
     choice = _read_choice(params, months)
@@ -74,12 +74,12 @@ def shown(params: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def count_on(request: HttpRequest) -> str:
+def update_usage(request: HttpRequest) -> str:
     """Roll up new messages for a few seconds, report the result and return a query string."""
     counted = usage.roll_up(seconds=_SECONDS, batch=_BATCH)
     text = _("%(messages)s messages and %(sessions)s sessions were counted.") % {
-        "messages": charts.whole(counted.messages),
-        "sessions": charts.whole(counted.sessions),
+        "messages": charts.format_integer(counted.messages),
+        "sessions": charts.format_integer(counted.sessions),
     }
     if counted.complete:
         messages.success(request, text)
@@ -92,10 +92,10 @@ def count_on(request: HttpRequest) -> str:
 # --- selection ------------------------------------------------------------------------------------
 
 
-def _read_choice(params: Mapping[str, str], months: Sequence[date]) -> Choice:
+def _read_choice(params: Mapping[str, str], months: Sequence[date]) -> UsageSelection:
     days = next((days for days in RANGES if str(days) == params.get("days")), 30)
     month = next((m for m in months if f"{m:%Y-%m}" == params.get("month")), months[0])
-    return Choice(days, month)
+    return UsageSelection(days, month)
 
 
 def _months(first: date | None) -> list[date]:
@@ -118,7 +118,7 @@ def _month_name(month: date) -> str:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _figures_context(choice: Choice) -> dict[str, Any]:
+def _figures_context(choice: UsageSelection) -> dict[str, Any]:
     days = usage.daily(choice.days)
     agents = usage.by_agent(choice.days)
     owners = usage.by_owner(choice.month)
@@ -133,10 +133,10 @@ def _figures_context(choice: Choice) -> dict[str, Any]:
 
 def _tiles(total: usage.Figures) -> list[Tile]:
     def count_tile(name: str, value: int) -> Tile:
-        return Tile(name, charts.compact(value), charts.whole(value))
+        return Tile(name, charts.format_compact(value), charts.format_integer(value))
 
     def duration_tile(name: str, value: float | None) -> Tile:
-        return Tile(name, charts.duration(value), charts.duration(value))
+        return Tile(name, charts.format_duration(value), charts.format_duration(value))
 
     return [
         count_tile(_("Sessions"), total.sessions),
@@ -169,33 +169,39 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
         series(_("p95"), "b", lambda day: day.p95),
     ]
     return [
-        charts.bars("sessions", _("Sessions per day"), axis, [session_series], charts.compact),
-        charts.bars("messages", _("Messages per day"), axis, [message_series], charts.compact),
-        charts.bars("tokens", _("Tokens per day"), axis, tokens, charts.compact),
-        charts.lines("latency", _("Latency of the models"), axis, latency, charts.duration),
+        charts.bar_chart(
+            "sessions", _("Sessions per day"), axis, [session_series], charts.format_compact
+        ),
+        charts.bar_chart(
+            "messages", _("Messages per day"), axis, [message_series], charts.format_compact
+        ),
+        charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, charts.format_compact),
+        charts.line_chart(
+            "latency", _("Latency of the models"), axis, latency, charts.format_duration
+        ),
     ]
 
 
-def _agent_rows(figures: Sequence[usage.AgentFigures]) -> list[Rank]:
+def _agent_rows(figures: Sequence[usage.AgentFigures]) -> list[UsageRow]:
     return [
-        Rank(
+        UsageRow(
             agent.agent_id,
             True,
-            charts.share(agent.messages, figures[0].messages),
+            charts.bar_width(agent.messages, figures[0].messages),
             _cells(agent),
         )
         for agent in figures
     ]
 
 
-def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[Rank]:
+def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[UsageRow]:
     names = _user_names([owner.owner for owner in figures if owner.owner])
     no_owner, deleted = _("no owner"), _("deleted user %s")
     return [
-        Rank(
+        UsageRow(
             names.get(owner.owner) or (deleted % owner.owner if owner.owner else no_owner),
             owner.owner in names,
-            charts.share(owner.messages, figures[0].messages),
+            charts.bar_width(owner.messages, figures[0].messages),
             _cells(owner),
         )
         for owner in figures
@@ -205,7 +211,7 @@ def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[Rank]:
 def _cells(figures: usage.Figures) -> list[str]:
     counts = (figures.messages, figures.sessions, figures.input_tokens, figures.output_tokens)
     latencies = (figures.p50, figures.p95)
-    return [*map(charts.whole, counts), *map(charts.duration, latencies)]
+    return [*map(charts.format_integer, counts), *map(charts.format_duration, latencies)]
 
 
 def _user_names(keys: Sequence[str]) -> dict[str, str]:

@@ -17,23 +17,23 @@ Therefore a crash leaves at most an orphaned file, which ``manage.py agent_sessi
 
 from __future__ import annotations
 
-from .extraction import Extracted, extracted
-from .reading import MessageGoneError, find_blob, found_in, restored
-from .rows import drop_messages, note_uses
+from .extraction import ExtractedPayload, extract_binaries
+from .reading import MessageGoneError, find_blob, existing_binaries, restore_binaries
+from .rows import delete_unreferenced, update_references
 from .streaming import Stream, stream_blob
-from .uploads import Uploads, in_use
+from .uploads import Uploads, is_enabled
 
 __all__ = [
-    "Extracted",
+    "ExtractedPayload",
     "MessageGoneError",
     "Stream",
     "Uploads",
-    "drop_messages",
-    "extracted",
+    "delete_unreferenced",
+    "extract_binaries",
     "find_blob",
-    "found_in",
-    "in_use",
-    "note_uses",
-    "restored",
+    "existing_binaries",
+    "is_enabled",
+    "update_references",
+    "restore_binaries",
     "stream_blob",
 ]

@@ -20,7 +20,7 @@ from django_agent_sessions.exceptions import BlobNotFoundError, ConfigurationErr
 from django_agent_sessions.models import Blob, BlobReference, Session
 
 from . import files
-from .rows import are_noted, drop, drop_messages, note_uses
+from .rows import references_are_correct, delete_blobs, delete_unreferenced, update_references
 from .streaming import stream_blob
 
 logger = logging.getLogger("django_agent_sessions")
@@ -33,7 +33,7 @@ _BATCH = 500
 
 
 @dataclass(slots=True)
-class Collection:
+class CollectionResult:
     """The result: deleted files and rows, or those that a dry run would delete."""
 
     files: list[str] = field(default_factory=list)
@@ -41,10 +41,10 @@ class Collection:
     rows: int = 0
     missing: list[UUID] = field(default_factory=list)
     damaged: list[UUID] = field(default_factory=list)
-    young: int = 0
-    unknown: int = 0
+    too_recent: int = 0
+    unknown_files: int = 0
     unknown_sessions: int = 0
-    not_asked: list[str] = field(default_factory=list)
+    unavailable_databases: list[str] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
 
@@ -65,14 +65,14 @@ def collect(
     using: str | None = None,
     unknown_sessions: bool = False,
     verify: bool = False,
-) -> Collection:
+) -> CollectionResult:
     """Delete files without a row and binaries without a message, and find missing files.
 
     Sessions are processed one by one, so that it needs little memory and can be interrupted.
     """
     alias = bridge.database(using)
     databases, not_asked = _databases(alias)
-    result = Collection(not_asked=not_asked)
+    result = CollectionResult(unavailable_databases=not_asked)
     for session in _sessions_to_clean(alias):
         result.rows += _drop_unused(alias, session, dry_run=dry_run)
     task = _Task(alias, databases, older_than, dry_run, unknown_sessions and not not_asked)
@@ -90,7 +90,7 @@ def collect(
     return result
 
 
-def users_of(binaries: Iterable[UUID], using: str | None = None) -> dict[UUID, list[UUID]]:
+def messages_using(binaries: Iterable[UUID], using: str | None = None) -> dict[UUID, list[UUID]]:
     """Return the messages that use binaries."""
     rows = BlobReference.objects.using(bridge.database(using)).order_by("message")
     return {key: list(rows.filter(blob=key).values_list("message", flat=True)) for key in binaries}
@@ -133,7 +133,8 @@ def _sessions_to_clean(using: str) -> Iterator[UUID]:
     while batch := list((rows if last is None else rows.filter(session_id__gt=last))[:_BATCH]):
         for session in batch:
             if session in unused or not all(
-                are_noted(using, session, messages) for messages in _messages(using, session)
+                references_are_correct(using, session, messages)
+                for messages in _messages(using, session)
             ):
                 yield session
         last = batch[-1]
@@ -157,37 +158,37 @@ def _drop_unused(using: str, session: UUID, *, dry_run: bool) -> int:
         before = rows.count()
         # A process without BLOB_STORAGE may have changed messages.
         for messages in _messages(using, session):
-            note_uses(using, session, messages)
-        drop_messages(using, session)
-        drop(using, list(rows.filter(~Exists(used))))
+            update_references(using, session, messages)
+        delete_unreferenced(using, session)
+        delete_blobs(using, list(rows.filter(~Exists(used))))
         after = rows.count()
         if dry_run:
             transaction.set_rollback(True, using)
     return before - after
 
 
-def _find_orphans(name: str, task: _Task, result: Collection) -> None:
+def _find_orphans(name: str, task: _Task, result: CollectionResult) -> None:
     """Compare the files of a storage with the rows of all databases."""
-    storage = files.storage_of(name)
-    prefix = files.folder()
+    storage = files.get_storage(name)
+    prefix = files.root_folder()
     folders, _ = storing.list_folder(storage, prefix)
     for folder in folders:
         key = _parse_key(folder)
         if key is None:
             # Not a folder of a session.
             continue
-        path = files.in_folder(prefix, folder)
+        path = files.join_name(prefix, folder)
         # Files before rows, so that a row committed in between is seen.
         _, files_in_folder = storing.list_folder(storage, path)
         orphans = sorted({f"{path}/{file}" for file in files_in_folder} - _names_in_rows(task, key))
         old = [file for file in orphans if _is_old(storage, file, task.older_than)]
-        result.young += len(orphans) - len(old)
+        result.too_recent += len(orphans) - len(old)
         if not files_in_folder and not task.dry_run:
             storing.remove_folder(storage, path)
         if not old:
             continue
         if not task.unknown_too and not _is_known(task, key):
-            result.unknown += len(old)
+            result.unknown_files += len(old)
             result.unknown_sessions += 1
             continue
         size = sum(_size(storage, file) for file in old)
@@ -211,7 +212,7 @@ def _is_known(task: _Task, session: UUID) -> bool:
     return any(Session.objects.using(using).filter(pk=session).exists() for using in task.databases)
 
 
-def _find_lost(name: str, using: str, result: Collection, *, verify: bool) -> None:
+def _find_lost(name: str, using: str, result: CollectionResult, *, verify: bool) -> None:
     """Compare the rows with their files."""
     rows = Blob.objects.using(using).filter(storage=name).order_by("pk")
     last: UUID | None = None

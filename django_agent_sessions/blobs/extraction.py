@@ -12,7 +12,7 @@ from typing import Any
 from django_agent_sessions import conf
 from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.references import DATA_URL, BlobRef
+from django_agent_sessions.references import DATA_URL_PREFIX, BlobRef
 from django_agent_sessions.transcripts.images import image_type
 
 _BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})
@@ -29,16 +29,16 @@ _SIGNATURES = (
 
 
 @dataclass(slots=True)
-class Extracted:
+class ExtractedPayload:
     """A payload without its large binaries, and the binaries."""
 
     value: Any
     binaries: dict[BlobRef, bytes] = field(default_factory=dict, repr=False)
 
 
-def extracted(
+def extract_binaries(
     value: Any, *, limited: bool = True, settings: AgentSessionsSettings | None = None
-) -> Extracted:
+) -> ExtractedPayload:
     """Replace the large binaries in a payload with references, if ``BLOB_STORAGE`` is set.
 
     These are bytes, data URLs, and base64 under the keys that frameworks use. A text that could
@@ -46,13 +46,13 @@ def extracted(
     """
     settings = settings or conf.get_settings()
     if settings.BLOB_STORAGE is None:
-        return Extracted(value)
-    extraction = Extracted(value)
+        return ExtractedPayload(value)
+    extraction = ExtractedPayload(value)
     try:
         extraction.value = _extract(value, "", settings.BLOB_MIN_BYTES, extraction.binaries)
     except RecursionError:
         # Serialization raises the error.
-        return Extracted(value)
+        return ExtractedPayload(value)
     if limited:
         _check_limits(extraction.binaries, settings)
     return extraction
@@ -128,7 +128,7 @@ def _reference(
 
 def _decode(text: str, key: str) -> tuple[str, bytes] | None:
     """Decode base64 if encoding the bytes again results in the same text; else return None."""
-    header = DATA_URL.match(text)
+    header = DATA_URL_PREFIX.match(text)
     prefix = header[0] if header else ""
     if not header and (key not in _BARE or not _ROUGHLY_BASE64.match(text)):
         return None

@@ -21,7 +21,7 @@ class DamagedBlobError(BlobNotFoundError):
     """A file exists, but its content differs from the stored content."""
 
 
-def storage_of(alias: str) -> Storage:
+def get_storage(alias: str) -> Storage:
     """Return a storage by its alias."""
     try:
         return storages[alias]
@@ -39,22 +39,22 @@ def new_name(session: UUID) -> str:
     A name must not be reused, because the deletion of the earlier file may still be pending. Names
     appear in logs and listings, and a hash would allow guesses about the content.
     """
-    return in_folder(folder(), f"{session}/{secrets.token_hex(16)}")
+    return join_name(root_folder(), f"{session}/{secrets.token_hex(16)}")
 
 
-def folder() -> str:
+def root_folder() -> str:
     """Return the folder that contains the sessions' folders; empty for the storage's root."""
     return conf.get_settings().BLOB_PREFIX.strip("/")
 
 
-def in_folder(name: str, file: str) -> str:
+def join_name(name: str, file: str) -> str:
     """Return the name of a file in a folder, which may be empty for the root."""
     return f"{name}/{file}" if name else file
 
 
 def save(alias: str, name: str, data: bytes) -> None:
     try:
-        storing.write_file(storage_of(alias), name, data)
+        storing.write_file(get_storage(alias), name, data)
     except Exception as error:
         raise BlobError(
             f"binary {name} could not be stored in {alias!r}: {type(error).__name__}"
@@ -69,17 +69,17 @@ def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
     contents: dict[str, bytes | BlobError] = {}
     for alias, by_name in by_storage.items():
         try:
-            storage = storage_of(alias)
+            storage = get_storage(alias)
         except ConfigurationError as error:
             # A wrong setting: the file is not missing.
-            contents |= {blob.sha256: unreadable(blob, error) for blob in by_name.values()}
+            contents |= {blob.sha256: unreadable_error(blob, error) for blob in by_name.values()}
             continue
         for name, content in storing.read_files(storage, list(by_name)):
             contents[by_name[name].sha256] = _check(by_name[name], content)
     return contents
 
 
-def lost(blobs: Iterable[Blob]) -> list[Blob]:
+def find_lost(blobs: Iterable[Blob]) -> list[Blob]:
     """Return the binaries whose files are missing or have another size, without reading them."""
     rows = list(blobs)
     flags = storing.in_parallel(_is_lost, rows)
@@ -88,7 +88,7 @@ def lost(blobs: Iterable[Blob]) -> list[Blob]:
 
 def _is_lost(blob: Blob) -> bool:
     try:
-        pieces = storing.stream_file(storage_of(blob.storage), blob.file, start=0, stop=1)
+        pieces = storing.stream_file(get_storage(blob.storage), blob.file, start=0, stop=1)
     except FileNotFoundError:
         return True
     pieces.close()
@@ -102,7 +102,7 @@ def delete(alias: str, names: Iterable[str]) -> None:
     """
     names = list(names)
     try:
-        storage = storage_of(alias)
+        storage = get_storage(alias)
         storing.delete_files(storage, names)
         for session in {name.rpartition("/")[0] for name in names}:
             storing.remove_folder(storage, session)
@@ -123,13 +123,13 @@ def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
             f"{blob.storage!r}: restore it, or let BLOB_PLACEHOLDERS replace it"
         )
     if isinstance(content, Exception):
-        return unreadable(blob, content)
+        return unreadable_error(blob, content)
     if len(content) != blob.size or hashlib.sha256(content).hexdigest() != blob.sha256:
-        return damaged(blob)
+        return damaged_error(blob)
     return content
 
 
-def damaged(blob: Blob) -> DamagedBlobError:
+def damaged_error(blob: Blob) -> DamagedBlobError:
     """Return the error for a file with another content than the stored one."""
     return DamagedBlobError(
         f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
@@ -137,7 +137,7 @@ def damaged(blob: Blob) -> DamagedBlobError:
     )
 
 
-def unreadable(blob: Blob, error: Exception) -> BlobError:
+def unreadable_error(blob: Blob, error: Exception) -> BlobError:
     """Return the error for a file that cannot be read now."""
     # The text of a configuration error names the setting and contains no content.
     reason = str(error) if isinstance(error, ConfigurationError) else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-from django_agent_sessions.references import PIXEL, BlobRef, Path, references
+from django_agent_sessions.references import PLACEHOLDER_IMAGE, BlobRef, Path, references
 from django_agent_sessions.transcripts import STRANDS
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
@@ -29,8 +29,8 @@ def with_placeholders(dialect: str, payload: Any, lost: Collection[str]) -> Any:
 def _field(reference: BlobRef) -> str:
     # Fields that require an image receive a one-pixel image.
     if reference.prefix == "":
-        return PIXEL.partition(",")[2]
-    return PIXEL if (reference.prefix or "").startswith("data:image/") else PLACEHOLDER
+        return PLACEHOLDER_IMAGE.partition(",")[2]
+    return PLACEHOLDER_IMAGE if (reference.prefix or "").startswith("data:image/") else PLACEHOLDER
 
 
 def _block(dialect: str, block: Any) -> dict[str, str]:

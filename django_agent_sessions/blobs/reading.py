@@ -11,18 +11,18 @@ from django.db.models import Exists, Q
 from django_agent_sessions import conf
 from django_agent_sessions.exceptions import BlobNotFoundError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.references import BlobRef, references, resolved
+from django_agent_sessions.references import BlobRef, references, resolve
 
 from . import files
 from .placeholders import with_placeholders
-from .rows import of_session
+from .rows import session_blobs
 
 
 class MessageGoneError(BlobNotFoundError):
     """Another process changed or deleted a message and its binaries after it was read."""
 
 
-def restored(
+def restore_binaries(
     using: str, session: UUID, payloads: Sequence[Any], dialect: str, *, taken: bool = False
 ) -> list[Any]:
     """Return payloads of one session with their binaries, for an agent.
@@ -38,10 +38,10 @@ def restored(
         if not conf.get_settings().BLOB_PLACEHOLDERS:
             raise lost[min(lost)]
         payloads = [with_placeholders(dialect, payload, lost.keys()) for payload in payloads]
-    return [resolved(payload, found) for payload in payloads]
+    return [resolve(payload, found) for payload in payloads]
 
 
-def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
+def existing_binaries(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
     """Return payloads of one session with the binaries that exist, to search them."""
     found, lost, _ = _contents(using, session, payloads)
     for sha256, error in lost.items():
@@ -50,12 +50,12 @@ def found_in(using: str, session: UUID, payloads: Sequence[Any]) -> list[Any]:
                 f"{error}; restore the file, or redact the whole messages that use it: "
                 f"{_messages_with(using, session, sha256)}"
             ) from error
-    return [resolved(payload, found) for payload in payloads]
+    return [resolve(payload, found) for payload in payloads]
 
 
 def find_blob(using: str, session: UUID, reference: BlobRef) -> Blob:
     """Return the row of a binary; raise :exc:`BlobNotFoundError` if there is none."""
-    found = of_session(using, session, [reference.sha256]).get(reference.sha256)
+    found = session_blobs(using, session, [reference.sha256]).get(reference.sha256)
     if found is None:
         raise _no_row(session)
     return found
@@ -73,7 +73,7 @@ def _contents(
         return found, lost, tried
     while rows := {
         sha256: row
-        for sha256, row in of_session(using, session, wanted - found.keys()).items()
+        for sha256, row in session_blobs(using, session, wanted - found.keys()).items()
         # A binary that was dropped and stored again has another file: read that one.
         if tried.get(sha256) != row.file
     }:

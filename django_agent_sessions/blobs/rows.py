@@ -20,7 +20,7 @@ from . import files
 _BATCH = 500
 
 
-def of_session(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Blob]:
+def session_blobs(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Blob]:
     """Return the binaries of a session by hash."""
     wanted = list(hashes)
     blobs: dict[str, Blob] = {}
@@ -32,14 +32,14 @@ def of_session(using: str, session: UUID, hashes: Iterable[str]) -> dict[str, Bl
     return blobs
 
 
-def note_uses(using: str, session: UUID, messages: Collection[UUID]) -> None:
+def update_references(using: str, session: UUID, messages: Collection[UUID]) -> None:
     """Update the references of messages to binaries, and drop unused binaries."""
     keys = list(messages)
     for start in range(0, len(keys), _BATCH):
         _note_uses(using, session, keys[start : start + _BATCH])
 
 
-def are_noted(using: str, session: UUID, messages: Collection[UUID]) -> bool:
+def references_are_correct(using: str, session: UUID, messages: Collection[UUID]) -> bool:
     """Return whether the references of messages to binaries are correct. Requires no lock."""
     stored, wanted = _uses(using, session, messages)
     return stored.keys() == wanted
@@ -47,7 +47,7 @@ def are_noted(using: str, session: UUID, messages: Collection[UUID]) -> bool:
 
 def _note_uses(using: str, session: UUID, messages: list[UUID]) -> None:
     stored, wanted = _uses(using, session, messages)
-    refer(using, session, wanted - stored.keys())
+    create_references(using, session, wanted - stored.keys())
     obsolete = [row_keys for use, row_keys in stored.items() if use not in wanted]
     if obsolete:
         BlobReference.objects.using(using).filter(pk__in=[key for key, _ in obsolete]).delete()
@@ -87,10 +87,10 @@ def _uses(
     return stored, wanted
 
 
-def refer(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None:
+def create_references(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None:
     """Create references from messages to binaries."""
     if uses:
-        blobs = of_session(using, session, {sha256 for _, sha256 in uses})
+        blobs = session_blobs(using, session, {sha256 for _, sha256 in uses})
         BlobReference.objects.using(using).bulk_create(
             BlobReference(session_id=session, message=message, blob=blobs[sha256])
             for message, sha256 in sorted(uses)
@@ -99,7 +99,7 @@ def refer(using: str, session: UUID, uses: Collection[tuple[UUID, str]]) -> None
         )
 
 
-def drop_messages(using: str, session: UUID) -> None:
+def delete_unreferenced(using: str, session: UUID) -> None:
     """Drop the binaries that only deleted messages used."""
     existing = SessionMessage.objects.filter(pk=OuterRef("message"))
     orphans = BlobReference.objects.using(using).filter(~Exists(existing), session=session)
@@ -125,10 +125,10 @@ def _drop_unused(using: str, session: UUID, candidates: Collection[UUID]) -> Non
     unused = Blob.objects.using(using).filter(~Exists(used), session=session)
     keys = list(candidates)
     for start in range(0, len(keys), _BATCH):
-        drop(using, list(unused.filter(pk__in=keys[start : start + _BATCH])))
+        delete_blobs(using, list(unused.filter(pk__in=keys[start : start + _BATCH])))
 
 
-def drop(using: str, rows: Collection[Blob]) -> None:
+def delete_blobs(using: str, rows: Collection[Blob]) -> None:
     """Delete rows, and their files on commit."""
     if rows:
         _delete_files(using, rows)

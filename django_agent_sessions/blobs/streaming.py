@@ -19,7 +19,7 @@ class Stream:
         self._blob = blob
         self._pieces = pieces
         self._iterator = self._verified_pieces() if is_whole else self._read_pieces()
-        self.beginning = next(self._iterator, b"")
+        self.first_piece = next(self._iterator, b"")
         """The first piece, which iteration returns again."""
         self._started = False
 
@@ -30,7 +30,7 @@ class Stream:
         if self._started:
             return next(self._iterator)
         self._started = True
-        return self.beginning
+        return self.first_piece
 
     def close(self) -> None:
         """Close the file; may be called repeatedly."""
@@ -40,7 +40,7 @@ class Stream:
         try:
             yield from self._pieces
         except Exception as error:
-            raise files.unreadable(self._blob, error) from error
+            raise files.unreadable_error(self._blob, error) from error
 
     def _verified_pieces(self) -> Iterator[bytes]:
         """Yield the last piece only after verifying the hash; damaged files end incomplete."""
@@ -51,7 +51,7 @@ class Stream:
                 yield last
             last = piece
         if digest.hexdigest() != self._blob.sha256:
-            raise files.damaged(self._blob)
+            raise files.damaged_error(self._blob)
         yield last
 
 
@@ -64,7 +64,7 @@ def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Strea
     is_whole = start == 0 and stop in (None, blob.size)
     try:
         pieces = storing.stream_file(
-            files.storage_of(blob.storage), blob.file, start=start, stop=None if is_whole else stop
+            files.get_storage(blob.storage), blob.file, start=start, stop=None if is_whole else stop
         )
     except FileNotFoundError as error:
         raise BlobNotFoundError(
@@ -72,10 +72,10 @@ def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Strea
             f"{blob.storage!r}"
         ) from error
     except Exception as error:
-        raise files.unreadable(blob, error) from error
+        raise files.unreadable_error(blob, error) from error
     if pieces.size != blob.size:
         pieces.close()
-        raise files.damaged(blob)
+        raise files.damaged_error(blob)
     try:
         return Stream(blob, pieces, is_whole=is_whole)
     except BlobError:

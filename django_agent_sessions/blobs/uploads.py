@@ -15,18 +15,18 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.storing import in_parallel
-from django_agent_sessions.transient import TryAgainError, is_conflict, is_uncertain
+from django_agent_sessions.transient import RetryError, is_conflict, is_uncertain
 
 from . import files
-from .rows import of_session, refer
+from .rows import session_blobs, create_references
 
 
-def in_use() -> bool:
+def is_enabled() -> bool:
     """Return whether large binaries are kept in a storage."""
     return conf.get_settings().BLOB_STORAGE is not None
 
 
-class Holder(Protocol):
+class MessageWithBinaries(Protocol):
     """A message to write."""
 
     @property
@@ -49,7 +49,12 @@ class Uploads:
     """The binaries of one write, which may be retried."""
 
     def __init__(
-        self, using: str, session: UUID, messages: Sequence[Holder], *, known: bool = False
+        self,
+        using: str,
+        session: UUID,
+        messages: Sequence[MessageWithBinaries],
+        *,
+        known: bool = False,
     ) -> None:
         self._using = using
         self._session = session
@@ -80,7 +85,7 @@ class Uploads:
         self.prepare()
         try:
             yield
-        except TryAgainError:
+        except RetryError:
             # Keep the files for the retry.
             raise
         except Error as error:
@@ -98,9 +103,9 @@ class Uploads:
         wanted = self._data.keys() - self._files.keys()
         if not wanted or (alias := conf.get_settings().BLOB_STORAGE) is None:
             return
-        existing = of_session(self._using, self._session, wanted)
+        existing = session_blobs(self._using, self._session, wanted)
         # The data of lost files is available again.
-        self._lost = {blob.sha256: blob.file for blob in files.lost(existing.values())}
+        self._lost = {blob.sha256: blob.file for blob in files.find_lost(existing.values())}
         missing = (wanted - existing.keys()) | self._lost.keys()
         if not missing:
             return
@@ -126,7 +131,7 @@ class Uploads:
 
         # First hook: an error of another one after the commit must not delete the files.
         transaction.on_commit(keep_files, self._using)
-        existing = of_session(self._using, self._session, self._hashes)
+        existing = session_blobs(self._using, self._session, self._hashes)
         missing = self._hashes - existing.keys()
         if unknown := missing - self._data.keys():
             if not self._known:
@@ -136,7 +141,7 @@ class Uploads:
                 )
             missing -= unknown
         if not missing <= self._files.keys():
-            raise TryAgainError
+            raise RetryError
         self._replace_lost_files(existing)
         Blob.objects.using(self._using).bulk_create(self._row(sha256) for sha256 in sorted(missing))
         # Another process, or an earlier attempt of this one, stored the same binary.
@@ -161,10 +166,10 @@ class Uploads:
             row.save(using=self._using, update_fields=["storage", "file"])
             transaction.on_commit(functools.partial(_delete, [old_file]), self._using, robust=True)
 
-    def refer(self) -> None:
+    def create_references(self) -> None:
         """Create references from the new messages to their binaries; call in the transaction."""
         uses = {(message.id, sha256) for message in self._messages for sha256 in message.hashes}
-        refer(self._using, self._session, uses)
+        create_references(self._using, self._session, uses)
 
     def discard(self) -> None:
         """Delete the uploaded files after a rollback."""

@@ -5,7 +5,7 @@ Detection is best effort: text that no detector knows is not found.
 
 from __future__ import annotations
 
-from .finding import Detection, Detector, Place, detect
+from .finding import Detection, Detector, MatchTuple, detect
 from .known import available, labels, load, names
 
-__all__ = ["Detection", "Detector", "Place", "available", "detect", "labels", "load", "names"]
+__all__ = ["Detection", "Detector", "MatchTuple", "available", "detect", "labels", "load", "names"]

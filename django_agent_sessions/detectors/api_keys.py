@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-from .key_forms import FORMS, MIDDLES, WITHIN
+from .key_forms import KEY_FORMATS, INFIX_FORMATS, KEYS_IN_CONTEXT
 from .named_secrets import named_secrets, passwords_in_urls
 
 # The secret of an AWS access key has no distinctive format, but it stands near the key's id.
@@ -33,7 +33,7 @@ class ApiKey:
 
 
 def _find_provider_keys(text: str) -> Iterator[tuple[int, int]]:
-    for form in FORMS:
+    for form in KEY_FORMATS:
         position = text.find(form.literal)
         while position >= 0:
             match = form.pattern.match(text, position)
@@ -57,7 +57,7 @@ def _aws_secret(text: str, position: int) -> Iterator[tuple[int, int]]:
 
 
 def _find_by_infix(text: str) -> Iterator[tuple[int, int]]:
-    for literal, max_prefix, pattern in MIDDLES:
+    for literal, max_prefix, pattern in INFIX_FORMATS:
         position = text.find(literal)
         while position >= 0:
             for start in range(max(0, position - max_prefix), position):
@@ -68,7 +68,7 @@ def _find_by_infix(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_keys_in_context(text: str) -> Iterator[tuple[int, int]]:
-    for context in WITHIN:
+    for context in KEYS_IN_CONTEXT:
         position = text.find(context.literal)
         while position >= 0:
             if match := context.pattern.match(text, position):

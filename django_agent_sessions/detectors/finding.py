@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from .escapes import Unescaped
 
 # Start and end, and also the kind if a detector finds several kinds.
-Place = tuple[int, int] | tuple[int, int, str]
+MatchTuple = tuple[int, int] | tuple[int, int, str]
 
 
 class Detection(NamedTuple):
@@ -29,7 +29,7 @@ class Detector(Protocol):
     name: str
     """Used in settings, on the command line and in masks: letters, digits and ``_``."""
 
-    def find(self, text: str) -> Iterable[Place]:
+    def find(self, text: str) -> Iterable[MatchTuple]:
         """Return the start and end of each match, and optionally its kind."""
         ...
 

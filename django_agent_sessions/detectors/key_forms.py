@@ -9,7 +9,7 @@ _WORD = r"[0-9A-Za-z_]"
 _URL_SAFE = r"[0-9A-Za-z_\-]"
 
 
-class Form:
+class KeyFormat:
     """A format of keys that begin with a fixed text."""
 
     def __init__(self, literal: str, rest: str, next_character: str = _WORD) -> None:
@@ -18,7 +18,7 @@ class Form:
         self.pattern = re.compile(rf"(?<!{_WORD}){re.escape(literal)}{rest}(?!{next_character})")
 
 
-class Within(NamedTuple):
+class KeyInContext(NamedTuple):
     """A format of keys after a name or within a URL, where only the key is masked."""
 
     literal: str
@@ -26,84 +26,84 @@ class Within(NamedTuple):
     """Matches from the literal; the group ``key`` is the key."""
 
 
-def _within(literal: str, rest: str) -> Within:
-    return Within(literal, re.compile(re.escape(literal) + rest))
+def _within(literal: str, rest: str) -> KeyInContext:
+    return KeyInContext(literal, re.compile(re.escape(literal) + rest))
 
 
 _HEX = r"[0-9a-f]"
 
-FORMS: tuple[Form, ...] = (
+KEY_FORMATS: tuple[KeyFormat, ...] = (
     # AWS: access keys of users, sessions, bearer tokens and contexts.
-    *(Form(start, r"[0-9A-Z]{16}") for start in ("AKIA", "ASIA", "ABIA", "ACCA")),
-    Form("ABSK", r"[0-9A-Za-z+/]{60,200}+={0,2}", r"[0-9A-Za-z+/=]"),
+    *(KeyFormat(start, r"[0-9A-Z]{16}") for start in ("AKIA", "ASIA", "ABIA", "ACCA")),
+    KeyFormat("ABSK", r"[0-9A-Za-z+/]{60,200}+={0,2}", r"[0-9A-Za-z+/=]"),
     # GitHub: https://github.blog/engineering/behind-githubs-new-authentication-token-formats/
-    *(Form(f"gh{kind}_", r"[0-9A-Za-z]{36,255}") for kind in "pousr"),
-    Form("github_pat_", r"[0-9A-Za-z]{22}_[0-9A-Za-z]{59}"),
+    *(KeyFormat(f"gh{kind}_", r"[0-9A-Za-z]{36,255}") for kind in "pousr"),
+    KeyFormat("github_pat_", r"[0-9A-Za-z]{22}_[0-9A-Za-z]{59}"),
     # GitLab: https://docs.gitlab.com/security/tokens/#token-prefixes
     *(
-        Form(f"gl{kind}-", rf"{_URL_SAFE}{{20,300}}+(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{7,9}})?")
+        KeyFormat(f"gl{kind}-", rf"{_URL_SAFE}{{20,300}}+(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{7,9}})?")
         for kind in ("pat", "dt", "rt", "cbt", "ptt", "ft", "soat", "imt", "agent", "oas", "ffct")
     ),
     # Slack
-    *(Form(f"xox{kind}-", rf"{_URL_SAFE}{{10,250}}+", _URL_SAFE) for kind in "abeoprs"),
-    *(Form(f"xoxe.xox{kind}-", rf"{_URL_SAFE}{{10,250}}+", _URL_SAFE) for kind in "bp"),
-    Form("xapp-", rf"[0-9]-{_URL_SAFE}{{20,250}}+", _URL_SAFE),
+    *(KeyFormat(f"xox{kind}-", rf"{_URL_SAFE}{{10,250}}+", _URL_SAFE) for kind in "abeoprs"),
+    *(KeyFormat(f"xoxe.xox{kind}-", rf"{_URL_SAFE}{{10,250}}+", _URL_SAFE) for kind in "bp"),
+    KeyFormat("xapp-", rf"[0-9]-{_URL_SAFE}{{20,250}}+", _URL_SAFE),
     # Stripe; keys that begin with pk_ are public.
     *(
-        Form(f"{kind}_{mode}_", r"[0-9A-Za-z]{16,250}+")
+        KeyFormat(f"{kind}_{mode}_", r"[0-9A-Za-z]{16,250}+")
         for kind in ("sk", "rk")
         for mode in ("live", "test")
     ),
-    Form("whsec_", r"[0-9A-Za-z+/]{24,100}+={0,2}"),
+    KeyFormat("whsec_", r"[0-9A-Za-z+/]{24,100}+={0,2}"),
     # Model providers
     *(
-        Form(f"sk-{kind}-", rf"{_URL_SAFE}{{20,300}}+", _URL_SAFE)
+        KeyFormat(f"sk-{kind}-", rf"{_URL_SAFE}{{20,300}}+", _URL_SAFE)
         for kind in ("proj", "svcacct", "admin", "None", "ant", "or")
     ),
-    Form("sk-", r"[0-9A-Za-z]{20,100}+", _URL_SAFE),
-    Form("hf_", r"[0-9A-Za-z]{30,60}"),
-    Form("gsk_", r"[0-9A-Za-z]{40,80}"),
-    Form("xai-", r"[0-9A-Za-z]{60,100}"),
-    Form("pplx-", r"[0-9A-Za-z]{40,80}"),
-    Form("nvapi-", rf"{_URL_SAFE}{{50,100}}+", _URL_SAFE),
-    Form("r8_", r"[0-9A-Za-z]{37,40}"),
+    KeyFormat("sk-", r"[0-9A-Za-z]{20,100}+", _URL_SAFE),
+    KeyFormat("hf_", r"[0-9A-Za-z]{30,60}"),
+    KeyFormat("gsk_", r"[0-9A-Za-z]{40,80}"),
+    KeyFormat("xai-", r"[0-9A-Za-z]{60,100}"),
+    KeyFormat("pplx-", r"[0-9A-Za-z]{40,80}"),
+    KeyFormat("nvapi-", rf"{_URL_SAFE}{{50,100}}+", _URL_SAFE),
+    KeyFormat("r8_", r"[0-9A-Za-z]{37,40}"),
     # Google
-    Form("AIza", rf"{_URL_SAFE}{{35}}", _URL_SAFE),
-    Form("ya29.", rf"{_URL_SAFE}{{20,2000}}+", _URL_SAFE),
-    Form("GOCSPX-", rf"{_URL_SAFE}{{28}}", _URL_SAFE),
-    Form("1//0", rf"{_URL_SAFE}{{30,200}}+", _URL_SAFE),
+    KeyFormat("AIza", rf"{_URL_SAFE}{{35}}", _URL_SAFE),
+    KeyFormat("ya29.", rf"{_URL_SAFE}{{20,2000}}+", _URL_SAFE),
+    KeyFormat("GOCSPX-", rf"{_URL_SAFE}{{28}}", _URL_SAFE),
+    KeyFormat("1//0", rf"{_URL_SAFE}{{30,200}}+", _URL_SAFE),
     # Mail and messages
-    Form("SG.", rf"{_URL_SAFE}{{22}}\.{_URL_SAFE}{{43}}", _URL_SAFE),
-    Form("SK", rf"{_HEX}{{32}}"),
-    Form("key-", rf"{_HEX}{{32}}"),
+    KeyFormat("SG.", rf"{_URL_SAFE}{{22}}\.{_URL_SAFE}{{43}}", _URL_SAFE),
+    KeyFormat("SK", rf"{_HEX}{{32}}"),
+    KeyFormat("key-", rf"{_HEX}{{32}}"),
     # Registries of packages
-    Form("npm_", r"[0-9A-Za-z]{36}"),
-    Form("pypi-", rf"{_URL_SAFE}{{60,1000}}+", _URL_SAFE),
-    Form("dckr_pat_", rf"{_URL_SAFE}{{27,60}}+", _URL_SAFE),
-    Form("rubygems_", rf"{_HEX}{{48}}"),
+    KeyFormat("npm_", r"[0-9A-Za-z]{36}"),
+    KeyFormat("pypi-", rf"{_URL_SAFE}{{60,1000}}+", _URL_SAFE),
+    KeyFormat("dckr_pat_", rf"{_URL_SAFE}{{27,60}}+", _URL_SAFE),
+    KeyFormat("rubygems_", rf"{_HEX}{{48}}"),
     # Hosting and operations
-    *(Form(f"do{kind}_v1_", rf"{_HEX}{{64}}") for kind in "opr"),
-    *(Form(f"hv{kind}.", rf"{_URL_SAFE}{{24,300}}+", _URL_SAFE) for kind in "sbr"),
-    Form("dapi", rf"{_HEX}{{32}}(?:-[0-9])?"),
-    Form("glsa_", rf"[0-9A-Za-z]{{32}}_{_HEX}{{8}}"),
-    Form("glc_", r"[0-9A-Za-z+/]{32,400}+={0,2}"),
-    Form("sbp_", rf"{_HEX}{{40}}"),
-    Form("pul-", rf"{_HEX}{{40}}"),
-    Form("NRAK-", r"[0-9A-Z]{27}"),
-    Form("HRKU-", rf"{_URL_SAFE}{{36,80}}+", _URL_SAFE),
-    Form("ATATT3", r"[0-9A-Za-z_\-=]{60,300}+", r"[0-9A-Za-z_\-=]"),
-    Form("AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
+    *(KeyFormat(f"do{kind}_v1_", rf"{_HEX}{{64}}") for kind in "opr"),
+    *(KeyFormat(f"hv{kind}.", rf"{_URL_SAFE}{{24,300}}+", _URL_SAFE) for kind in "sbr"),
+    KeyFormat("dapi", rf"{_HEX}{{32}}(?:-[0-9])?"),
+    KeyFormat("glsa_", rf"[0-9A-Za-z]{{32}}_{_HEX}{{8}}"),
+    KeyFormat("glc_", r"[0-9A-Za-z+/]{32,400}+={0,2}"),
+    KeyFormat("sbp_", rf"{_HEX}{{40}}"),
+    KeyFormat("pul-", rf"{_HEX}{{40}}"),
+    KeyFormat("NRAK-", r"[0-9A-Z]{27}"),
+    KeyFormat("HRKU-", rf"{_URL_SAFE}{{36,80}}+", _URL_SAFE),
+    KeyFormat("ATATT3", r"[0-9A-Za-z_\-=]{60,300}+", r"[0-9A-Za-z_\-=]"),
+    KeyFormat("AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
     # Shops, payment, tools
-    *(Form(f"shp{kind}_", r"[0-9A-Fa-f]{32}") for kind in ("at", "ca", "pa", "ss")),
-    *(Form(f"sq0{kind}-", rf"{_URL_SAFE}{{22,43}}+", _URL_SAFE) for kind in ("atp", "csp")),
-    Form("lin_api_", r"[0-9A-Za-z]{40}"),
-    Form("ntn_", r"[0-9A-Za-z]{40,60}"),
-    Form("PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
-    Form("sntrys_", r"[0-9A-Za-z+/_=]{60,500}+", r"[0-9A-Za-z+/_=]"),
-    Form("sntryu_", rf"{_HEX}{{64}}"),
+    *(KeyFormat(f"shp{kind}_", r"[0-9A-Fa-f]{32}") for kind in ("at", "ca", "pa", "ss")),
+    *(KeyFormat(f"sq0{kind}-", rf"{_URL_SAFE}{{22,43}}+", _URL_SAFE) for kind in ("atp", "csp")),
+    KeyFormat("lin_api_", r"[0-9A-Za-z]{40}"),
+    KeyFormat("ntn_", r"[0-9A-Za-z]{40,60}"),
+    KeyFormat("PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
+    KeyFormat("sntrys_", r"[0-9A-Za-z+/_=]{60,500}+", r"[0-9A-Za-z+/_=]"),
+    KeyFormat("sntryu_", rf"{_HEX}{{64}}"),
 )
 
-WITHIN: tuple[Within, ...] = (
+KEYS_IN_CONTEXT: tuple[KeyInContext, ...] = (
     # Storage accounts, service buses and shared access signatures of Azure.
     _within("AccountKey=", r"(?P<key>[0-9A-Za-z+/]{86}==)"),
     _within("SharedAccessKey=", r"(?P<key>[0-9A-Za-z+/]{43}=)"),
@@ -116,7 +116,7 @@ WITHIN: tuple[Within, ...] = (
 )
 
 # Known by a text in their middle: the literal, the longest text before it, and the pattern.
-MIDDLES: tuple[tuple[str, int, re.Pattern[str]], ...] = (
+INFIX_FORMATS: tuple[tuple[str, int, re.Pattern[str]], ...] = (
     # Telegram's bots
     (":AA", 10, re.compile(rf"(?<!{_WORD})[0-9]{{8,10}}:AA{_URL_SAFE}{{33}}(?!{_URL_SAFE})")),
     # Secrets of Azure's applications

@@ -26,18 +26,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
 
-from .states import Head, Tail
+from .states import SessionHeader, ConversationEnds
 
-ROWS = 4
+ROWS_PER_AGENT = 4
 """Number of last rows stored per agent. After a larger pop the conversation is sent again."""
 
-REDACTIONS = 24
+MAX_REDACTIONS = 24
 """Number of last redactions stored."""
 
-AGENTS = 40
+MAX_NAMED_AGENTS = 40
 """Number of agents named in a cursor's text: those with the latest events."""
 
-LONGEST = 4096
+MAX_CURSOR_LENGTH = 4096
 """Maximum characters of a cursor; a header may have 8 KB."""
 
 _MAX_INTEGER = 2**31 - 1
@@ -52,7 +52,7 @@ class InvalidCursorError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AgentPosition:
     """The position up to which one agent's conversation was sent."""
 
     position: int
@@ -62,13 +62,13 @@ class Place:
     first: str = ""
     """Digest of the branch's first row."""
 
-    def then(self, position: int, revision: int, key: UUID) -> Place:
+    def after_row(self, position: int, revision: int, key: UUID) -> AgentPosition:
         """Return the place after the next row."""
-        previous = self.rows[: ROWS - 1] if position == self.position + 1 else ()
+        previous = self.rows[: ROWS_PER_AGENT - 1] if position == self.position + 1 else ()
         first = self.first or digest(key)
-        return Place(position, ((revision, digest(key)), *previous), first)
+        return AgentPosition(position, ((revision, digest(key)), *previous), first)
 
-    def with_revision(self, position: int, revision: int, key: UUID) -> Place:
+    def with_revision(self, position: int, revision: int, key: UUID) -> AgentPosition:
         """Return the place with a row's new revision, if the row is among the stored ones."""
         index = self.position - position
         if not 0 <= index < len(self.rows) or self.rows[index][1] != digest(key):
@@ -78,7 +78,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class RedactionScan:
     """A position in a scan of redactions, in order of their keys."""
 
     redaction: UUID
@@ -102,27 +102,27 @@ class Cursor:
     head: str
     """Digest of the session's title, dates and flags."""
 
-    agents: Mapping[str, Place]
+    agents: Mapping[str, AgentPosition]
     """Places by digests of the agents' keys."""
 
     redactions: tuple[UUID, ...] = ()
     """The newest redactions that were sent, in order of their keys."""
 
-    under_way: Pass | None = None
+    redaction_scan: RedactionScan | None = None
     """Position of the scan of redactions, while one is in progress."""
 
-    folded: bytes | None = None
+    folded_fingerprint: bytes | None = None
     """Fingerprint of the agents that are not in ``agents``; None if all are."""
 
-    def with_agent(self, agent: str, place: Place | None) -> Cursor:
+    def with_agent(self, agent: str, place: AgentPosition | None) -> Cursor:
         """Return the cursor with an agent's place; ``None`` removes the agent."""
         others = {key: value for key, value in self.agents.items() if key != agent}
         return replace(self, agents=others if place is None else {**others, agent: place})
 
     def with_redaction(self, redaction: UUID) -> Cursor:
         """Return the cursor after all messages of a redaction were sent."""
-        known = sorted({*self.redactions, redaction})[-REDACTIONS:]
-        return replace(self, redactions=tuple(known), under_way=None)
+        known = sorted({*self.redactions, redaction})[-MAX_REDACTIONS:]
+        return replace(self, redactions=tuple(known), redaction_scan=None)
 
     @property
     def oldest_redaction(self) -> UUID:
@@ -136,13 +136,13 @@ class Cursor:
         early = UUID(int=max(0, (self.redactions[-1].int >> 80) - _CLOCK_TOLERANCE) << 80)
         return min(self.redactions[0], early)
 
-    def unfolded(self, tails: Mapping[UUID, Tail | None]) -> Cursor | None:
+    def unfold(self, tails: Mapping[UUID, ConversationEnds | None]) -> Cursor | None:
         """Return the cursor with the folded agents; None if they changed.
 
         New agents have the newest messages. Without them, newest first, the remaining agents match
         the fingerprint if nothing happened to them.
         """
-        if self.folded is None:
+        if self.folded_fingerprint is None:
             return self
         unnamed = {
             digest(agent): tail
@@ -150,33 +150,35 @@ class Cursor:
             if tail is not None and digest(agent) not in self.agents
         }
         places = {
-            agent: place_at(tail)
+            agent: position_after(tail)
             for agent, tail in sorted(unnamed.items(), key=lambda item: item[1].id)
         }
         remaining = fingerprint(places)
         for newest in reversed(list(places)):
-            if remaining == self.folded:
+            if remaining == self.folded_fingerprint:
                 break
             remaining = _xor(remaining, _hash(newest, places.pop(newest)))
-        if remaining != self.folded:
+        if remaining != self.folded_fingerprint:
             return None
-        return replace(self, agents={**places, **self.agents}, folded=None)
+        return replace(self, agents={**places, **self.agents}, folded_fingerprint=None)
 
     def encode(self) -> str:
         """Return the cursor as text that fits into a header and a URL."""
         names = list(self.agents)
-        named = {name: self.agents[name] for name in names[-AGENTS:]}
-        folded = self.folded
-        if unnamed := names[:-AGENTS]:
+        named = {name: self.agents[name] for name in names[-MAX_NAMED_AGENTS:]}
+        folded = self.folded_fingerprint
+        if unnamed := names[:-MAX_NAMED_AGENTS]:
             unnamed_fingerprint = fingerprint({name: self.agents[name] for name in unnamed})
             folded = _xor(unnamed_fingerprint, folded or _EMPTY_FINGERPRINT)
-        for rows in range(ROWS, 0, -1):
+        for rows in range(ROWS_PER_AGENT, 0, -1):
             text = self._text_with_rows(named, folded, rows)
-            if len(text) <= LONGEST:
+            if len(text) <= MAX_CURSOR_LENGTH:
                 break
         return text
 
-    def _text_with_rows(self, agents: Mapping[str, Place], folded: bytes | None, rows: int) -> str:
+    def _text_with_rows(
+        self, agents: Mapping[str, AgentPosition], folded: bytes | None, rows: int
+    ) -> str:
         value = {
             "s": self.session,
             "e": self.epoch,
@@ -191,8 +193,8 @@ class Cursor:
             },
             "r": [_encode_key(key) for key in self.redactions],
         }
-        if self.under_way is not None:
-            scan = self.under_way
+        if self.redaction_scan is not None:
+            scan = self.redaction_scan
             value["p"] = [_encode_key(scan.redaction), _encode_key(scan.message), scan.epoch]
         if folded is not None:
             value["f"] = _to_base64(folded)
@@ -208,12 +210,12 @@ class Cursor:
 
     @classmethod
     def _parse(cls, text: str, session: UUID) -> Self:
-        if len(text) > LONGEST:
+        if len(text) > MAX_CURSOR_LENGTH:
             raise ValueError
         value = json.loads(_from_base64(text))
         agents = {_parse_digest(key): _parse_place(place) for key, place in value["a"].items()}
         redactions = tuple(sorted({_parse_key(key) for key in value["r"]}))
-        if value["s"] != digest(session) or len(redactions) > REDACTIONS:
+        if value["s"] != digest(session) or len(redactions) > MAX_REDACTIONS:
             raise ValueError
         return cls(
             session=value["s"],
@@ -221,23 +223,23 @@ class Cursor:
             head=_parse_digest(value["h"]),
             agents=agents,
             redactions=redactions,
-            under_way=_parse_pass(value["p"]) if "p" in value else None,
-            folded=_from_base64(_parse_digest(value["f"])) if "f" in value else None,
+            redaction_scan=_parse_pass(value["p"]) if "p" in value else None,
+            folded_fingerprint=_from_base64(_parse_digest(value["f"])) if "f" in value else None,
         )
 
 
-def place_at(tail: Tail) -> Place:
+def position_after(tail: ConversationEnds) -> AgentPosition:
     """Return the place after an agent's last message."""
-    return Place(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
+    return AgentPosition(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
 
 
-def fingerprint(places: Mapping[str, Place]) -> bytes:
+def fingerprint(places: Mapping[str, AgentPosition]) -> bytes:
     """Return a fingerprint of agents' places that does not depend on their order."""
     return functools.reduce(_xor, (_hash(*item) for item in places.items()), _EMPTY_FINGERPRINT)
 
 
 @functools.lru_cache(maxsize=4096)
-def _hash(agent: str, place: Place) -> bytes:
+def _hash(agent: str, place: AgentPosition) -> bytes:
     text = f"{agent} {place.position} {place.rows[0]} {place.first}"
     return hashlib.blake2b(text.encode(), digest_size=6).digest()
 
@@ -251,7 +253,7 @@ def digest(key: UUID) -> str:
     return _digest_of(key.bytes)
 
 
-def digest_of_head(head: Head) -> str:
+def digest_of_head(head: SessionHeader) -> str:
     """Return a short digest of a session's title, dates and flags."""
     return _digest_of(repr(head).encode(errors="surrogatepass"))
 
@@ -288,15 +290,15 @@ def _parse_integer(value: Any) -> int:
     return value
 
 
-def _parse_pass(value: Any) -> Pass:
+def _parse_pass(value: Any) -> RedactionScan:
     redaction, message, epoch = value
-    return Pass(_parse_key(redaction), _parse_key(message), _parse_integer(epoch))
+    return RedactionScan(_parse_key(redaction), _parse_key(message), _parse_integer(epoch))
 
 
-def _parse_place(value: Any) -> Place:
+def _parse_place(value: Any) -> AgentPosition:
     position, first, *parts = value
     revisions, digests = parts[::2], parts[1::2]
-    if not 0 < len(digests) == len(revisions) <= ROWS:
+    if not 0 < len(digests) == len(revisions) <= ROWS_PER_AGENT:
         raise ValueError
     rows = zip(map(_parse_integer, revisions), map(_parse_digest, digests), strict=True)
-    return Place(_parse_integer(position), tuple(rows), _parse_digest(first))
+    return AgentPosition(_parse_integer(position), tuple(rows), _parse_digest(first))

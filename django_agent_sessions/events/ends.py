@@ -12,10 +12,10 @@ from django.db.models import Q, QuerySet
 from django_agent_sessions import bridge
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 
-TOGETHER = 20
+MAX_AGENTS_PER_STATEMENT = 20
 """Maximum number of agents per statement."""
 
-End = list[tuple[int, int, UUID]]
+RowVersions = list[tuple[int, int, UUID]]
 """Positions, revisions and primary keys, in order."""
 
 
@@ -25,9 +25,9 @@ def messages(session: Session) -> QuerySet[SessionMessage]:
     return rows.filter(session=session.pk, branch=MAIN_BRANCH).order_by()
 
 
-def ends(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, End]:
+def rows_at_positions(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, RowVersions]:
     """Read rows at ranges of positions of several agents, in one statement."""
-    result: dict[UUID, End] = {agent: [] for agent in ranges}
+    result: dict[UUID, RowVersions] = {agent: [] for agent in ranges}
     if not ranges:
         return result
     # Each is a short range of the index of positions. No condition on the session, or SQLite
@@ -44,7 +44,7 @@ def ends(ranges: Mapping[UUID, tuple[int, int]]) -> dict[UUID, End]:
     return result
 
 
-def end(session: Session, agent: UUID, first: int, count: int) -> End:
+def rows_from_position(session: Session, agent: UUID, first: int, count: int) -> RowVersions:
     """Read the next messages of one agent, also across gaps in the positions."""
     rows = messages(session).filter(agent=agent, message_id__gte=first).order_by("message_id")
     return list(rows.values_list("message_id", "revision", "pk")[:count])

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from django_agent_sessions import bridge, conf
 
-from .listening import Listener, listener
-from .states import State, states
+from .listening import Listener, get_listener
+from .states import SessionState, read_states
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -57,7 +57,7 @@ class Watch:
 
 
 @contextmanager
-def watching(session: UUID) -> Iterator[Watch]:
+def watch_session(session: UUID) -> Iterator[Watch]:
     """Watch a session in the running event loop.
 
     A change between the beginning and the first wait is not missed.
@@ -86,7 +86,7 @@ class Hub:
         self._loop = weakref.ref(loop)
         self._using = using
         self._watches: dict[UUID, set[Watch]] = {}
-        self._states: dict[UUID, State | None] = {}
+        self._states: dict[UUID, SessionState | None] = {}
         self._poll_often_until: dict[UUID, float] = {}
         self._wakeup = asyncio.Event()
         self._next_full_poll = 0.0
@@ -100,7 +100,7 @@ class Hub:
         self._poll_often(watch.session)
         loop = self._loop()
         if loop is not None and (self._task is None or self._task.done()):
-            self._listener = listener(self._using)
+            self._listener = get_listener(self._using)
             if self._listener is not None:
                 self._listener.subscribe(self)
             # With an empty context: the task belongs to no request.
@@ -161,7 +161,7 @@ class Hub:
         """Poll the sessions that are due, and return the seconds until the next poll."""
         now = time.monotonic()
         interval = max(_MIN_SECONDS, conf.get_settings().EVENTS_POLL_SECONDS)
-        if self._listener is not None and self._listener.hears:
+        if self._listener is not None and self._listener.is_listening:
             interval = max(interval, FALLBACK_POLL_INTERVAL)
         self._next_full_poll = min(self._next_full_poll, now + interval)
         self._poll_often_until = {
@@ -180,7 +180,7 @@ class Hub:
         )
 
     async def _poll(self, sessions: Collection[UUID]) -> None:
-        look = functools.partial(states, self._using, sessions)
+        look = functools.partial(read_states, self._using, sessions)
         try:
             current_states = await bridge.run_async(look, using=self._using)
         except Exception as error:

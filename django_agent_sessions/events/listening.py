@@ -32,7 +32,7 @@ class Subscriber(Protocol):
         """Handle a notification: a session's key, or None if some may have been missed."""
 
 
-def listener(using: str) -> Listener | None:
+def get_listener(using: str) -> Listener | None:
     """Return the process's listener; None if notifications are not available."""
     alias = conf.get_settings().LISTEN_DATABASE
     if alias is None or connections[using].vendor != "postgresql":
@@ -55,7 +55,7 @@ class Listener:
         self._changed = threading.Condition()
         self._subscribers: set[Subscriber] = set()
         self._thread: threading.Thread | None = None
-        self.hears = False
+        self.is_listening = False
         """Whether the connection listens, so that no notification is missed."""
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -85,7 +85,7 @@ class Listener:
                     type(error).__name__,
                 )
             finally:
-                self.hears = False
+                self.is_listening = False
                 _close(connection)
             # Subscribers have to poll more often from now on.
             self._notify(None)
@@ -105,7 +105,7 @@ class Listener:
         connection.ensure_connection()
         raw: Any = connection.connection
         raw.execute(f"LISTEN {CHANNEL}")
-        self.hears = True
+        self.is_listening = True
         # Earlier notifications were missed.
         self._notify(None)
         while self._subscribers:

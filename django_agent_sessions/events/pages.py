@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
-from django_agent_sessions.windows import Row
+from django_agent_sessions.windows import MessagePreview
 
 from .cursor import Cursor
-from .states import Head
+from .states import SessionHeader
 
 
 class Change(StrEnum):
@@ -25,7 +25,7 @@ class MessageEvent:
     """A message is new, changed or redacted."""
 
     cursor: Cursor
-    row: Row
+    row: MessagePreview
     change: Change
 
 
@@ -43,7 +43,7 @@ class SessionEvent:
     """The session's title, dates or flags changed."""
 
     cursor: Cursor
-    head: Head
+    head: SessionHeader
 
 
 class Reason(StrEnum):

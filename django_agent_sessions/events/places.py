@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Hashable
 
 
-class Place:
+class StreamSlot:
     """One of a user's streams, until it is released or garbage collected."""
 
-    def __init__(self, places: Places, key: Hashable) -> None:
+    def __init__(self, places: StreamLimit, key: Hashable) -> None:
         self._places = places
         self._key = key
         self._taken = True
@@ -26,7 +26,7 @@ class Place:
         self.give_back()
 
 
-class Places:
+class StreamLimit:
     """Count the open streams by key."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class Places:
         self._lock = threading.RLock()
         self._taken: Counter[Hashable] = Counter()
 
-    def take(self, key: Hashable, most: int) -> Place | None:
+    def take(self, key: Hashable, most: int) -> StreamSlot | None:
         """Return a place; None if the limit is reached."""
         with self._lock:
             if self._taken[key] >= most:
                 return None
             self._taken[key] += 1
-        return Place(self, key)
+        return StreamSlot(self, key)
 
     def release(self, key: Hashable) -> None:
         with self._lock:

@@ -12,14 +12,30 @@ from django.db.models import Q
 
 from django_agent_sessions import bridge, windows
 from django_agent_sessions.models import Session
-from django_agent_sessions.windows import Row
+from django_agent_sessions.windows import MessagePreview
 
-from .cursor import AGENTS, REDACTIONS, ROWS, Cursor, Pass, Place, digest, digest_of_head, place_at
-from .ends import TOGETHER, End, end, ends, messages
+from .cursor import (
+    MAX_NAMED_AGENTS,
+    MAX_REDACTIONS,
+    ROWS_PER_AGENT,
+    Cursor,
+    RedactionScan,
+    AgentPosition,
+    digest,
+    digest_of_head,
+    position_after,
+)
+from .ends import (
+    MAX_AGENTS_PER_STATEMENT,
+    RowVersions,
+    rows_from_position,
+    rows_at_positions,
+    messages,
+)
 from .pages import Change, Event, MessageEvent, Page, Reason, RemovedEvent, ResetEvent, SessionEvent
-from .states import State, states
+from .states import SessionState, read_states
 
-PAGE = 50
+PAGE_SIZE = 50
 """Maximum number of events per page."""
 
 _TRIES = 5
@@ -38,17 +54,17 @@ class _Step:
     """The cursor of the scan of redactions, if the step belongs to one."""
 
 
-def beginning(session: Session) -> Cursor | None:
+def first_cursor(session: Session) -> Cursor | None:
     """Return a cursor before all messages; None if the session was deleted."""
     using = bridge.database()
-    state = states(using, [session.pk]).get(session.pk)
+    state = read_states(using, [session.pk]).get(session.pk)
     if state is None:
         return None
     redactions: list[UUID | None] = []
     if state.epoch:
         redacted = messages(session).filter(redaction__isnull=False)
         newest = redacted.order_by("-redaction").values_list("redaction", flat=True)
-        redactions = list(newest.distinct()[:REDACTIONS])
+        redactions = list(newest.distinct()[:MAX_REDACTIONS])
     return Cursor(
         session=digest(session.pk),
         epoch=state.epoch,
@@ -58,38 +74,39 @@ def beginning(session: Session) -> Cursor | None:
     )
 
 
-def now(session: Session) -> Cursor | None:
+def current_cursor(session: Session) -> Cursor | None:
     """Return a cursor after all messages; None if the session was deleted."""
-    cursor = beginning(session)
+    cursor = first_cursor(session)
     # After reading the redactions: a redaction in between is sent, and none is skipped.
-    state = states(bridge.database(), [session.pk]).get(session.pk)
+    state = read_states(bridge.database(), [session.pk]).get(session.pk)
     if cursor is None or state is None:
         return None
     tails = [(agent, tail) for agent, tail in state.tails.items() if tail is not None]
     tails.sort(key=lambda item: item[1].id)
-    places = {digest(agent): place_at(tail) for agent, tail in tails}
+    places = {digest(agent): position_after(tail) for agent, tail in tails}
     # More rows for the agents that are named in the cursor's text.
     last = {
-        agent: (max(0, tail.position + 1 - ROWS), tail.position) for agent, tail in tails[-AGENTS:]
+        agent: (max(0, tail.position + 1 - ROWS_PER_AGENT), tail.position)
+        for agent, tail in tails[-MAX_NAMED_AGENTS:]
     }
-    for agent, rows in ends(last).items():
-        place = Place(-1, (), places[digest(agent)].first)
+    for agent, rows in rows_at_positions(last).items():
+        place = AgentPosition(-1, (), places[digest(agent)].first)
         for position, revision, key in rows:
-            place = place.then(position, revision, key)
+            place = place.after_row(position, revision, key)
         if place.rows:
             places[digest(agent)] = place
     return replace(cursor, agents=places)
 
 
-def read(session: Session, cursor: Cursor, *, count: int = PAGE) -> Page | None:
+def read_page(session: Session, cursor: Cursor, *, count: int = PAGE_SIZE) -> Page | None:
     """Read the events after a cursor; None if the session was deleted or has another owner."""
     using = bridge.database()
     page = None
     for _ in range(_TRIES):
-        state = states(using, [session.pk]).get(session.pk)
+        state = read_states(using, [session.pk]).get(session.pk)
         if state is None:
             return None
-        unfolded = cursor.unfolded(state.tails)
+        unfolded = cursor.unfold(state.tails)
         if unfolded is None:
             return _reset(session, Reason.MANY_AGENTS)
         if unfolded.agents.keys() - {digest(agent) for agent in state.tails}:
@@ -108,14 +125,14 @@ def read(session: Session, cursor: Cursor, *, count: int = PAGE) -> Page | None:
 
 def _reset(session: Session, reason: Reason) -> Page | None:
     """Return a reset event with the cursor after everything that exists."""
-    cursor = now(session)
+    cursor = current_cursor(session)
     return None if cursor is None else Page([ResetEvent(cursor, reason)], cursor, more=False)
 
 
 class _PageReader:
     """One attempt to read a page."""
 
-    def __init__(self, session: Session, state: State, cursor: Cursor, count: int) -> None:
+    def __init__(self, session: Session, state: SessionState, cursor: Cursor, count: int) -> None:
         self._session = session
         self._state = state
         self._cursor = cursor
@@ -141,8 +158,8 @@ class _PageReader:
         steps: list[_Step] = []
         scanned = self._cursor
         current: UUID | None = None
-        if scanned.under_way is not None:
-            current, self._epoch = scanned.under_way.redaction, scanned.under_way.epoch
+        if scanned.redaction_scan is not None:
+            current, self._epoch = scanned.redaction_scan.redaction, scanned.redaction_scan.epoch
         complete = False
         while len(steps) < self._count and not complete:
             batch = list(self._redacted_rows(scanned))
@@ -151,7 +168,9 @@ class _PageReader:
                 if current is not None and redaction != current:
                     scanned = scanned.with_redaction(current)
                 current = redaction
-                scanned = replace(scanned, under_way=Pass(redaction, key, self._epoch))
+                scanned = replace(
+                    scanned, redaction_scan=RedactionScan(redaction, key, self._epoch)
+                )
                 if self._was_sent(agent, position, key, revision):
                     steps.append(_Step(agent, key, position, Change.REDACTED, scanned))
                 if len(steps) == self._count:
@@ -166,7 +185,7 @@ class _PageReader:
         self._cursor = replace(
             self._cursor,
             redactions=scanned.redactions,
-            under_way=None if complete else scanned.under_way,
+            redaction_scan=None if complete else scanned.redaction_scan,
             epoch=self._epoch if complete else self._cursor.epoch,
         )
         # A redaction from after the start of the scan may have a smaller key (clock differences).
@@ -174,7 +193,7 @@ class _PageReader:
 
     def _redacted_rows(self, cursor: Cursor) -> Iterable[tuple[UUID, UUID, UUID, int, int]]:
         rows = messages(self._session).exclude(redaction__in=cursor.redactions)
-        scan = cursor.under_way
+        scan = cursor.redaction_scan
         if scan is None:
             rows = rows.filter(redaction__gte=self._cursor.oldest_redaction)
         else:
@@ -202,10 +221,11 @@ class _PageReader:
         # If there are many agents, those with older last messages come first.
         changed.sort(key=self._last_key)
         first_positions = {
-            agent: max(0, self._place(agent).position + 1 - ROWS) for agent in changed[:TOGETHER]
+            agent: max(0, self._place(agent).position + 1 - ROWS_PER_AGENT)
+            for agent in changed[:MAX_AGENTS_PER_STATEMENT]
         }
-        length = self._count + ROWS
-        rows = ends({key: (at, at + length) for key, at in first_positions.items()})
+        length = self._count + ROWS_PER_AGENT
+        rows = rows_at_positions({key: (at, at + length) for key, at in first_positions.items()})
         # Each conversation in order of its positions; merged in order of the keys' times.
         steps_by_agent = [list(self._end_steps(agent, rows[agent])) for agent in first_positions]
         steps = list(islice(heapq.merge(*steps_by_agent, key=lambda step: step.id), self._count))
@@ -215,8 +235,8 @@ class _PageReader:
         tail = self._state.tails[agent]
         return UUID(int=0) if tail is None else tail.id
 
-    def _place(self, agent: UUID) -> Place:
-        return self._cursor.agents.get(digest(agent)) or Place(-1, ())
+    def _place(self, agent: UUID) -> AgentPosition:
+        return self._cursor.agents.get(digest(agent)) or AgentPosition(-1, ())
 
     def _has_changed(self, agent: UUID) -> bool:
         tail, place = self._state.tails[agent], self._cursor.agents.get(digest(agent))
@@ -225,7 +245,7 @@ class _PageReader:
         sent = (place.first, place.position, *place.rows[0])
         return sent != (digest(tail.first), tail.position, tail.revision, digest(tail.id))
 
-    def _end_steps(self, agent: UUID, rows: End) -> Iterator[_Step]:
+    def _end_steps(self, agent: UUID, rows: RowVersions) -> Iterator[_Step]:
         place, tail = self._place(agent), self._state.tails[agent]
         rows_by_position = {position: (revision, digest(key)) for position, revision, key in rows}
         intact = place.position
@@ -236,19 +256,19 @@ class _PageReader:
                 intact = self._last_intact_position(place, rows_by_position) if same_branch else -1
                 yield _Step(agent, UUID(int=0), intact + 1, None)
                 if intact < 0:
-                    rows = end(self._session, agent, 0, self._count)
+                    rows = rows_from_position(self._session, agent, 0, self._count)
             elif row[0] != place.rows[0][0]:
                 key = next(key for position, _, key in rows if position == intact)
                 yield _Step(agent, key, intact, Change.CHANGED)
         if tail is not None and tail.position > intact and not any(row[0] > intact for row in rows):
             # There is a gap in the positions.
-            rows = end(self._session, agent, intact + 1, self._count)
+            rows = rows_from_position(self._session, agent, intact + 1, self._count)
         for position, _, key in rows:
             if position > intact:
                 yield _Step(agent, key, position, Change.NEW)
 
     def _last_intact_position(
-        self, place: Place, rows_by_position: dict[int, tuple[int, str]]
+        self, place: AgentPosition, rows_by_position: dict[int, tuple[int, str]]
     ) -> int:
         """Return the last position that is still as it was sent; -1 if none is known."""
         for index, row in enumerate(place.rows[1:], 1):
@@ -261,13 +281,13 @@ class _PageReader:
     def _add_events(self, steps: list[_Step]) -> bool:
         """Add the events of steps; return whether some are left for the next page."""
         keys = frozenset(step.id for step in steps if step.change is not None)
-        rows: dict[UUID, Row] = {}
-        scope = windows.Scope(self._session, only=keys)
+        rows: dict[UUID, MessagePreview] = {}
+        scope = windows.MessageQuery(self._session, only=keys)
         if keys:
-            rows = {row.id: row for row in windows.beginning(scope, count=len(keys)).rows}
+            rows = {row.id: row for row in windows.first_page(scope, count=len(keys)).rows}
         sent = list(_steps_that_fit(steps, rows))
         sent_rows = [rows[step.id] for step in sent if step.id in rows]
-        windows.fill(scope, sent_rows)
+        windows.read_payloads(scope, sent_rows)
         existing = {row.id for row in sent_rows}
         # The next page detects a message that was popped meanwhile.
         sent = list(takewhile(lambda step: step.change is None or step.id in existing, sent))
@@ -275,7 +295,7 @@ class _PageReader:
             self._events.append(self._event(step, rows))
         return len(sent) < len(steps)
 
-    def _event(self, step: _Step, rows: dict[UUID, Row]) -> Event:
+    def _event(self, step: _Step, rows: dict[UUID, MessagePreview]) -> Event:
         agent, place = digest(step.agent), self._place(step.agent)
         if step.change is None:
             index = place.position - step.position + 1
@@ -284,27 +304,27 @@ class _PageReader:
             return RemovedEvent(self._cursor, step.agent, step.position)
         row = rows[step.id]
         if step.change is Change.NEW:
-            place = place.then(step.position, row.revision, row.id)
+            place = place.after_row(step.position, row.revision, row.id)
         else:
             place = place.with_revision(step.position, row.revision, row.id)
         self._cursor = self._cursor.with_agent(agent, place)
         if step.scanned is not None:
             # With the skipped redactions: their messages are sent in order of their positions.
-            redactions, scan = step.scanned.redactions, step.scanned.under_way
-            self._cursor = replace(self._cursor, redactions=redactions, under_way=scan)
+            redactions, scan = step.scanned.redactions, step.scanned.redaction_scan
+            self._cursor = replace(self._cursor, redactions=redactions, redaction_scan=scan)
         return MessageEvent(self._cursor, row, step.change)
 
 
-def _steps_that_fit(steps: list[_Step], rows: dict[UUID, Row]) -> Iterator[_Step]:
+def _steps_that_fit(steps: list[_Step], rows: dict[UUID, MessagePreview]) -> Iterator[_Step]:
     """Yield the steps that fit into a page, up to the first message that was deleted."""
-    room = windows.ALL_PAYLOADS
+    room = windows.MAX_PAGE_BYTES
     for step in steps:
         if step.change is not None:
             row = rows.get(step.id)
             if row is None:
                 # Popped meanwhile; the next page detects it.
                 return
-            room -= row.size if row.size <= windows.ONE_PAYLOAD else 0
+            room -= row.size if row.size <= windows.MAX_PAYLOAD_BYTES_SHOWN else 0
             if room < 0:
                 return
         yield step

@@ -16,7 +16,7 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SessionHeader:
     """A session's title, dates and flags."""
 
     title: str
@@ -26,7 +26,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class ConversationEnds:
     """An agent's last message, and its first.
 
     The first one identifies the main branch: each branch has its own first message, and messages
@@ -40,27 +40,29 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SessionState:
     """How far a session is. Equal states mean that nothing changed in between."""
 
     epoch: int
     owner: Any
-    head: Head
-    tails: dict[UUID, Tail | None] = field(default_factory=dict)
+    head: SessionHeader
+    tails: dict[UUID, ConversationEnds | None] = field(default_factory=dict)
     """The last message of each agent, by the agent's primary key."""
 
 
-def states(using: str, sessions: Collection[UUID]) -> dict[UUID, State]:
+def read_states(using: str, sessions: Collection[UUID]) -> dict[UUID, SessionState]:
     """Read the states of sessions; deleted ones are missing in the result."""
     keys = list(sessions)
-    result: dict[UUID, State] = {}
+    result: dict[UUID, SessionState] = {}
     for first in range(0, len(keys), _AT_ONCE):
         for row in _rows(using, keys[first : first + _AT_ONCE]):
             key, epoch, owner, title, archived, expires, held, agent, *ends = row
             if key not in result:
-                result[key] = State(epoch, owner, Head(title, archived, expires, held))
+                result[key] = SessionState(
+                    epoch, owner, SessionHeader(title, archived, expires, held)
+                )
             if agent is not None:
-                result[key].tails[agent] = None if ends[0] is None else Tail(*ends)
+                result[key].tails[agent] = None if ends[0] is None else ConversationEnds(*ends)
     return result
 
 

@@ -15,7 +15,7 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
 from .findings import Finding, Kind, Severity
-from .pieces import large
+from .pieces import row_batches
 
 _MAX_LISTED = 100
 """The most findings of a kind in a session that are listed; the others are counted."""
@@ -23,7 +23,7 @@ _MAX_LISTED = 100
 _STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "window")
 
 
-class Span(NamedTuple):
+class BranchExtent(NamedTuple):
     """A branch of an agent's conversation.
 
     Attributes:
@@ -49,15 +49,15 @@ class Agent(NamedTuple):
     window: Any
 
 
-class Tally(NamedTuple):
+class UsageSum(NamedTuple):
     """Sums of figures."""
 
     messages: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def plus(self, messages: int, input_tokens: int | None, output_tokens: int | None) -> Tally:
-        return Tally(
+    def plus(self, messages: int, input_tokens: int | None, output_tokens: int | None) -> UsageSum:
+        return UsageSum(
             self.messages + messages,
             self.input_tokens + (input_tokens or 0),
             self.output_tokens + (output_tokens or 0),
@@ -71,11 +71,11 @@ class Batch:
     using: str
     sessions: dict[UUID, Session]
     agents: dict[UUID, Agent] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[BranchExtent] = field(default_factory=list)
     counts: Counter[UUID] = field(default_factory=Counter)
     newest: dict[UUID, datetime] = field(default_factory=dict)
-    spent: dict[UUID, Tally] = field(default_factory=dict)
-    days: dict[date, Tally] = field(default_factory=dict)
+    spent: dict[UUID, UsageSum] = field(default_factory=dict)
+    days: dict[date, UsageSum] = field(default_factory=dict)
     counted: UUID | None = None
     messages: int = 0
     _findings: dict[Finding, None] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
     sessions = Session.objects.using(using).in_bulk(keys)
     batch = Batch(using, {key: sessions[key] for key in keys if key in sessions}, counted=counted)
     agents = SessionAgent.objects.using(using).filter(session__in=batch.sessions)
-    for part in large(agents, ("session_id", "dialect", *_STATE_COLUMNS), _STATE_COLUMNS):
+    for part in row_batches(agents, ("session_id", "dialect", *_STATE_COLUMNS), _STATE_COLUMNS):
         for row in part:
             _add_agent(batch, row)
     rows = SessionMessage.objects.using(using).filter(session__in=batch.sessions).order_by()
@@ -133,7 +133,7 @@ def read_batch(using: str, keys: list[UUID], counted: UUID | None = None) -> Bat
                 Kind.MISPLACED, session=session, agent=agent, branch=branch, detail="messages"
             )
         else:
-            batch.spans.append(Span(agent, branch, count, first, last))
+            batch.spans.append(BranchExtent(agent, branch, count, first, last))
     batch.spans.sort()
     return batch
 

@@ -13,17 +13,17 @@ from django_agent_sessions import payloads, storing
 from django_agent_sessions.blobs import collecting, stream_blob
 from django_agent_sessions.blobs.files import DamagedBlobError
 from django_agent_sessions.exceptions import BlobNotFoundError
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.references import references
 
 from .batch import Batch
-from .conversations import Message
+from .conversations import MessageRow
 from .findings import Finding, Kind
-from .pieces import PART, parts
+from .pieces import PART, key_batches
 
 
-class Binaries:
+class BinaryCheck:
     """The check of the binaries of a batch."""
 
     def __init__(self, batch: Batch) -> None:
@@ -31,7 +31,7 @@ class Binaries:
         rows = BlobReference.objects.using(batch.using).filter(session__in=batch.sessions)
         self._has_references = rows.exists()
 
-    def look_at(self, messages: Sequence[Message]) -> None:
+    def check_messages(self, messages: Sequence[MessageRow]) -> None:
         """Compare the binaries that messages contain with the stored references."""
         with_blobs = [row for row in messages if _may_have_blobs(row)]
         if not with_blobs and not self._has_references:
@@ -64,7 +64,7 @@ class Binaries:
                 self._batch.add(Kind.BLOB_USES, **where)
 
     def _existing_blobs(
-        self, messages: Sequence[Message], used: dict[UUID, set[str] | None]
+        self, messages: Sequence[MessageRow], used: dict[UUID, set[str] | None]
     ) -> set[tuple[UUID, str]]:
         hashes = sorted({sha256 for row in messages for sha256 in used[row.pk] or ()})
         existing: set[tuple[UUID, str]] = set()
@@ -80,11 +80,12 @@ class Binaries:
         """Find binaries without references, and dangling references."""
         blobs = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         unused = blobs.filter(~Exists(BlobReference.objects.filter(blob=OuterRef("pk"))))
-        for part in parts(unused, "session_id"):
+        for part in key_batches(unused, "session_id"):
             for key, session in part:
                 self._batch.add(Kind.BLOB_UNUSED, session=session, row=key)
-        for part in parts(
-            dangling(self._batch.using).filter(session__in=self._batch.sessions), "session_id"
+        for part in key_batches(
+            dangling_references(self._batch.using).filter(session__in=self._batch.sessions),
+            "session_id",
         ):
             for key, session in part:
                 self._batch.add(Kind.BLOB_USES, session=session, row=key)
@@ -92,7 +93,7 @@ class Binaries:
     def look_at_files(self) -> None:
         """Read the files and compare their hashes."""
         rows = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
-        for part in parts(rows):
+        for part in key_batches(rows):
             blobs = list(rows.filter(pk__in=[key for (key,) in part]))
             outcomes = storing.in_parallel(_read_error, blobs)
             for blob, outcome in zip(blobs, outcomes, strict=True):
@@ -105,14 +106,14 @@ class Binaries:
                 self._batch.add(kind, session=blob.session_id, row=blob.pk)
 
 
-def dangling(using: str) -> QuerySet[BlobReference]:
+def dangling_references(using: str) -> QuerySet[BlobReference]:
     """Return references whose message or binary does not exist."""
     message = SessionMessage.objects.filter(pk=OuterRef("message"))
     blob = Blob.objects.filter(pk=OuterRef("blob"))
     return BlobReference.objects.using(using).filter(~Exists(message) | ~Exists(blob))
 
 
-def look_at_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
+def check_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
     """Find orphaned files; return the findings and the number of deleted files."""
     collection = collecting.collect(dry_run=not mend, using=using)
     findings = [
@@ -135,17 +136,17 @@ def _read_error(blob: Blob) -> BlobNotFoundError | None:
     return None
 
 
-def _may_have_blobs(row: Message) -> bool:
+def _may_have_blobs(row: MessageRow) -> bool:
     return payloads.has_blobs(row.payload) or payloads.has_blobs(row.redacted or "")
 
 
-def _hashes(row: Message) -> set[str] | None:
+def _hashes(row: MessageRow) -> set[str] | None:
     """Return the hashes of the binaries of a message; None if it cannot be read.
 
     The references of an unreadable message are kept, because a repair of the message needs
     them.
     """
-    values = [read(text) for text in {row.payload, row.redacted or "null"}]
+    values = [decode_payload(text) for text in {row.payload, row.redacted or "null"}]
     if any(isinstance(value, CorruptPayload) for value in values):
         return None
     return {reference.sha256 for _, reference in references(values)}

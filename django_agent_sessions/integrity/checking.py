@@ -17,19 +17,19 @@ from django_agent_sessions.models import Session, StoredObject
 from django_agent_sessions.store.alone import lock_session
 
 from . import mending
-from .batch import Batch, Tally, read_batch
-from .binaries import Binaries, look_at_storage
-from .conversations import Conversations
+from .batch import Batch, UsageSum, read_batch
+from .binaries import BinaryCheck, check_storage
+from .conversations import ConversationCheck
 from .figures import (
-    counted_message,
-    damaged_objects,
-    look_at_counters,
-    look_at_leases,
-    look_at_usage,
+    last_counted_message,
+    check_stored_objects,
+    check_counters,
+    check_leases,
+    check_usage,
 )
 from .findings import Finding, Kind, Severity
-from .pieces import parts
-from .timeline import look_at_timeline
+from .pieces import key_batches
+from .timeline import check_timeline
 
 GRACE = timedelta(minutes=10)
 """In a session with writes more recent than this, a turn may be in progress."""
@@ -83,12 +83,12 @@ class Check:
     files: bool = False
     grace: timedelta = GRACE
     progress: Callable[[int, int], None] = lambda sessions, messages: None
-    looked_at: int = 0
+    sessions_checked: int = 0
     messages: int = 0
     unlisted: int = 0
     found: Counter[Kind] = field(default_factory=Counter)
     left: int = 0
-    _days: dict[date, Tally] = field(default_factory=dict)
+    _days: dict[date, UsageSum] = field(default_factory=dict)
     _counted: UUID | None = None
 
     def run(self) -> Iterator[Result]:
@@ -104,9 +104,9 @@ class Check:
 
     def _run(self) -> Iterator[Result]:
         alias = self.using = bridge.database(self.using)
-        self._counted = counted_message(alias)
+        self._counted = last_counted_message(alias)
         rows = Session.objects.using(alias) if self.sessions is None else self.sessions
-        for part in parts(rows):
+        for part in key_batches(rows):
             keys = [key for (key,) in part]
             for start in range(0, len(keys), _BATCH_SIZE):
                 yield from self._check_sessions(alias, keys[start : start + _BATCH_SIZE])
@@ -115,9 +115,9 @@ class Check:
 
     def _check_sessions(self, alias: str, keys: list[UUID]) -> Iterator[Result]:
         batch = self._check_batch(alias, keys, count=True)
-        self.looked_at += len(keys)
+        self.sessions_checked += len(keys)
         for day, tally in batch.days.items():
-            self._days[day] = self._days.get(day, Tally()).plus(*tally)
+            self._days[day] = self._days.get(day, UsageSum()).plus(*tally)
         findings = list(batch.findings())
         if any(finding.kind.severity is not Severity.NOTE for finding in findings):
             time.sleep(_RECHECK_DELAY)
@@ -150,7 +150,7 @@ class Check:
         remaining_by_subject = by_subject = _by_subject(remaining)
         for _ in range(_MAX_REPAIR_ROUNDS):
             mendable = [finding for finding in remaining if finding.kind.mendable]
-            refused = mending.mend(alias, session, mendable)
+            refused = mending.repair_findings(alias, session, mendable)
             reasons |= {_subject(finding): reason for finding, reason in refused.items()}
             if len(refused) == len(mendable):
                 break
@@ -166,19 +166,19 @@ class Check:
 
     def _check_batch(self, alias: str, keys: list[UUID], *, count: bool = False) -> Batch:
         batch = read_batch(alias, keys, self._counted if count else None)
-        binaries = Binaries(batch)
-        for part in Conversations(batch).look():
-            binaries.look_at(part)
+        binaries = BinaryCheck(batch)
+        for part in ConversationCheck(batch).look():
+            binaries.check_messages(part)
             if count:
                 self.messages += len(part)
-                self.progress(self.looked_at, self.messages)
+                self.progress(self.sessions_checked, self.messages)
         binaries.look_at_rows()
         if self.files:
             binaries.look_at_files()
-        look_at_timeline(batch)
-        look_at_counters(batch, self.grace)
-        look_at_leases(batch)
-        for finding in damaged_objects(
+        check_timeline(batch)
+        check_counters(batch, self.grace)
+        check_leases(batch)
+        for finding in check_stored_objects(
             StoredObject.objects.using(alias).filter(session__in=batch.sessions)
         ):
             batch.add(finding.kind, session=finding.session, row=finding.row)
@@ -186,10 +186,10 @@ class Check:
 
     def _check_rows_without_session(self, alias: str) -> Iterator[Result]:
         without_session = StoredObject.objects.using(alias).filter(session=None)
-        yield from map(Result, damaged_objects(without_session))
-        yield from map(Result, look_at_usage(alias, self._days, self._counted))
+        yield from map(Result, check_stored_objects(without_session))
+        yield from map(Result, check_usage(alias, self._days, self._counted))
         if self.files:
-            findings, deleted = look_at_storage(alias, mend=self.mend)
+            findings, deleted = check_storage(alias, mend=self.mend)
             for finding in findings:
                 yield Result(finding, finding.kind is Kind.BLOB_FILES and deleted > 0)
 

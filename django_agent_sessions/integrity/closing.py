@@ -22,10 +22,10 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
-from django_agent_sessions.store.redacting import move_epoch
+from django_agent_sessions.store.redacting import increment_redaction_epoch
 
-from .pieces import PART, large
-from .timeline import is_arriving
+from .pieces import PART, row_batches
+from .timeline import is_import_incomplete
 
 ACTOR = "check_agent_sessions"
 
@@ -37,13 +37,13 @@ _MAX_COMPARED = 100_000
 
 
 @dataclass(slots=True)
-class Moves:
+class PositionMap:
     """The new positions of one branch."""
 
     runs: list[tuple[int, int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
 
-    def to(self, position: int) -> int:
+    def new_position(self, position: int) -> int:
         """Return the new position of a position: the number of messages before it."""
         index = bisect_right([first for first, _ in self.runs], position) - 1
         if index < 0:
@@ -68,7 +68,7 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
     Redaction relies on copies of a message having the same position on each branch, so all
     branches are renumbered or none. Return the reason if none is, else an empty text.
     """
-    if is_arriving(session.origin):
+    if is_import_incomplete(session.origin):
         return "an import of the session is not complete"
     messages = SessionMessage.objects.using(using).filter(agent=agent).order_by()
     branches = sorted(set(messages.values_list("branch", flat=True).distinct()))
@@ -97,14 +97,14 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
         using=using,
     )
     # Running agents address messages by position and must read them again.
-    move_epoch(using, session, redacted=False)
+    increment_redaction_epoch(using, session, redacted=False)
     return ""
 
 
-def _moves(using: str, agent: UUID, branch: int) -> Moves:
-    result = Moves()
+def _moves(using: str, agent: UUID, branch: int) -> PositionMap:
+    result = PositionMap()
     for first, last in _runs(_positions(using, agent, branch)):
-        result.starts.append(result.to(first) if result.runs else 0)
+        result.starts.append(result.new_position(first) if result.runs else 0)
         result.runs.append((first, last))
     return result
 
@@ -131,7 +131,7 @@ def _positions(using: str, agent: UUID, branch: int) -> Iterator[int]:
         last = part[-1]
 
 
-def _conflict_of_copies(using: str, agent: UUID, moves: Mapping[int, Moves]) -> str:
+def _conflict_of_copies(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> str:
     """Return a reason if copies of a message would get different positions."""
     if len(moves) == 1:
         return ""
@@ -140,63 +140,65 @@ def _conflict_of_copies(using: str, agent: UUID, moves: Mapping[int, Moves]) -> 
         return "the agent has several branches and too many messages"
     new_positions: dict[tuple[UUID, int], set[int]] = defaultdict(set)
     for key, source, branch, position in rows.values_list("pk", "source", "branch", "message_id"):
-        new_positions[source or key, position].add(moves[branch].to(position))
+        new_positions[source or key, position].add(moves[branch].new_position(position))
     if any(len(positions) > 1 for positions in new_positions.values()):
         return "different positions are missing on the agent's branches"
     return ""
 
 
-def _references(using: str, agent: UUID, moves: Mapping[int, Moves]) -> list[_Change] | None:
+def _references(using: str, agent: UUID, moves: Mapping[int, PositionMap]) -> list[_Change] | None:
     """Return the changes to rows that refer to positions; None if one cannot be read."""
     changes: list[_Change] = []
     window = SessionAgent.objects.using(using).values_list("window", flat=True).get(pk=agent)
-    branch_moves = moves.get(MAIN_BRANCH, Moves())
+    branch_moves = moves.get(MAIN_BRANCH, PositionMap())
     if isinstance(window, CorruptPayload):
         return None
     if isinstance(window, dict) and branch_moves.closes:
         positions = [
-            branch_moves.to(position) for position in window["kept"] if branch_moves.has(position)
+            branch_moves.new_position(position)
+            for position in window["kept"]
+            if branch_moves.has(position)
         ]
         columns: dict[str, Any] = {
-            "window": {"kept": positions, "tail": branch_moves.to(window["tail"])}
+            "window": {"kept": positions, "tail": branch_moves.new_position(window["tail"])}
         }
         changes.append((SessionAgent, agent, columns))
     snapshots = Snapshot.objects.using(using).filter(agent=agent)
-    for part in large(snapshots, ("branch", "messages", "length"), ("messages",)):
+    for part in row_batches(snapshots, ("branch", "messages", "length"), ("messages",)):
         for snapshot in part:
-            branch_moves = moves.get(snapshot["branch"], Moves())
+            branch_moves = moves.get(snapshot["branch"], PositionMap())
             if not isinstance(snapshot["messages"], list):
                 return None
             if branch_moves.closes:
                 columns = {
                     "messages": _renumbered(snapshot["messages"], branch_moves),
-                    "length": branch_moves.to(snapshot["length"]),
+                    "length": branch_moves.new_position(snapshot["length"]),
                     "revision": F("revision") + 1,
                 }
                 changes.append((Snapshot, snapshot["pk"], columns))
     for branch in Branch.objects.using(using).filter(agent=agent, number__in=moves):
-        if (start := moves[branch.number].to(branch.start)) != branch.start:
+        if (start := moves[branch.number].new_position(branch.start)) != branch.start:
             changes.append((Branch, branch.pk, {"start": start}))
     return changes
 
 
-def _renumbered(messages: list[Any], moves: Moves) -> list[Any]:
+def _renumbered(messages: list[Any], moves: PositionMap) -> list[Any]:
     result: list[Any] = []
     for item in messages:
         if isinstance(item, list):
-            first, stop = (moves.to(position) for position in item)
+            first, stop = (moves.new_position(position) for position in item)
             if first < stop:
                 result.append([first, stop])
         elif "position" not in item:
             result.append(item)
         elif moves.has(item["position"]):
-            result.append({**item, "position": moves.to(item["position"])})
+            result.append({**item, "position": moves.new_position(item["position"])})
         else:
             result.append({"message": item["message"]})
     return result
 
 
-def _move(using: str, agent: UUID, branch: int, moves: Moves, free: int) -> None:
+def _move(using: str, agent: UUID, branch: int, moves: PositionMap, free: int) -> None:
     """Move messages through an unused branch number, so that no position is taken twice."""
     rows = SessionMessage.objects.using(using).filter(agent=agent).order_by()
     for (first, last), start in zip(moves.runs, moves.starts, strict=True):

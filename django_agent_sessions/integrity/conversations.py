@@ -12,15 +12,15 @@ from django.db.models import ExpressionWrapper, F, QuerySet, TextField
 
 from django_agent_sessions import blobs, payloads, transcripts
 from django_agent_sessions.exceptions import BlobError
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.store.imported import FIGURES, figure
+from django_agent_sessions.store.imported import COUNT_COLUMNS, plausible_count
 from django_agent_sessions.usage.tallies import day_of
 
-from .batch import Agent, Batch, Span, Tally
+from .batch import Agent, Batch, BranchExtent, UsageSum
 from .findings import Kind
-from .pairs import pairs
-from .pieces import PART, size_of, small_enough
+from .pairs import tool_call_ids
+from .pieces import PART, size_of, split_by_size
 
 ROLE_LENGTH = 32
 _MAX_ANSWERED = 10_000
@@ -36,7 +36,7 @@ _COLUMNS = (
     "revision",
     "role",
     "text",
-    *FIGURES,
+    *COUNT_COLUMNS,
     "redacted_at",
     "created_at",
 )
@@ -47,7 +47,7 @@ _TEXTS = {
 }
 
 
-class Message(NamedTuple):
+class MessageRow(NamedTuple):
     """A message row."""
 
     pk: UUID
@@ -73,7 +73,7 @@ class Message(NamedTuple):
         return self.payload if self.redacted is None else self.redacted
 
 
-def each_part(using: str, spans: Sequence[Span]) -> Iterator[list[Message]]:
+def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[MessageRow]]:
     """Yield messages in order: several short branches at once, long branches in parts."""
     messages = SessionMessage.objects.using(using).order_by("agent", "branch", "message_id")
     for pack in _packs(spans):
@@ -86,12 +86,12 @@ def each_part(using: str, spans: Sequence[Span]) -> Iterator[list[Message]]:
                 yield [row for row in part if (row.agent, row.branch) in branches]
 
 
-def _packs(spans: Sequence[Span]) -> Iterator[list[Span]]:
+def _packs(spans: Sequence[BranchExtent]) -> Iterator[list[BranchExtent]]:
     """Combine the branches of whole agents up to a size; keep long ones separate."""
-    by_agent: dict[UUID, list[Span]] = defaultdict(list)
+    by_agent: dict[UUID, list[BranchExtent]] = defaultdict(list)
     for span in spans:
         by_agent[span.agent].append(span)
-    pack: list[Span] = []
+    pack: list[BranchExtent] = []
     room = PART
     for group in by_agent.values():
         size = sum(span.messages for span in group)
@@ -107,7 +107,9 @@ def _packs(spans: Sequence[Span]) -> Iterator[list[Span]]:
         yield pack
 
 
-def _long_branch(messages: QuerySet[SessionMessage], span: Span) -> Iterator[list[Message]]:
+def _long_branch(
+    messages: QuerySet[SessionMessage], span: BranchExtent
+) -> Iterator[list[MessageRow]]:
     rows = messages.filter(agent=span.agent, branch=span.branch)
     last = -1
     # Messages that are appended during the check are left for the next one.
@@ -121,21 +123,21 @@ def _long_branch(messages: QuerySet[SessionMessage], span: Span) -> Iterator[lis
         last = positions[-1]
 
 
-def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[Message]]:
+def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[MessageRow]]:
     """Read messages by primary key."""
     yield from _read(SessionMessage.objects.using(using).filter(pk__in=keys))
 
 
-def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[Message]]:
+def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[MessageRow]]:
     columns = ("message", "redact_message", "text")
     heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
-    for keys in small_enough(heads):
+    for keys in split_by_size(heads):
         part = SessionMessage.objects.using(rows.db).filter(pk__in=keys).order_by()
-        by_key = {row[0]: Message(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())}
+        by_key = {row[0]: MessageRow(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())}
         yield [by_key[key] for key in keys if key in by_key]
 
 
-class Conversations:
+class ConversationCheck:
     """The check of the messages of a batch."""
 
     def __init__(self, batch: Batch) -> None:
@@ -147,9 +149,9 @@ class Conversations:
         # The latest calls with a result, in order.
         self._answered_calls: dict[str, None] = {}
 
-    def look(self) -> Iterator[list[Message]]:
+    def look(self) -> Iterator[list[MessageRow]]:
         """Check all messages, and yield them in parts."""
-        for part in each_part(self._batch.using, self._batch.spans):
+        for part in message_batches(self._batch.using, self._batch.spans):
             for row in part:
                 agent = self._batch.agents[row.agent]
                 if (row.agent, row.branch) != self._branch:
@@ -160,7 +162,7 @@ class Conversations:
             yield part
         self._end_branch()
 
-    def _check_message(self, row: Message, agent: Agent) -> None:
+    def _check_message(self, row: MessageRow, agent: Agent) -> None:
         location = _location(row)
         if row.session != agent.session:
             self._batch.add(Kind.MISPLACED, **location, detail="message")
@@ -176,7 +178,7 @@ class Conversations:
             )
         self._next_position = row.position + 1
         self._count(row)
-        content = read(row.shown)
+        content = decode_payload(row.shown)
         corrupt = isinstance(content, CorruptPayload)
         self._check_redaction(row)
         if corrupt or (row.redacted is not None and _is_corrupt(row)):
@@ -184,11 +186,11 @@ class Conversations:
         if corrupt:
             # Keep the derived columns: they may be all that is left of the message.
             return
-        if columns := changed_columns(self._batch, row, agent, content):
+        if columns := wrong_derived_columns(self._batch, row, agent, content):
             self._batch.add(Kind.NEUTRAL, **location, detail=", ".join(columns))
         self._check_calls(row, agent, content)
 
-    def _check_redaction(self, row: Message) -> None:
+    def _check_redaction(self, row: MessageRow) -> None:
         is_held = self._batch.sessions[row.session].legal_hold if self._in_batch(row) else True
         if row.redacted_at is not None and row.redacted is None:
             self._batch.add(Kind.UNHIDDEN, **_location(row))
@@ -196,11 +198,11 @@ class Conversations:
         if is_edited and not is_held:
             self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
-    def _in_batch(self, row: Message) -> bool:
+    def _in_batch(self, row: MessageRow) -> bool:
         return row.session in self._batch.sessions
 
-    def _check_calls(self, row: Message, agent: Agent, content: Any) -> None:
-        ids = pairs(agent.dialect, content)
+    def _check_calls(self, row: MessageRow, agent: Agent, content: Any) -> None:
+        ids = tool_call_ids(agent.dialect, content)
         for call in ids.results:
             waiting = self._open_calls.get(call)
             if not waiting:
@@ -215,7 +217,7 @@ class Conversations:
         for call in ids.calls:
             self._open_calls.setdefault(call, []).append((row.position, row.pk))
 
-    def _kind_of_unmatched_result(self, row: Message, agent: Agent, call: str) -> Kind:
+    def _kind_of_unmatched_result(self, row: MessageRow, agent: Agent, call: str) -> Kind:
         # A Strands agent that is restored while another process runs a tool records the call as
         # interrupted; then the real result follows. Restores keep the real result.
         if agent.dialect == transcripts.STRANDS and call in self._answered_calls:
@@ -232,7 +234,7 @@ class Conversations:
             rows = rows.filter(agent__in=source.values("agent"))
         for part in _read(rows.order_by("branch", "message_id")):
             for other in part:
-                if call in pairs(agent.dialect, read(other.shown)).calls:
+                if call in tool_call_ids(agent.dialect, decode_payload(other.shown)).calls:
                     return Kind.CALL_ELSEWHERE
         return Kind.ORPHAN_RESULT
 
@@ -254,24 +256,26 @@ class Conversations:
         self._open_calls = {}
         self._answered_calls = {}
 
-    def _count(self, row: Message) -> None:
+    def _count(self, row: MessageRow) -> None:
         if row.source is not None:
             # A copy has no costs of its own.
             return
         figures = (row.input_tokens, row.output_tokens)
-        spent = self._batch.spent.get(row.session, Tally())
+        spent = self._batch.spent.get(row.session, UsageSum())
         self._batch.spent[row.session] = spent.plus(1, *figures)
         counted = self._batch.counted
         if counted is not None and row.pk <= counted and self._is_own(row):
             day = day_of(row.created_at)
-            self._batch.days[day] = self._batch.days.get(day, Tally()).plus(1, *figures)
+            self._batch.days[day] = self._batch.days.get(day, UsageSum()).plus(1, *figures)
 
-    def _is_own(self, row: Message) -> bool:
+    def _is_own(self, row: MessageRow) -> bool:
         """Return whether a message was created here: imported keys have their original time."""
         return self._in_batch(row) and self._batch.sessions[row.session].origin is None
 
 
-def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> dict[str, Any]:
+def wrong_derived_columns(
+    batch: Batch, row: MessageRow, agent: Agent, content: Any
+) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
     summary = transcripts.summary(agent.dialect, content)
     expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
@@ -279,12 +283,12 @@ def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> d
     session = batch.sessions.get(row.session)
     original = row.revision == 0 and row.source is None and row.redacted_at is None
     if original and session is not None and session.origin is None:
-        expected |= {name: figure(getattr(summary, name)) for name in FIGURES}
+        expected |= {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
     if "text" in changed and payloads.has_blobs(row.shown):
         # The text was derived before large binaries were moved out of the payload.
         try:
-            (restored,) = blobs.found_in(batch.using, row.session, [content])
+            (restored,) = blobs.existing_binaries(batch.using, row.session, [content])
         except BlobError:
             del changed["text"]
         else:
@@ -293,11 +297,11 @@ def changed_columns(batch: Batch, row: Message, agent: Agent, content: Any) -> d
     return changed
 
 
-def _is_corrupt(row: Message) -> bool:
-    return row.payload != row.redacted and isinstance(read(row.payload), CorruptPayload)
+def _is_corrupt(row: MessageRow) -> bool:
+    return row.payload != row.redacted and isinstance(decode_payload(row.payload), CorruptPayload)
 
 
-def _location(row: Message) -> dict[str, Any]:
+def _location(row: MessageRow) -> dict[str, Any]:
     return {
         "session": row.session,
         "agent": row.agent,

@@ -9,8 +9,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Sum
 
-from django_agent_sessions.blobs import note_uses, rows
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.blobs import update_references, rows
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import (
     Blob,
     BlobReference,
@@ -23,11 +23,11 @@ from django_agent_sessions.models import (
 from django_agent_sessions.store.alone import lock_session
 from django_agent_sessions.store.base import write
 
-from .batch import Agent, Batch, Tally
-from .binaries import dangling
+from .batch import Agent, Batch, UsageSum
+from .binaries import dangling_references
 from .closing import close_gaps
-from .conversations import changed_columns, read_messages
-from .figures import old_leases, wanted_counters
+from .conversations import wrong_derived_columns, read_messages
+from .figures import expired_leases, counter_corrections
 from .findings import Finding, Kind
 
 _UNDER_LEGAL_HOLD = "the session is under legal hold"
@@ -37,7 +37,7 @@ _Repair = Callable[[str, Session, Sequence[Finding]], str]
 """Repairs findings of one kind under the session's lock; returns the reason if it does not."""
 
 
-def mend(using: str, session: UUID, findings: Sequence[Finding]) -> dict[Finding, str]:
+def repair_findings(using: str, session: UUID, findings: Sequence[Finding]) -> dict[Finding, str]:
     """Repair findings of one session; return why others were left.
 
     Each kind is repaired in its own transaction.
@@ -81,10 +81,10 @@ def _repair_derived_columns(using: str, session: Session, findings: Sequence[Fin
     for part in read_messages(using, _rows(findings)):
         for row in part:
             agent = agents.get(row.agent)
-            content = read(row.shown)
+            content = decode_payload(row.shown)
             if agent is None or isinstance(content, CorruptPayload):
                 continue
-            if columns := changed_columns(batch, row, agent, content):
+            if columns := wrong_derived_columns(batch, row, agent, content):
                 SessionMessage.objects.using(using).filter(pk=row.pk).update(**columns)
     return ""
 
@@ -115,15 +115,15 @@ def _create_branch_rows(using: str, session: Session, findings: Sequence[Finding
 
 
 def _repair_references(using: str, session: Session, findings: Sequence[Finding]) -> str:
-    dangling(using).filter(session=session).delete()
-    note_uses(using, session.pk, _rows(findings))
+    dangling_references(using).filter(session=session).delete()
+    update_references(using, session.pk, _rows(findings))
     return ""
 
 
 def _delete_unused_blobs(using: str, session: Session, findings: Sequence[Finding]) -> str:
     used = BlobReference.objects.filter(blob=OuterRef("pk"))
     unused = Blob.objects.using(using).filter(~Exists(used), session=session)
-    rows.drop(using, list(unused.filter(pk__in=_rows(findings))))
+    rows.delete_blobs(using, list(unused.filter(pk__in=_rows(findings))))
     return ""
 
 
@@ -132,17 +132,17 @@ def _repair_counters(using: str, session: Session, findings: Sequence[Finding]) 
     sums = {"all_in": Sum("input_tokens"), "all_out": Sum("output_tokens")}
     messages_sum = messages.filter(source=None).aggregate(**sums)
     turns_sum = TurnUsage.objects.using(using).filter(session=session).order_by().aggregate(**sums)
-    spent = Tally()
+    spent = UsageSum()
     for figures in (messages_sum, turns_sum):
         spent = spent.plus(0, figures["all_in"], figures["all_out"])
     count = messages.aggregate(count=Count("pk"))["count"]
-    if correct := wanted_counters(session, count, spent):
+    if correct := counter_corrections(session, count, spent):
         Session.objects.using(using).filter(pk=session.pk).update(**correct)
     return ""
 
 
 def _delete_old_leases(using: str, session: Session, findings: Sequence[Finding]) -> str:
-    old_leases(using).filter(session=session).delete()
+    expired_leases(using).filter(session=session).delete()
     return ""
 
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from django_agent_sessions.transcripts import OPENAI, STRANDS
 
 
-class Pairs(NamedTuple):
+class ToolCallIds(NamedTuple):
     """The call ids of a payload's tool calls and tool results."""
 
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
 
 
-_NONE = Pairs()
+_NONE = ToolCallIds()
 
 _OPENAI_CALLS = frozenset(
     {
@@ -31,7 +31,7 @@ _OPENAI_CALLS = frozenset(
 _OPENAI_RESULTS = frozenset(f"{kind}_output" for kind in _OPENAI_CALLS)
 
 
-def pairs(dialect: str, payload: Any) -> Pairs:
+def tool_call_ids(dialect: str, payload: Any) -> ToolCallIds:
     if not isinstance(payload, dict):
         return _NONE
     if dialect == STRANDS:
@@ -39,10 +39,10 @@ def pairs(dialect: str, payload: Any) -> Pairs:
     return _openai(payload) if dialect == OPENAI else _NONE
 
 
-def _strands(content: Any) -> Pairs:
+def _strands(content: Any) -> ToolCallIds:
     if not isinstance(content, list):
         return _NONE
-    return Pairs(tuple(_blocks(content, "toolUse")), tuple(_blocks(content, "toolResult")))
+    return ToolCallIds(tuple(_blocks(content, "toolUse")), tuple(_blocks(content, "toolResult")))
 
 
 def _blocks(content: list[Any], key: str) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _blocks(content: list[Any], key: str) -> Iterator[str]:
             yield inner["toolUseId"]
 
 
-def _openai(item: dict[str, Any]) -> Pairs:
+def _openai(item: dict[str, Any]) -> ToolCallIds:
     kind = item.get("type")
     if kind in (None, "message"):
         return _chat(item)
@@ -60,16 +60,16 @@ def _openai(item: dict[str, Any]) -> Pairs:
     if not isinstance(call_id, str) or not isinstance(kind, str):
         return _NONE
     if kind in _OPENAI_CALLS:
-        return Pairs(calls=(call_id,))
-    return Pairs(results=(call_id,)) if kind in _OPENAI_RESULTS else _NONE
+        return ToolCallIds(calls=(call_id,))
+    return ToolCallIds(results=(call_id,)) if kind in _OPENAI_RESULTS else _NONE
 
 
-def _chat(message: dict[str, Any]) -> Pairs:
+def _chat(message: dict[str, Any]) -> ToolCallIds:
     calls = message.get("tool_calls")
     call_list = calls if isinstance(calls, list) else []
     ids = [call.get("id") for call in call_list if isinstance(call, dict)]
     answered = message.get("tool_call_id")
-    return Pairs(
+    return ToolCallIds(
         tuple(known for known in ids if isinstance(known, str)),
         (answered,) if isinstance(answered, str) else (),
     )

@@ -32,7 +32,7 @@ def size_of(columns: Iterable[str]) -> Combinable:
     return size
 
 
-def parts(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]:
+def key_batches(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]:
     """Yield small rows in batches by primary key."""
     ordered = rows.order_by("pk").values_list("pk", *columns)
     rows_read = list(ordered[:PART])
@@ -43,14 +43,16 @@ def parts(rows: QuerySet[Any], *columns: str) -> Iterator[list[tuple[Any, ...]]]
         rows_read = list(ordered.filter(pk__gt=rows_read[-1][0])[:PART])
 
 
-def large(rows: QuerySet[Any], columns: Sequence[str], sized: Sequence[str]) -> Iterator[list[Row]]:
+def row_batches(
+    rows: QuerySet[Any], columns: Sequence[str], sized: Sequence[str]
+) -> Iterator[list[Row]]:
     """Yield rows that may be large in batches."""
-    for sizes in parts(rows.annotate(bytes=size_of(sized)), "bytes"):
-        for keys in small_enough(sizes):
+    for sizes in key_batches(rows.annotate(bytes=size_of(sized)), "bytes"):
+        for keys in split_by_size(sizes):
             yield list(rows.filter(pk__in=keys).order_by().values("pk", *columns))
 
 
-def small_enough(heads: Iterable[tuple[Any, ...]]) -> Iterator[list[UUID]]:
+def split_by_size(heads: Iterable[tuple[Any, ...]]) -> Iterator[list[UUID]]:
     """Divide keys into batches of bounded bytes; a larger row is a batch of its own."""
     keys: list[UUID] = []
     room = _MAX_BYTES

@@ -16,16 +16,16 @@ from django_agent_sessions.models import (
     TurnUsage,
 )
 
-from .batch import Batch, Tally
+from .batch import Batch, UsageSum
 from .findings import Kind
-from .pieces import Row, large, parts
+from .pieces import Row, row_batches, key_batches
 
 _MAIN_NAME = "main"
 _IMPORT_KEY = "import"
 _CONTENTS = ("messages", "document")
 
 
-def look_at_timeline(batch: Batch) -> None:
+def check_timeline(batch: Batch) -> None:
     """Check everything in a batch that refers to positions or is recorded beside messages."""
     ends = {(span.agent, span.branch): span.last + 1 for span in batch.spans}
     _check_windows(batch, ends)
@@ -69,7 +69,7 @@ def _is_position(value: Any) -> bool:
 def _check_branches(batch: Batch, ends: _Ends) -> None:
     rows = Branch.objects.using(batch.using).filter(session__in=batch.sessions)
     known: set[tuple[UUID, int]] = set()
-    for part in parts(rows, "session_id", "agent_id", "number", "name", "start"):
+    for part in key_batches(rows, "session_id", "agent_id", "number", "name", "start"):
         for key, session, agent, number, name, start in part:
             known.add((agent, number))
             where = {"session": session, "agent": agent, "branch": number, "row": key}
@@ -84,13 +84,13 @@ def _check_branches(batch: Batch, ends: _Ends) -> None:
         if span.branch != MAIN_BRANCH and (span.agent, span.branch) not in known:
             session = batch.agents[span.agent].session
             # An import creates the rows of branches after all messages.
-            if not is_arriving(batch.sessions[session].origin):
+            if not is_import_incomplete(batch.sessions[session].origin):
                 batch.add(
                     Kind.BRANCH_UNNAMED, session=session, agent=span.agent, branch=span.branch
                 )
 
 
-def is_arriving(origin: Any) -> bool:
+def is_import_incomplete(origin: Any) -> bool:
     """Return whether the origin of a session says that its import is incomplete."""
     mark = origin.get(_IMPORT_KEY) if isinstance(origin, dict) else None
     return isinstance(mark, dict) and mark.get("complete") is not True
@@ -107,7 +107,7 @@ def _agent_belongs_to(batch: Batch, agent: UUID, session: UUID) -> bool:
 def _check_snapshots(batch: Batch, ends: _Ends) -> None:
     rows = Snapshot.objects.using(batch.using).filter(session__in=batch.sessions)
     columns = ("session_id", "agent_id", "multi_agent_id", "branch", "length", "tail", *_CONTENTS)
-    for part in large(rows, columns, _CONTENTS):
+    for part in row_batches(rows, columns, _CONTENTS):
         tails = {row["tail"] for row in part if row["tail"] is not None}
         tail_rows = SessionMessage.objects.using(batch.using).filter(pk__in=tails)
         tail_positions = {
@@ -183,7 +183,7 @@ def _is_range(span: Any) -> bool:
 
 def _check_orchestrators(batch: Batch) -> None:
     rows = SessionMultiAgent.objects.using(batch.using).filter(session__in=batch.sessions)
-    for part in large(rows, ("session_id", "state"), ("state",)):
+    for part in row_batches(rows, ("session_id", "state"), ("state",)):
         for row in part:
             if isinstance(row["state"], CorruptPayload):
                 batch.add(
@@ -205,7 +205,7 @@ def _check_forks(batch: Batch) -> None:
 def _check_turns(batch: Batch) -> None:
     rows = TurnUsage.objects.using(batch.using).filter(session__in=batch.sessions)
     columns = ("session_id", "agent_id", "branch", "input_tokens", "output_tokens")
-    for part in parts(rows, *columns):
+    for part in key_batches(rows, *columns):
         for key, session, agent, branch, *figures in part:
             if not _agent_belongs_to(batch, agent, session):
                 batch.add(
@@ -216,4 +216,4 @@ def _check_turns(batch: Batch) -> None:
                     row=key,
                     detail="turn",
                 )
-            batch.spent[session] = batch.spent.get(session, Tally()).plus(0, *figures)
+            batch.spent[session] = batch.spent.get(session, UsageSum()).plus(0, *figures)

@@ -22,13 +22,13 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgen
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord, Usage
 from django_agent_sessions.store.branching import MAIN_NAME
-from django_agent_sessions.store.imported import figure
+from django_agent_sessions.store.imported import plausible_count
 from django_agent_sessions.store.importing import ImportStore
 from django_agent_sessions.transcripts import displayable
 
-from .conversations import CHANGED, Conversation
-from .foreign import count, is_window, key, moment
-from .reports import Run
+from .conversations import CHANGED_REASON, MessageImport
+from .foreign import valid_count, is_valid_window, valid_key, valid_time
+from .reports import ImportRun
 from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
 
 ACTOR = "agent_sessions_import"
@@ -41,10 +41,12 @@ _COUNTERS = ("input_tokens", "output_tokens")
 class SessionImport:
     """The import of one session."""
 
-    def __init__(self, run: Run, found: SourceSession, store: ImportStore, place: str) -> None:
+    def __init__(
+        self, run: ImportRun, found: SourceSession, store: ImportStore, place: str
+    ) -> None:
         self.run, self.found, self.store, self.place = run, found, store, place
         self.now = timezone.now()
-        self.created_at = moment(found.created_at) or self.now
+        self.created_at = valid_time(found.created_at) or self.now
         # Without an owner filter, because ids are unique across owners.
         self.all = ImportStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
         # True if this run created the session, which therefore has no rows yet.
@@ -69,7 +71,7 @@ class SessionImport:
             if existing[1][_ORIGIN_KEY].get("complete"):
                 return "unchanged"
             if session.redaction_epoch != self._epoch():
-                self.skip("", CHANGED)
+                self.skip("", CHANGED_REASON)
                 return "left_out"
         for skipped in self.found.skipped:
             self.run.report.skip(skipped)
@@ -82,7 +84,7 @@ class SessionImport:
         self._complete(session, latest)
         return outcome
 
-    def is_taken_by_another(self) -> bool:
+    def is_imported_by_another(self) -> bool:
         """Return, after a conflict, whether another import has created the same session."""
         existing = self.all.find_imported(self.found.session_id)
         if existing is None or self._refusal(existing[1]) is not None:
@@ -90,7 +92,7 @@ class SessionImport:
         return existing[0].redaction_epoch == self._epoch()
 
     def _epoch(self) -> int:
-        return count(self.found.columns.get("redaction_epoch")) or 0
+        return valid_count(self.found.columns.get("redaction_epoch")) or 0
 
     def _set_origin(self, progress: Mapping[str, Any]) -> None:
         known = self.found.columns.get("origin")
@@ -123,22 +125,22 @@ class SessionImport:
     def _create_session(self) -> SessionRecord:
         columns = self.found.columns
         epoch = self._epoch()
-        redactions = count(columns.get("redactions"))
+        redactions = valid_count(columns.get("redactions"))
         values = {
             "title": str(columns.get("title") or ""),
             "metadata": columns.get("metadata") or {},
             "external_id": columns.get("external_id"),
             "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],
-            "updated_at": moment(self.found.updated_at),
+            "updated_at": valid_time(self.found.updated_at),
             "redaction_epoch": epoch,
             # Older files have one number for both.
             "redactions": epoch if redactions is None else redactions,
-            "archived_at": moment(columns.get("archived_at")),
-            "expires_at": moment(columns.get("expires_at")),
+            "archived_at": valid_time(columns.get("archived_at")),
+            "expires_at": valid_time(columns.get("expires_at")),
         }
         if self.run.dry_run:
             return _dry_run_record(self.found.session_id, self.store.namespace, self.now)
-        values["id"] = self.all.free_key(Session, key(columns.get("id"), self.now))
+        values["id"] = self.all.unused_or_new_key(Session, valid_key(columns.get("id"), self.now))
         try:
             return self._create_row(values)
         except PayloadError as error:
@@ -171,7 +173,7 @@ class SessionImport:
             self.skip(place, str(error))
             return None
         record = self._open_agent(session, agent, place)
-        latest = Conversation(self, session, record, agent, place).take()
+        latest = MessageImport(self, session, record, agent, place).take()
         if (agent.branches or agent.costs) and not self.run.dry_run:
             self.store.import_branches(record, self._names(agent, place), agent.costs)
         return latest
@@ -193,13 +195,13 @@ class SessionImport:
                 )
                 name = f"branch-{branch.number}"
             taken.add(name)
-            found[branch.number] = (name, moment(branch.created_at) or self.created_at)
+            found[branch.number] = (name, valid_time(branch.created_at) or self.created_at)
         return found
 
     def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
         data = self._valid_state(agent.data, place)
-        made = moment(agent.created_at) or self.created_at
-        changed = moment(agent.updated_at) or made
+        made = valid_time(agent.created_at) or self.created_at
+        changed = valid_time(agent.updated_at) or made
         if self.run.dry_run:
             existing = None if self.fresh else self.all.read_agent(session, agent.agent_id)
             return existing or AgentRecord(
@@ -208,7 +210,9 @@ class SessionImport:
         existing = None if self.fresh else self.store.read_agent(session, agent.agent_id)
         if existing is not None:
             return existing
-        free = self.store.free_key(SessionAgent, key(agent.columns.get("id"), self.now))
+        free = self.store.unused_or_new_key(
+            SessionAgent, valid_key(agent.columns.get("id"), self.now)
+        )
 
         def create(data: AgentState) -> AgentRecord:
             return self.store.create_agent(
@@ -237,7 +241,7 @@ class SessionImport:
         }
         for name in corrupt:
             self.skip(f"{place}, {name}", "it is corrupt")
-        if "window" not in corrupt and not is_window(data.window):
+        if "window" not in corrupt and not is_valid_window(data.window):
             self.skip(f"{place}, window", "it is invalid")
             corrupt["window"] = empty.window
         return replace(data, **corrupt)
@@ -251,15 +255,15 @@ class SessionImport:
             elif not (
                 self.run.dry_run or self.store.read_multi_agent(session, found.multi_agent_id)
             ):
-                known = key(found.columns.get("id"), self.now)
+                known = valid_key(found.columns.get("id"), self.now)
                 self.store.create_multi_agent(
                     session,
                     found.multi_agent_id,
                     found.state,
                     kind=displayable(found.kind)[:64],
-                    id=self.store.free_key(SessionMultiAgent, known),
-                    created_at=moment(found.created_at) or self.created_at,
-                    updated_at=moment(found.updated_at),
+                    id=self.store.unused_or_new_key(SessionMultiAgent, known),
+                    created_at=valid_time(found.created_at) or self.created_at,
+                    updated_at=valid_time(found.updated_at),
                 )
         except AgentSessionsError as error:
             self.skip(place, str(error))
@@ -268,13 +272,13 @@ class SessionImport:
         if self.run.dry_run:
             return
         known = self.found.columns
-        changed = moment(self.found.updated_at) or latest or self.created_at
+        changed = valid_time(self.found.updated_at) or latest or self.created_at
         columns: dict[str, Any] = {
             "updated_at": changed,
-            "last_activity_at": moment(known.get("last_activity_at")) or latest or changed,
+            "last_activity_at": valid_time(known.get("last_activity_at")) or latest or changed,
         }
-        counters = {name: figure(known.get(name)) for name in _COUNTERS}
-        counters["message_count"] = count(known.get("message_count"))
+        counters = {name: plausible_count(known.get(name)) for name in _COUNTERS}
+        counters["message_count"] = valid_count(known.get("message_count"))
         columns |= {name: value for name, value in counters.items() if value is not None}
         if known.get("legal_hold") is True:
             holds.hold(

@@ -9,18 +9,23 @@ from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
-from django_agent_sessions.ids import id_at, made_at
+from django_agent_sessions.ids import id_for_time, time_of_id
 from django_agent_sessions.records import AgentRecord, SessionRecord
-from django_agent_sessions.store.imported import FIGURES, ImportedMessage, ImportedRow, figure
+from django_agent_sessions.store.imported import (
+    COUNT_COLUMNS,
+    ImportedMessage,
+    ImportedRow,
+    plausible_count,
+)
 from django_agent_sessions.store.importing import ImportStore
 
-from .foreign import LARGEST, count, key, moment
-from .reports import Run
+from .foreign import MAX_INTEGER, valid_count, valid_key, valid_time
+from .reports import ImportRun
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 _ROOM = 2 * 1024 * 1024
 
-CHANGED = (
+CHANGED_REASON = (
     "it was changed since its import was interrupted: delete it to import it again, or choose "
     "another --namespace"
 )
@@ -31,10 +36,10 @@ class ChangedError(AgentSessionsError):
     """Another process wrote to a session whose import is not complete."""
 
 
-class Parent(Protocol):
+class SessionImportProtocol(Protocol):
     """The attributes of a session's import that its conversations use."""
 
-    run: Run
+    run: ImportRun
     found: SourceSession
     store: ImportStore
     all: ImportStore
@@ -49,12 +54,12 @@ class Parent(Protocol):
         ...
 
 
-class Conversation:
+class MessageImport:
     """The import of an agent's messages."""
 
     def __init__(
         self,
-        parent: Parent,
+        parent: SessionImportProtocol,
         session: SessionRecord,
         record: AgentRecord,
         agent: SourceAgent,
@@ -91,7 +96,7 @@ class Conversation:
             if index + 1 == read_before:
                 self._find_shared_rows(shared_messages)
             if isinstance(found, SourceMessage):
-                latest = max(filter(None, (latest, moment(found.created_at))), default=None)
+                latest = max(filter(None, (latest, valid_time(found.created_at))), default=None)
         self._flush()
         return latest
 
@@ -99,17 +104,17 @@ class Conversation:
         """Find the position to continue at; raise if another process wrote messages."""
         written, ends = self.parent.all.branch_ends(self.record)
         if written != self.written:
-            raise ChangedError(CHANGED)
+            raise ChangedError(CHANGED_REASON)
         for branch, end in ends.items():
             self.next[branch] = end.message_id + 1
-            self.floor[branch] = moment(made_at(end.id)) or self.parent.created_at
+            self.floor[branch] = valid_time(time_of_id(end.id)) or self.parent.created_at
 
     def _find_shared_rows(self, shared_messages: list[SourceMessage]) -> None:
         """Find the rows of shared messages that an earlier run has written."""
         if not shared_messages or len(shared_messages) != self.written:
             # Some were not imported, so that positions do not match.
             return
-        keys = self.parent.all.keys_at(self.record)
+        keys = self.parent.all.keys_by_position(self.record)
         counts: Counter[int] = Counter()
         for found in shared_messages:
             place = (found.branch, counts[found.branch])
@@ -141,39 +146,43 @@ class Conversation:
     def _imported_message(self, found: SourceMessage) -> ImportedMessage:
         branch, first = found.branch, self.next.get(found.branch, 0)
         position = found.columns.get("message_id", first)
-        if not 0 <= branch <= LARGEST or not first <= position <= LARGEST:
+        if not 0 <= branch <= MAX_INTEGER or not first <= position <= MAX_INTEGER:
             raise PayloadError("its branch or position is invalid or already used")
         floor = self.floor.get(branch, self.parent.created_at)
-        made = moment(found.created_at) or floor
+        made = valid_time(found.created_at) or floor
         # Keys are ordered by time within a conversation, and must precede those of messages that
         # the application adds from now on.
         past = min(made, self.parent.now)
         self.floor[branch] = max(self.floor.get(branch, past), past)
         columns = found.columns
-        row_key = key(columns.get("id"), self.parent.now) or id_at(self.floor[branch], position)
+        row_key = valid_key(columns.get("id"), self.parent.now) or id_for_time(
+            self.floor[branch], position
+        )
         return ImportedMessage(
             id=row_key,
             message_id=position,
             payload=found.payload,
             created_at=made,
-            updated_at=moment(found.updated_at) or made,
+            updated_at=valid_time(found.updated_at) or made,
             redact_message=found.redact_message,
             branch=branch,
             source=self.shared.get(found.shared),
             run_id=self._run(found.run),
             redacted_at=self._redacted_at(found, made),
             redaction=columns.get("redaction"),
-            revision=count(columns.get("revision")) or 0,
-            figures={name: figure(columns[name]) for name in FIGURES if name in columns},
+            revision=valid_count(columns.get("revision")) or 0,
+            figures={
+                name: plausible_count(columns[name]) for name in COUNT_COLUMNS if name in columns
+            },
         )
 
     def _redacted_at(self, found: SourceMessage, made: datetime) -> datetime | None:
         if found.columns.get("edited"):
             return None
-        known = moment(found.columns.get("redacted_at"))
+        known = valid_time(found.columns.get("redacted_at"))
         if found.redact_message is None:
             return known
-        return known or moment(found.updated_at) or made
+        return known or valid_time(found.updated_at) or made
 
     def _run(self, run: str) -> UUID | None:
         if not run:
@@ -207,5 +216,5 @@ class Conversation:
         for row in self.rows:
             message = row.message
             if row.id in taken:
-                row.id = id_at(min(message.created_at, self.parent.now), message.message_id)
+                row.id = id_for_time(min(message.created_at, self.parent.now), message.message_id)
             taken.add(row.id)

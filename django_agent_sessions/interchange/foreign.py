@@ -9,13 +9,13 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-LARGEST = 2**30
+MAX_INTEGER = 2**30
 """The largest accepted integer, which leaves room for counting on in every database."""
 
 _MAX_KEPT = 100_000
 
 
-def moment(value: Any) -> datetime | None:
+def valid_time(value: Any) -> datetime | None:
     """Return a valid time in the project's time zone setting, else None."""
     if not isinstance(value, datetime) or not 1900 <= value.year <= 9990:
         return None
@@ -23,26 +23,26 @@ def moment(value: Any) -> datetime | None:
     return aware if settings.USE_TZ else timezone.make_naive(aware)
 
 
-def count(value: Any) -> int | None:
+def valid_count(value: Any) -> int | None:
     """Return a valid count, else None."""
-    return value if type(value) is int and 0 <= value <= LARGEST else None
+    return value if type(value) is int and 0 <= value <= MAX_INTEGER else None
 
 
-def is_window(value: Any) -> bool:
+def is_valid_window(value: Any) -> bool:
     """Return whether a value is a valid window, the positions of an agent's messages in memory."""
     if value is None:
         return True
-    if not isinstance(value, dict) or count(value.get("tail")) is None:
+    if not isinstance(value, dict) or valid_count(value.get("tail")) is None:
         return False
     kept = value.get("kept")
     return (
         isinstance(kept, list)
         and len(kept) <= _MAX_KEPT
-        and all(count(position) is not None for position in kept)
+        and all(valid_count(position) is not None for position in kept)
     )
 
 
-def key(value: Any, now: datetime) -> UUID | None:
+def valid_key(value: Any, now: datetime) -> UUID | None:
     """Return a valid UUIDv7 key, else None. A future key would sort after new messages."""
     if not isinstance(value, UUID) or value.version != 7:
         return None

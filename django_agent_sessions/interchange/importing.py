@@ -6,19 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions import bridge
-from django_agent_sessions.exceptions import (
-    AgentSessionsError,
-    PayloadError,
-    SessionConflictError,
-)
+from django_agent_sessions.exceptions import AgentSessionsError, PayloadError, SessionConflictError
 from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.owners import NOBODY
-from django_agent_sessions.statements import MOST_ROWS
+from django_agent_sessions.statements import MAX_ROWS
 from django_agent_sessions.store.importing import ImportStore
 
 from .arriving import SessionImport
 from .owners import OwnerOf, owner_of
-from .reports import ImportReport, Run
+from .reports import ImportReport, ImportRun
 from .sources import Skipped, Source, SourceSession
 
 _CONFLICT = (
@@ -34,7 +30,7 @@ def import_sessions(
     owner: Any | OwnerOf = NOBODY,
     using: str | None = None,
     dry_run: bool = False,
-    batch: int = MOST_ROWS,
+    batch: int = MAX_ROWS,
     progress: Callable[[ImportReport], None] | None = None,
 ) -> ImportReport:
     """Import the sessions of a source.
@@ -64,11 +60,11 @@ def import_sessions(
     if namespace is not None:
         validate_namespace(namespace)
     owner_key = owner_of(owner)
-    run = Run(
+    run = ImportRun(
         kind=source.kind,
         using=bridge.database(using),
         dry_run=dry_run,
-        batch=max(1, min(batch, MOST_ROWS)),
+        batch=max(1, min(batch, MAX_ROWS)),
         progress=progress or (lambda report: None),
     )
     for source_session in source.sessions():
@@ -81,7 +77,7 @@ def import_sessions(
 
 
 def _import_session(
-    run: Run,
+    run: ImportRun,
     source_session: SourceSession,
     namespace: str | None,
     owner: Callable[[SourceSession, str], Any],
@@ -105,7 +101,7 @@ def _outcome(session: SessionImport) -> str:
     try:
         return session.take()
     except SessionConflictError as error:
-        if session.is_taken_by_another():
+        if session.is_imported_by_another():
             raise SessionConflictError(_CONFLICT) from error
         raise
     except AgentSessionsError:

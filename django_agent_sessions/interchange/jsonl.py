@@ -25,11 +25,11 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 
-from .jsonl_blobs import Lost, each_blob
+from .jsonl_blobs import OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
-from .rows import Row, as_text, each_message, each_session
+from .rows import RowDict, as_text, each_message, each_session
 
 FORMAT = "django-agent-sessions"
 """The value of the first key of each line."""
@@ -90,7 +90,7 @@ def export_sessions(
     originals: bool = False,
     states: bool = True,
     blobs: bool | Path = True,
-    lost: Lost | None = None,
+    lost: OnLost | None = None,
 ) -> Iterator[str]:
     """Export sessions, one per line. The caller is responsible for the audit.
 
@@ -121,7 +121,7 @@ def _line(
     originals: bool,
     states: bool,
     blobs: bool | Path,
-    lost: Lost | None,
+    lost: OnLost | None,
 ) -> Iterator[str]:
     session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
     if session is None:
@@ -162,7 +162,7 @@ def _branches(agent: UUID, alias: str) -> str:
 
 
 def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
-    texts: dict[str, Any] = {"content": CONTENT_TEXT}
+    texts: dict[str, Any] = {"content": VISIBLE_TEXT}
     if originals:
         texts["original"] = as_text("message")
     messages = SessionMessage.objects.using(alias).filter(agent=agent)
@@ -186,7 +186,7 @@ def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Ite
             comma = ","
 
 
-def _has_original(row: Row) -> bool:
+def _has_original(row: RowDict) -> bool:
     """Return whether a message has an original that has not expired."""
     if row["original"] == row["message"]:
         return False
@@ -206,7 +206,7 @@ def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
             comma = ","
 
 
-def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> Row | None:
+def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> RowDict | None:
     # With a suffix, because an annotation must not have the name of a field.
     read = found.values(*columns, **{f"{name}_text": as_text(name) for name in texts}).first()
     if read is None:
@@ -214,7 +214,7 @@ def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> Row | None
     return {key.removesuffix("_text"): value for key, value in read.items()}
 
 
-def _json_object(row: Row, texts: Iterable[str]) -> str:
+def _json_object(row: RowDict, texts: Iterable[str]) -> str:
     """Return a row as a JSON object; the values of ``texts`` are JSON already."""
     texts = tuple(texts)
     plain = {key: _plain(value) for key, value in row.items() if key not in texts}

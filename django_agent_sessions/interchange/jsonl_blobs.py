@@ -16,9 +16,9 @@ from django_agent_sessions import conf, payloads
 from django_agent_sessions.blobs import stream_blob
 from django_agent_sessions.blobs.placeholders import with_placeholders
 from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import Blob
-from django_agent_sessions.references import DATA_URL, references, resolved
+from django_agent_sessions.references import DATA_URL_PREFIX, references, resolve
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -26,11 +26,11 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _MAX_LOST = 1000
 """Maximal number of missing references per message, because each placeholder copies it."""
 
-Lost = Callable[[BlobNotFoundError], None]
+OnLost = Callable[[BlobNotFoundError], None]
 """Called for each missing or damaged binary."""
 
 
-def blobs_beside(path: str | Path) -> Path | None:
+def blob_directory(path: str | Path) -> Path | None:
     """Return the default directory for the binaries of an export; None for standard output."""
     name = str(path)
     if name == "-":
@@ -42,7 +42,7 @@ def hashes(text: str | None) -> set[str]:
     """Return the hashes of the binaries in a stored payload."""
     if text is None or not payloads.has_blobs(text):
         return set()
-    value = read(text)
+    value = decode_payload(text)
     if isinstance(value, CorruptPayload):
         return set()
     return {reference.sha256 for _, reference in references(value)}
@@ -53,7 +53,7 @@ def each_blob(
     wanted: Collection[str],
     alias: str,
     beside: Path | None = None,
-    lost: Lost | None = None,
+    lost: OnLost | None = None,
 ) -> Iterator[str]:
     """Yield the JSON of binaries of a session."""
     comma = ""
@@ -79,7 +79,7 @@ def each_blob(
         comma = ","
 
 
-class Contents(Mapping[str, bytes]):
+class LineBinaries(Mapping[str, bytes]):
     """The binaries of an imported line by hash; those with a wrong hash are missing."""
 
     def __init__(self, found: Any, beside: Path | None = None) -> None:
@@ -125,7 +125,7 @@ def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost:
     lost_count = 0
     for path, reference in references(value):
         sha256, prefix = reference.sha256, reference.prefix
-        if prefix and not DATA_URL.fullmatch(prefix):
+        if prefix and not DATA_URL_PREFIX.fullmatch(prefix):
             raise PayloadError("its reference to a binary is invalid")
         first = sha256 not in found
         data = None if sha256 in lost else contents.get(sha256) if first else found[sha256]
@@ -149,7 +149,7 @@ def with_binaries(value: Any, contents: Mapping[str, bytes], dialect: str, lost:
             )
     if lost_count:
         value = with_placeholders(dialect, value, lost)
-    return resolved(value, found) if found else value
+    return resolve(value, found) if found else value
 
 
 def _is_hash(value: Any) -> bool:

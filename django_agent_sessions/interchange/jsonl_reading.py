@@ -18,15 +18,15 @@ from typing import Any, BinaryIO
 
 from django_agent_sessions import payloads
 from django_agent_sessions.exceptions import ConfigurationError, PayloadError
-from django_agent_sessions.fields import read
+from django_agent_sessions.fields import decode_payload
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.references import references
-from django_agent_sessions.store.imported import FIGURES
+from django_agent_sessions.store.imported import COUNT_COLUMNS
 
-from .foreign import LARGEST
+from .foreign import MAX_INTEGER
 from .jsonl import AGENT_PAYLOADS, FORMAT, VERSION
-from .jsonl_blobs import Contents, blobs_beside, with_binaries
-from .jsonl_values import OddError, as_dict, as_list, as_time, as_uuid, check_word
+from .jsonl_blobs import LineBinaries, blob_directory, with_binaries
+from .jsonl_values import InvalidValueError, as_dict, as_list, as_time, as_uuid, check_word
 from .sources import (
     Skipped,
     SourceAgent,
@@ -78,7 +78,7 @@ class JsonLines:
     ) -> None:
         self._max_line_bytes = max(1, max_line_bytes)
         self._path = str(path)
-        self._beside = beside or blobs_beside(path)
+        self._beside = beside or blob_directory(path)
         if self._path != STDIN and not Path(self._path).is_file():
             raise ConfigurationError(f"there is no file {self._path}")
 
@@ -157,9 +157,9 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
         )
     try:
         if version != VERSION:
-            raise OddError("its version is invalid")
+            raise InvalidValueError("its version is invalid")
         return _read(line, place, beside)
-    except OddError as error:
+    except InvalidValueError as error:
         return Skipped(place, str(error))
     except RecursionError:
         return Skipped(place, _TOO_DEEP)
@@ -169,7 +169,7 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
     head = as_dict(line.get("session"), "its session")
     session_id = head.get("session_id")
     if not isinstance(session_id, str):
-        raise OddError("its session has no session_id")
+        raise InvalidValueError("its session has no session_id")
     columns = {
         **head,
         "id": as_uuid(head, "id"),
@@ -179,15 +179,15 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
     }
     # The directory has a folder per session.
     folder = None if beside is None or columns["id"] is None else beside / str(columns["id"])
-    blobs = Contents(line.get("blobs"), folder)
+    blobs = LineBinaries(line.get("blobs"), folder)
     for name in ("namespace", "title", "session_type"):
         if not isinstance(head.get(name, ""), str):
-            raise OddError(f"the {name} of its session is not a string")
+            raise InvalidValueError(f"the {name} of its session is not a string")
     check_word(head, "session_type")
     if not isinstance(head.get("external_id"), str | None):
-        raise OddError("the external_id of its session is not a string")
+        raise InvalidValueError("the external_id of its session is not a string")
     if not isinstance(head.get("metadata", {}), dict):
-        raise OddError("the metadata of its session is not an object")
+        raise InvalidValueError("the metadata of its session is not an object")
     return SourceSession(
         session_id=session_id,
         agents=[_agent(as_dict(a, "an agent"), place, blobs) for a in as_list(line, "agents")],
@@ -203,7 +203,7 @@ def _read(line: Mapping[str, Any], place: str, beside: Path | None) -> SourceSes
 def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> SourceAgent:
     agent_id, dialect, messages = row.get("agent_id"), row.get("dialect"), as_list(row, "messages")
     if not isinstance(agent_id, str) or not isinstance(dialect, str) or len(dialect) > 32:
-        raise OddError("an agent has no agent_id or no dialect")
+        raise InvalidValueError("an agent has no agent_id or no dialect")
     check_word(row, "dialect")
     empty = AgentState()
     state = {
@@ -224,8 +224,8 @@ def _agent(row: Mapping[str, Any], place: str, blobs: Mapping[str, bytes]) -> So
 
 def _branch(row: Mapping[str, Any]) -> SourceBranch:
     number, name = row.get("number"), row.get("name")
-    if type(number) is not int or not 0 < number <= LARGEST or not isinstance(name, str):
-        raise OddError("a branch has no number or no name")
+    if type(number) is not int or not 0 < number <= MAX_INTEGER or not isinstance(name, str):
+        raise InvalidValueError("a branch has no number or no name")
     return SourceBranch(number, name, as_time(row, "created_at"))
 
 
@@ -239,7 +239,7 @@ def _messages(
         lost: set[str] = set()
         try:
             found = _message(as_dict(row, "it"), dialect, blobs, lost, branched=branched)
-        except OddError as error:
+        except InvalidValueError as error:
             yield Skipped(where, str(error))
         except RecursionError:
             yield Skipped(where, _TOO_DEEP)
@@ -257,14 +257,14 @@ def _message(
     branched: bool,
 ) -> SourceMessage:
     if "message" not in row:
-        raise OddError("it has no message")
+        raise InvalidValueError("it has no message")
     current = _message_payload(row, "message", dialect, blobs, lost)
     redacted = row.get("redacted") is True
     # A message that was edited under legal hold has an original, too.
     changed = redacted or "original" in row
     branch, position = row.get("branch", 0), row.get("message_id")
     if type(branch) is not int or type(position) is not int:
-        raise OddError("its branch or message_id is not an integer")
+        raise InvalidValueError("its branch or message_id is not an integer")
     run = as_uuid(row, "run_id")
     shared = as_uuid(row, "source") or as_uuid(row, "id") if branched else None
     return SourceMessage(
@@ -284,7 +284,7 @@ def _message(
             "edited": changed and not redacted,
             "redacted_at": as_time(row, "redacted_at"),
             "redaction": as_uuid(row, "redaction"),
-            **{name: row[name] for name in FIGURES if name in row},
+            **{name: row[name] for name in COUNT_COLUMNS if name in row},
         },
     )
 
@@ -292,7 +292,7 @@ def _message(
 def _multi_agent(row: Mapping[str, Any]) -> SourceMultiAgent:
     name, kind = row.get("multi_agent_id"), row.get("kind", "")
     if not isinstance(name, str) or not isinstance(kind, str):
-        raise OddError("an orchestrator has no multi_agent_id or no kind")
+        raise InvalidValueError("an orchestrator has no multi_agent_id or no kind")
     check_word(row, "kind")
     return SourceMultiAgent(
         multi_agent_id=name,
@@ -310,13 +310,13 @@ def _message_payload(
     try:
         return with_binaries(_value(row, name), blobs, dialect, lost)
     except PayloadError as error:
-        raise OddError(str(error)) from None
+        raise InvalidValueError(str(error)) from None
 
 
 def _payload(row: Mapping[str, Any], name: str) -> Any:
     value = _value(row, name)
     if next(references(value), None) is not None:
-        raise OddError(f"its {name} refers to a binary, which only messages may do")
+        raise InvalidValueError(f"its {name} refers to a binary, which only messages may do")
     return value
 
 
@@ -324,7 +324,7 @@ def _value(row: Mapping[str, Any], name: str) -> Any:
     corrupt = row.get("corrupt")
     if isinstance(corrupt, dict) and isinstance(corrupt.get(name), str):
         # It may be readable after all.
-        return read(corrupt[name])
+        return decode_payload(corrupt[name])
     return row[name]
 
 

@@ -13,7 +13,7 @@ from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.ids import validate_id
 
 
-class OddError(Exception):
+class InvalidValueError(Exception):
     """A value does not conform to the format. The text names keys and contains no content."""
 
 
@@ -23,19 +23,19 @@ def check_word(row: Mapping[str, Any], name: str) -> None:
         try:
             validate_id(row[name], name)
         except InvalidIdError as error:
-            raise OddError(str(error)) from None
+            raise InvalidValueError(str(error)) from None
 
 
 def as_dict(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise OddError(f"{what} is not an object")
+        raise InvalidValueError(f"{what} is not an object")
     return value
 
 
 def as_list(row: Mapping[str, Any], name: str) -> Sequence[Any]:
     value = row.get(name, [])
     if not isinstance(value, list):
-        raise OddError(f"its {name} is not a list")
+        raise InvalidValueError(f"its {name} is not a list")
     return value
 
 
@@ -48,7 +48,7 @@ def as_time(row: Mapping[str, Any], name: str) -> datetime | None:
         # Older exports of projects without USE_TZ have naive times.
         return timezone.make_aware(found) if timezone.is_naive(found) else found
     except (TypeError, ValueError, OverflowError):
-        raise OddError(f"its {name} is not a time") from None
+        raise InvalidValueError(f"its {name} is not a time") from None
 
 
 def as_uuid(row: Mapping[str, Any], name: str) -> UUID | None:
@@ -58,4 +58,4 @@ def as_uuid(row: Mapping[str, Any], name: str) -> UUID | None:
     try:
         return UUID(value)
     except (TypeError, ValueError, AttributeError):
-        raise OddError(f"its {name} is not a UUID") from None
+        raise InvalidValueError(f"its {name} is not a UUID") from None

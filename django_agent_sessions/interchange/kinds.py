@@ -12,19 +12,19 @@ from .openai_advanced import OpenAIAdvancedSQLiteSource
 from .openai_django import OpenAIDjangoSessionsSource
 from .openai_sqlalchemy import OpenAISQLAlchemySource
 from .openai_sqlite import OpenAISQLiteSource
-from .places import find_place
+from .places import open_location
 from .sources import Source
 from .strands_files import StrandsFiles
 from .strands_snapshots import StrandsSnapshots
 
-KINDS: dict[str, tuple[str, Callable[[str], Source]]] = {
+SOURCES: dict[str, tuple[str, Callable[[str], Source]]] = {
     StrandsFiles.kind: (
         "PATH or STORAGE:FOLDER, as FileSessionManager and S3SessionManager write it",
-        lambda place: StrandsFiles(*find_place(place)),
+        lambda place: StrandsFiles(*open_location(place)),
     ),
     StrandsSnapshots.kind: (
         "PATH or STORAGE:FOLDER, as the storage of SnapshotSessionManager",
-        lambda place: StrandsSnapshots(*find_place(place)),
+        lambda place: StrandsSnapshots(*open_location(place)),
     ),
     "openai-sqlite": ("FILE of SQLiteSession", OpenAISQLiteSource),
     "openai-advanced-sqlite": ("FILE of AdvancedSQLiteSession", OpenAIAdvancedSQLiteSource),
@@ -50,10 +50,10 @@ _LOOKED_FOR = {
 def open_source(kind: str, place: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Source:
     if kind == JsonLines.kind:
         return JsonLines(place, max_line_bytes=max_line_bytes)
-    return KINDS[kind][1](place)
+    return SOURCES[kind][1](place)
 
 
-def nothing_found(kind: str, place: str) -> str:
+def no_sessions_error(kind: str, place: str) -> str:
     """Return the error text for a source without sessions."""
     if kind not in _LOOKED_FOR:
         # Without the location, because a URL may contain a password.

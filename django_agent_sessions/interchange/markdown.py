@@ -22,14 +22,14 @@ from uuid import UUID
 from django.utils.timezone import is_aware
 
 from django_agent_sessions import bridge, transcripts
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.payloads import without_hashes
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import Part, PartKind, displayable
 
-from .rows import Row, each_message
+from .rows import RowDict, each_message
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#&|~]")
 # Not if it is escaped already, that is after an odd number of backslashes.
@@ -71,7 +71,7 @@ def export_markdown(session: Session, *, using: str | None = None) -> Iterator[s
     agents = {key: (name, dialect) for key, name, dialect in found.values_list(*_AGENT)}
     yield _head(row, agents)
     messages = SessionMessage.objects.using(alias).filter(session=row.pk)
-    for message in each_message(messages, "id", _COLUMNS, content=CONTENT_TEXT):
+    for message in each_message(messages, "id", _COLUMNS, content=VISIBLE_TEXT):
         yield _message(message, agents)
 
 
@@ -98,10 +98,10 @@ def _head(session: Session, agents: _Agents) -> str:
     return f"# {_inline(session.session_id)}\n\n" + "\n".join(lines) + "\n"
 
 
-def _message(row: Row, agents: _Agents) -> str:
+def _message(row: RowDict, agents: _Agents) -> str:
     # An agent that was created after the export began is not in the mapping.
     name, dialect = agents.get(row["agent_id"], (str(row["agent_id"]), ""))
-    payload = read(row["content"])
+    payload = decode_payload(row["content"])
     if isinstance(payload, CorruptPayload):
         blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
@@ -109,7 +109,7 @@ def _message(row: Row, agents: _Agents) -> str:
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
 
 
-def _heading(row: Row, agent: str) -> str:
+def _heading(row: RowDict, agent: str) -> str:
     position = f"{row['message_id']}"
     if row["branch"]:
         position += f" of branch {row['branch']}"

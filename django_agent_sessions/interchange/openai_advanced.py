@@ -14,9 +14,9 @@ from typing import Any
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.records import AgentState
 
-from .openai_rows import moment, session_place
-from .openai_sqlite import MAIN, OpenAISQLiteSource, columns_of, quoted
-from .openai_turns import gone, turn_costs
+from .openai_rows import parse_time, session_location
+from .openai_sqlite import MAIN, OpenAISQLiteSource, columns_of, quote_name
+from .openai_turns import deleted_branches_state, turn_costs
 from .sources import Skipped, SourceAgent, SourceBranch
 
 _USAGE = ("turns", "requests", "input_tokens", "output_tokens", "total_tokens")
@@ -86,10 +86,16 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         )
         return replace(
             found,
-            data=AgentState(internal_state=gone(self._deleted_names(connection, name, numbers))),
+            data=AgentState(
+                internal_state=deleted_branches_state(
+                    self._deleted_names(connection, name, numbers)
+                )
+            ),
             branches=[
                 SourceBranch(
-                    number, branch.decode("utf-8", "replace"), moment(created_by_branch.get(branch))
+                    number,
+                    branch.decode("utf-8", "replace"),
+                    parse_time(created_by_branch.get(branch)),
                 )
                 for branch, number in numbers.items()
                 if number
@@ -143,14 +149,14 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
 
     def _orphans(self, connection: sqlite3.Connection, name: bytes) -> Sequence[Skipped]:
         orphans, first, last = connection.execute(
-            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {quoted(self._messages_table)} "
+            f"SELECT COUNT(*), MIN(id), MAX(id) FROM {quote_name(self._messages_table)} "
             "WHERE session_id = CAST(? AS TEXT) AND id NOT IN (SELECT message_id "
             "FROM message_structure WHERE session_id = CAST(? AS TEXT))",
             (name, name),
         ).fetchone()
         if not orphans:
             return ()
-        where = session_place(self._messages_table, name.decode())
+        where = session_location(self._messages_table, name.decode())
         return (
             Skipped(
                 f"{where} id={first}…{last}",
@@ -166,7 +172,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
         # Sequence numbers increase within a session, across branches.
         found = connection.execute(
             f"SELECT m.id, s.branch_id FROM message_structure s "
-            f"JOIN {quoted(self._messages_table)} m "
+            f"JOIN {quote_name(self._messages_table)} m "
             "ON m.id = s.message_id AND m.session_id = s.session_id "
             "WHERE s.session_id = CAST(? AS TEXT) ORDER BY s.sequence_number, s.id",
             (name,),

@@ -18,7 +18,14 @@ from django.utils.connection import ConnectionDoesNotExist
 
 from django_agent_sessions.exceptions import ConfigurationError
 
-from .openai_rows import NAMES, ItemRow, agent, each_message, moment, on_main
+from .openai_rows import (
+    SESSION_BATCH,
+    ItemRow,
+    lazy_agent,
+    each_message,
+    parse_time,
+    on_main_branch,
+)
 from .sources import Skipped, SourceMessage, SourceSession
 
 
@@ -47,8 +54,8 @@ class OpenAIDjangoSessionsSource:
         """Yield the sessions in the order of creation."""
         sessions = self._quote(self._connection(), self._sessions_table)
         keys = [key for (key,) in self._rows(f"SELECT id FROM {sessions} ORDER BY id")]
-        for start in range(0, len(keys), NAMES):
-            batch = keys[start : start + NAMES]
+        for start in range(0, len(keys), SESSION_BATCH):
+            batch = keys[start : start + SESSION_BATCH]
             for key, name, created_at, updated_at in self._rows(
                 f"SELECT id, session_id, created_at, updated_at FROM {sessions} "
                 f"WHERE id IN ({_placeholders(batch)}) ORDER BY id",
@@ -61,9 +68,9 @@ class OpenAIDjangoSessionsSource:
     ) -> SourceSession:
         return SourceSession(
             name,
-            [agent(lambda: self._messages(key))],
-            created_at=moment(created_at, self._zone()),
-            updated_at=moment(updated_at, self._zone()),
+            [lazy_agent(lambda: self._messages(key))],
+            created_at=parse_time(created_at, self._zone()),
+            updated_at=parse_time(updated_at, self._zone()),
         )
 
     def _messages(self, session: int) -> Iterator[SourceMessage | Skipped]:
@@ -85,7 +92,7 @@ class OpenAIDjangoSessionsSource:
             [session],
         )
         yield from each_message(
-            on_main(key for (key,) in keys), fetch, self._messages_table, zone=self._zone()
+            on_main_branch(key for (key,) in keys), fetch, self._messages_table, zone=self._zone()
         )
 
     def _connection(self) -> BaseDatabaseWrapper:

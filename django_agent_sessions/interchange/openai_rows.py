@@ -17,14 +17,14 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.ids import MAX_ID_LENGTH
-from django_agent_sessions.payloads import refuse_constant
+from django_agent_sessions.payloads import reject_constant
 
 from .sources import Skipped, SourceAgent, SourceMessage
 
 AGENT_ID = "default"
 """The id of the agent of an OpenAI session, the same as in ``DjangoSession``."""
 
-NAMES = 500
+SESSION_BATCH = 500
 """Number of sessions per query."""
 
 _FIRST_ROWS = 16
@@ -51,7 +51,7 @@ class Closable(Protocol):
 C = TypeVar("C", bound=Closable)
 
 
-class Held(Generic[C]):
+class SharedResource(Generic[C]):
     """Opens a resource on first use and closes it after the last of nested uses."""
 
     def __init__(self, start: Callable[[], C]) -> None:
@@ -85,7 +85,7 @@ class Messages:
         return self._read()
 
 
-def agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
+def lazy_agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
     """Return the agent of a session with lazily read messages."""
     return SourceAgent(AGENT_ID, transcripts.OPENAI, Messages(read))
 
@@ -118,12 +118,12 @@ def each_message(
         size = max(1, min(_MOST_ROWS, _CHARACTERS * len(batch) // max(1, characters)))
 
 
-def on_main(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
+def on_main_branch(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield items with the number of the main branch, for stores without branches."""
     return ((key, 0) for key in keys)
 
 
-def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
+def parse_time(value: object, zone: tzinfo = UTC) -> datetime | None:
     """Return the time for a driver's value, or None."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -140,7 +140,7 @@ def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
         return None
 
 
-def session_place(table: str, name: str) -> str:
+def session_location(table: str, name: str) -> str:
     """Return the location of a session for a report."""
     return f"{table} session_id={name[:MAX_ID_LENGTH]!r}"
 
@@ -155,7 +155,7 @@ def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessa
         return Skipped(f"{table} id={row.key}", "it is not JSON")
     if not isinstance(payload, dict):
         return Skipped(f"{table} id={row.key}", "it is JSON, but not an object")
-    return SourceMessage(payload, created_at=moment(row.created_at, zone), branch=branch)
+    return SourceMessage(payload, created_at=parse_time(row.created_at, zone), branch=branch)
 
 
 def _text(data: object) -> str:
@@ -173,7 +173,7 @@ def _length(data: object) -> int:
 def _finite_float(text: str) -> float:
     number = float(text)
     # 1e999 is valid JSON, but becomes infinity.
-    return number if number - number == 0 else refuse_constant("infinity")
+    return number if number - number == 0 else reject_constant("infinity")
 
 
-_decode = json.JSONDecoder(parse_constant=refuse_constant, parse_float=_finite_float).decode
+_decode = json.JSONDecoder(parse_constant=reject_constant, parse_float=_finite_float).decode

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from django_agent_sessions.exceptions import ConfigurationError, MissingDependencyError
 
-from .openai_rows import NAMES, Held, agent, each_message, moment, on_main
+from .openai_rows import (
+    SESSION_BATCH,
+    SharedResource,
+    lazy_agent,
+    each_message,
+    parse_time,
+    on_main_branch,
+)
 from .sources import Skipped, SourceMessage, SourceSession
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ class OpenAISQLAlchemySource:
         self._sessions_table = sessions_table
         self._messages_table = messages_table
         self._zone = zone
-        self._tables = Held(self._open)
+        self._tables = SharedResource(self._open)
 
     def count(self) -> int:
         """Return the number of sessions."""
@@ -46,8 +53,8 @@ class OpenAISQLAlchemySource:
         """Yield the sessions, ordered by name."""
         with self._tables.use() as tables:
             names = tables.names()
-            for start in range(0, len(names), NAMES):
-                batch = names[start : start + NAMES]
+            for start in range(0, len(names), SESSION_BATCH):
+                batch = names[start : start + SESSION_BATCH]
                 times = tables.times(batch)
                 # Sessions that were deleted meanwhile are missing.
                 for name in (name for name in batch if name in times):
@@ -56,15 +63,18 @@ class OpenAISQLAlchemySource:
     def _session(self, name: str, created_at: object, updated_at: object) -> SourceSession:
         return SourceSession(
             name,
-            [agent(lambda: self._messages(name))],
-            created_at=moment(created_at, self._zone),
-            updated_at=moment(updated_at, self._zone),
+            [lazy_agent(lambda: self._messages(name))],
+            created_at=parse_time(created_at, self._zone),
+            updated_at=parse_time(updated_at, self._zone),
         )
 
     def _messages(self, name: str) -> Iterator[SourceMessage | Skipped]:
         with self._tables.use() as tables:
             yield from each_message(
-                on_main(tables.keys(name)), tables.items, self._messages_table, zone=self._zone
+                on_main_branch(tables.keys(name)),
+                tables.items,
+                self._messages_table,
+                zone=self._zone,
             )
 
     def _open(self) -> Tables:

@@ -15,7 +15,15 @@ from typing import Any
 
 from django_agent_sessions.exceptions import ConfigurationError
 
-from .openai_rows import NAMES, Held, ItemRow, agent, each_message, moment, on_main
+from .openai_rows import (
+    SESSION_BATCH,
+    SharedResource,
+    ItemRow,
+    lazy_agent,
+    each_message,
+    parse_time,
+    on_main_branch,
+)
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
 MAIN = "main"
@@ -37,9 +45,9 @@ class OpenAISQLiteSource:
         self._path = Path(path)
         self._sessions_table = sessions_table
         self._messages_table = messages_table
-        self._file = Held(self._open)
+        self._file = SharedResource(self._open)
         # Quoted, because the caller chooses the names of the tables.
-        sessions, messages = quoted(sessions_table), quoted(messages_table)
+        sessions, messages = quote_name(sessions_table), quote_name(messages_table)
         # The SDK also returns the items of a session without a row of its own.
         self._names = (
             f"SELECT session_id FROM {sessions} WHERE session_id IS NOT NULL "
@@ -61,10 +69,10 @@ class OpenAISQLiteSource:
         """Yield the sessions, ordered by name."""
         with self._file.use() as connection, self._translate_errors():
             names = [name for (name,) in connection.execute(f"{self._names} ORDER BY 1")]
-            for start in range(0, len(names), NAMES):
-                batch = names[start : start + NAMES]
+            for start in range(0, len(names), SESSION_BATCH):
+                batch = names[start : start + SESSION_BATCH]
                 times = {
-                    name: (moment(created_at), moment(updated_at))
+                    name: (parse_time(created_at), parse_time(updated_at))
                     for name, created_at, updated_at in connection.execute(
                         self._times.format(_placeholders(batch, "CAST(? AS TEXT)")), batch
                     )
@@ -95,7 +103,7 @@ class OpenAISQLiteSource:
         return {}, ()
 
     def _agent(self, connection: sqlite3.Connection, name: bytes) -> SourceAgent:
-        return agent(lambda: self._messages(name))
+        return lazy_agent(lambda: self._messages(name))
 
     def _has_shared_items(self, connection: sqlite3.Connection, name: bytes) -> bool:
         """Return whether an item may be on several branches."""
@@ -132,7 +140,7 @@ class OpenAISQLiteSource:
         return row
 
     def _places(self, connection: sqlite3.Connection, name: bytes) -> Iterator[tuple[int, int]]:
-        return on_main(key for (key,) in connection.execute(self._keys, (name,)))
+        return on_main_branch(key for (key,) in connection.execute(self._keys, (name,)))
 
     def _open(self) -> sqlite3.Connection:
         if not self._path.is_file():
@@ -194,7 +202,7 @@ class OpenAISQLiteSource:
             return found.fetchone() is not None
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a quoted table name."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -7,17 +7,17 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django_agent_sessions.payloads import refuse_constant
+from django_agent_sessions.payloads import reject_constant
 from django_agent_sessions.records import TurnCost
 from django_agent_sessions.store.moments import BRANCH_NAMES
 
-from .foreign import LARGEST
+from .foreign import MAX_INTEGER
 
 _NAMES = ("requests", "input_tokens", "output_tokens", "total_tokens")
 _DETAILS = ("input_tokens_details", "output_tokens_details")
 
 
-def gone(names: Sequence[str]) -> dict[str, Any]:
+def deleted_branches_state(names: Sequence[str]) -> dict[str, Any]:
     """Return the internal state of an agent whose branches with these names were deleted."""
     return {BRANCH_NAMES: {"deleted": list(names), "cleared": []}} if names else {}
 
@@ -34,7 +34,9 @@ def turn_costs(
     for branch, turn, *columns in found.fetchall():
         numbers = [0 if value is None else value for value in columns[: len(_NAMES)]]
         details = map(_json, columns[len(_NAMES) :])
-        valid = all(isinstance(value, int) and 0 <= value <= LARGEST for value in (turn, *numbers))
+        valid = all(
+            isinstance(value, int) and 0 <= value <= MAX_INTEGER for value in (turn, *numbers)
+        )
         if valid and branch in branches:
             yield TurnCost(
                 turn=turn,
@@ -46,6 +48,6 @@ def turn_costs(
 
 def _json(text: Any) -> Any:
     try:
-        return None if text is None else json.loads(text, parse_constant=refuse_constant)
+        return None if text is None else json.loads(text, parse_constant=reject_constant)
     except (ValueError, TypeError, RecursionError):
         return None

@@ -9,7 +9,7 @@ from django.core.files.storage import FileSystemStorage, Storage, storages
 from django_agent_sessions.exceptions import ConfigurationError
 
 
-def find_place(place: str, *, make: bool = False) -> tuple[Storage, str]:
+def open_location(place: str, *, make: bool = False) -> tuple[Storage, str]:
     """Return the storage and the folder of a location such as ``path`` or ``alias:folder``."""
     alias, colon, folder = place.partition(":")
     if colon and alias in storages.backends:

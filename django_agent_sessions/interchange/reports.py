@@ -48,7 +48,7 @@ class ImportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ImportRun:
     """The parameters and the report of one import."""
 
     kind: str

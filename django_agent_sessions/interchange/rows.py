@@ -15,13 +15,13 @@ from django.db.models import ExpressionWrapper, F, QuerySet, TextField
 from django.db.models.functions import Length
 
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 
 _KEYS = 500
 _MESSAGES = 100
 _CHARACTERS = 2 * 1024 * 1024
 
-Row = dict[str, Any]
+RowDict = dict[str, Any]
 
 
 def as_text(column: str) -> ExpressionWrapper[F]:
@@ -41,10 +41,10 @@ def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
 
 def each_message(
     messages: QuerySet[SessionMessage], position: str, columns: Sequence[str], **texts: Any
-) -> Iterator[Row]:
+) -> Iterator[RowDict]:
     """Yield messages, read in small batches; a large message separately."""
     ordered = messages.order_by(position)
-    heads = ordered.annotate(size=Length(CONTENT_TEXT)).values_list(position, "pk", "size")
+    heads = ordered.annotate(size=Length(VISIBLE_TEXT)).values_list(position, "pk", "size")
     batch = list(heads[:_MESSAGES])
     while batch:
         for keys in _batches(batch):

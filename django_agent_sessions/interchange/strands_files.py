@@ -24,7 +24,7 @@ from .sources import (
 )
 
 _BATCH = 64
-LASTING = (AgentSessionsError, SuspiciousFileOperation, FileNotFoundError)
+PERMANENT_ERRORS = (AgentSessionsError, SuspiciousFileOperation, FileNotFoundError)
 """Permanent errors, for which a retry does not help."""
 
 
@@ -39,14 +39,14 @@ class StrandsFiles:
 
     def count(self) -> int | None:
         """Return the number of session folders."""
-        found = len(listed(self._layout.session_ids))
+        found = len(list_names(self._layout.session_ids))
         # sessions() reports them again.
         self._unexpected.clear()
         return found
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
         """Yield the sessions in alphabetical order."""
-        names = listed(self._layout.session_ids)
+        names = list_names(self._layout.session_ids)
         yield from self._take_unexpected()
         for session_id in names:
             yield self._session(session_id)
@@ -61,13 +61,13 @@ class StrandsFiles:
             agents = list(self._agents(session_id, skipped))
             multi_agents = list(self._multi_agents(session_id, skipped))
         except Exception as error:
-            return Skipped(place, reason(error))
+            return Skipped(place, error_reason(error))
         return SourceSession(
             session_id=session_id,
             agents=agents,
             multi_agents=multi_agents,
-            created_at=moment(head.get("created_at")),
-            updated_at=moment(head.get("updated_at")),
+            created_at=parse_time(head.get("created_at")),
+            updated_at=parse_time(head.get("updated_at")),
             columns={"session_type": head.get("session_type")},
             skipped=[*self._take_unexpected(), *skipped],
         )
@@ -79,9 +79,9 @@ class StrandsFiles:
                 document = self._layout.read_agent(session_id, agent_id)
                 if document is None:
                     skipped.append(Skipped(place, "it has no agent.json"))
-            except LASTING as error:
+            except PERMANENT_ERRORS as error:
                 # The messages are read even without the state.
-                skipped.append(Skipped(f"{place}/agent.json", reason(error)))
+                skipped.append(Skipped(f"{place}/agent.json", error_reason(error)))
                 document = None
             document = document or {}
             numbers = self._layout.message_numbers(session_id, agent_id)
@@ -90,8 +90,8 @@ class StrandsFiles:
                 dialect=transcripts.STRANDS,
                 messages=_Messages(self._layout, session_id, agent_id, numbers),
                 data=agent_state(document),
-                created_at=moment(document.get("created_at")),
-                updated_at=moment(document.get("updated_at")),
+                created_at=parse_time(document.get("created_at")),
+                updated_at=parse_time(document.get("updated_at")),
             )
 
     def _multi_agents(self, session_id: str, skipped: list[Skipped]) -> Iterator[SourceMultiAgent]:
@@ -99,8 +99,8 @@ class StrandsFiles:
             place = f"session_{session_id}/multi_agents/multi_agent_{name}"
             try:
                 state = self._layout.read_multi_agent(session_id, name)
-            except LASTING as error:
-                skipped.append(Skipped(place, reason(error)))
+            except PERMANENT_ERRORS as error:
+                skipped.append(Skipped(place, error_reason(error)))
                 continue
             if state is None:
                 skipped.append(Skipped(place, "it has no multi_agent.json"))
@@ -130,8 +130,8 @@ class _Messages:
             batch = self._numbers[start : start + _BATCH]
             found = self._layout.read_messages(self._session_id, self._agent_id, batch)
             for number, document in found:
-                if isinstance(document, LASTING):
-                    yield Skipped(f"{place}{number}.json", reason(document))
+                if isinstance(document, PERMANENT_ERRORS):
+                    yield Skipped(f"{place}{number}.json", error_reason(document))
                 elif isinstance(document, Exception):
                     # A temporary error: the message must not count as read.
                     raise SourceError(
@@ -151,7 +151,7 @@ def agent_state(document: Mapping[str, Any]) -> AgentState:
     )
 
 
-def listed(names: Callable[[], list[str]]) -> list[str]:
+def list_names(names: Callable[[], list[str]]) -> list[str]:
     """Return names in a storage; raise :exc:`SourceError` if it cannot be listed."""
     try:
         return names()
@@ -159,7 +159,7 @@ def listed(names: Callable[[], list[str]]) -> list[str]:
         raise SourceError(f"the storage cannot be listed: {type(error).__name__}") from error
 
 
-def moment(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """Parse a time in Strands' format; None if it is invalid."""
     try:
         return datetime.fromisoformat(value)
@@ -167,7 +167,7 @@ def moment(value: Any) -> datetime | None:
         return None
 
 
-def reason(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     """Return why a file could not be read, without content."""
     # The texts of a storage's errors may contain anything.
     is_safe = isinstance(error, AgentSessionsError | SuspiciousFileOperation)
@@ -177,7 +177,7 @@ def reason(error: Exception) -> str:
 def _message(document: Mapping[str, Any]) -> SourceMessage:
     return SourceMessage(
         payload=document["message"],
-        created_at=moment(document.get("created_at")),
-        updated_at=moment(document.get("updated_at")),
+        created_at=parse_time(document.get("created_at")),
+        updated_at=parse_time(document.get("updated_at")),
         redact_message=document.get("redact_message"),
     )

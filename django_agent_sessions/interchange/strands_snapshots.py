@@ -21,15 +21,9 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.records import AgentState
 
 from .layout.documents import unmark_bytes
-from .layout.files import Files
-from .sources import (
-    Skipped,
-    SourceAgent,
-    SourceMessage,
-    SourceMultiAgent,
-    SourceSession,
-)
-from .strands_files import LASTING, listed, moment, reason
+from .layout.files import DocumentFiles
+from .sources import Skipped, SourceAgent, SourceMessage, SourceMultiAgent, SourceSession
+from .strands_files import PERMANENT_ERRORS, list_names, parse_time, error_reason
 
 T = TypeVar("T")
 
@@ -46,22 +40,22 @@ class StrandsSnapshots:
     def __init__(self, storage: Storage | str, prefix: str = "") -> None:
         self._storage = storages[storage] if isinstance(storage, str) else storage
         self._root = "/".join(filter(None, (prefix.strip("/"), _NAMESPACE)))
-        self._files = Files(self._storage, lambda name, why: None)
+        self._files = DocumentFiles(self._storage, lambda name, why: None)
 
     def count(self) -> int | None:
         """Return the number of session folders."""
-        return len(listed(lambda: self._folders(self._root)))
+        return len(list_names(lambda: self._folders(self._root)))
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
         """Yield the sessions in alphabetical order."""
-        for session_id in listed(lambda: self._folders(self._root)):
+        for session_id in list_names(lambda: self._folders(self._root)):
             skipped: list[Skipped] = []
             scopes = f"{self._root}/{session_id}/scopes"
             try:
                 agents = list(self._each(f"{scopes}/agent", _agent, skipped))
                 multi_agents = list(self._each(f"{scopes}/multiAgent", _multi_agent, skipped))
             except Exception as error:
-                yield Skipped(f"session {session_id!r}", reason(error))
+                yield Skipped(f"session {session_id!r}", error_reason(error))
                 continue
             if not agents and not multi_agents:
                 yield from skipped
@@ -89,9 +83,9 @@ class StrandsSnapshots:
                 data = document.get("data")
                 if document.get("schema_version") != _VERSION or not isinstance(data, dict):
                     raise PayloadError(f"it is not a snapshot of version {_VERSION}")
-                yield create(name, data, moment(document.get("created_at")))
-            except LASTING as error:
-                skipped.append(Skipped(file, reason(error)))
+                yield create(name, data, parse_time(document.get("created_at")))
+            except PERMANENT_ERRORS as error:
+                skipped.append(Skipped(file, error_reason(error)))
 
     def _folders(self, name: str) -> list[str]:
         return storing.list_folder(self._storage, name)[0]

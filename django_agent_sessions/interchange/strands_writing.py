@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import (
     PayloadError,
     SessionConflictError,
 )
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Session,
@@ -24,10 +24,10 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 
 from .layout import Layout
-from .rows import Row, each_message
+from .rows import RowDict, each_message
 from .sources import Skipped
 
 _COLUMNS = ("message_id", "redacted_at", "created_at", "updated_at")
@@ -77,7 +77,7 @@ def export_strands_files(
     )
 
 
-def is_of_strands(session: UUID, *, using: str | None = None) -> bool:
+def has_strands_agent(session: UUID, *, using: str | None = None) -> bool:
     """Return whether a session has an agent of Strands, or no agents."""
     alias = bridge.database(using)
     agents = SessionAgent.objects.using(alias).filter(session=session)
@@ -110,7 +110,7 @@ def _write_agent(
     # Strands requires the folder even without messages.
     storing.make_folder(layout.storage, layout.names.messages(session_id, agent.agent_id))
     main = rows.filter(branch=MAIN_BRANCH)
-    for row in each_message(main, "message_id", _COLUMNS, content=CONTENT_TEXT):
+    for row in each_message(main, "message_id", _COLUMNS, content=VISIBLE_TEXT):
         number = row["message_id"]
         try:
             layout.write_message(
@@ -129,11 +129,11 @@ def _write_agent(
         )
 
 
-def _message(row: Row, session: UUID, alias: str) -> dict[str, Any]:
-    payload = read(row["content"])
+def _message(row: RowDict, session: UUID, alias: str) -> dict[str, Any]:
+    payload = decode_payload(row["content"])
     if isinstance(payload, CorruptPayload):
         raise PayloadError("it is corrupt")
-    [payload] = blobs.restored(alias, session, [payload], transcripts.STRANDS)
+    [payload] = blobs.restore_binaries(alias, session, [payload], transcripts.STRANDS)
     return {
         # Only the redacted version of a redacted message is exported.
         "message": payload,

@@ -12,10 +12,10 @@ from uuid import UUID
 from django_agent_sessions import bridge, conf
 from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
 
-from .hold import Hold, recently_had
+from .hold import HeldLease, was_released_recently
 from .lease import Lease
 from .renewing import clock
-from .rows import Busy
+from .rows import LeaseHolder
 
 _FIRST_PAUSE = 0.2
 _SHORTEST_PAUSE = 0.05
@@ -23,8 +23,8 @@ _AGEING_SECONDS = 5.0
 _BACK_OFF = 0.06
 
 # The leases of the runs around this call. Weak, because a context may outlive its run.
-_enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[Hold], ...]] = contextvars.ContextVar(
-    "agent_sessions_leases", default=()
+_enclosing_holds: contextvars.ContextVar[tuple[weakref.ref[HeldLease], ...]] = (
+    contextvars.ContextVar("agent_sessions_leases", default=())
 )
 
 
@@ -137,7 +137,7 @@ class _Attempt:
                 f"seconds must be above 0 and wait must be 0 or more, not {seconds!r} and "
                 f"{self._wait!r}"
             )
-        self.hold = Hold(session, seconds=seconds, using=bridge.database(using))
+        self.hold = HeldLease(session, seconds=seconds, using=bridge.database(using))
         self._keep = keep
         self._started = clock()
 
@@ -155,11 +155,11 @@ class _Attempt:
 
     def back_off(self) -> float:
         """Seconds to wait first, because this process held the lease a moment ago."""
-        if not self._wait or not recently_had(self.hold.using, self.hold.session):
+        if not self._wait or not was_released_recently(self.hold.using, self.hold.session):
             return 0
         return random.uniform(_BACK_OFF / 2, _BACK_OFF)  # noqa: S311 - not a secret
 
-    def pause(self, busy: Busy) -> float:
+    def pause(self, busy: LeaseHolder) -> float:
         """Seconds until the next attempt; shorter the longer the call has waited."""
         waited = clock() - self._started
         if waited >= self._wait:

@@ -22,7 +22,7 @@ _RECENT_SECONDS = 0.06
 _released_at: dict[tuple[str, UUID], float] = {}
 
 
-def recently_had(using: str, session: UUID) -> bool:
+def was_released_recently(using: str, session: UUID) -> bool:
     """Return whether this process released the session's lease a moment ago."""
     _prune_released()
     return (using, session) in _released_at
@@ -35,7 +35,7 @@ def _prune_released() -> None:
             _released_at.pop(key, None)
 
 
-class Hold:
+class HeldLease:
     """A lease that this process holds or tries to acquire."""
 
     def __init__(self, session: UUID, *, seconds: float, using: str) -> None:
@@ -66,12 +66,14 @@ class Hold:
         # In a test's transaction no other process sees the row, so it cannot be lost.
         return clock() >= self._deadline and not self._in_test_transaction
 
-    def take(self) -> rows.Busy | None:
+    def take(self) -> rows.LeaseHolder | None:
         """Try to acquire it; return the present holder if it is busy. Queries the database."""
-        self._in_test_transaction = rows.refuse_transaction(self.using, self.session)
+        self._in_test_transaction = rows.check_no_transaction(self.using, self.session)
         started = clock()
         holder = f"{socket.gethostname()[:200]}:{self._process}"
-        busy = rows.take(self.using, self.session, self._token, holder=holder, seconds=self.seconds)
+        busy = rows.acquire_row(
+            self.using, self.session, self._token, holder=holder, seconds=self.seconds
+        )
         if busy is None:
             self._runs = 1
             self._note_renewed(started)
@@ -108,12 +110,12 @@ class Hold:
 
     def give_back(self) -> None:
         """Release it. Queries the database."""
-        rows.give_back(self.using, self.session, self._token)
+        rows.release_row(self.using, self.session, self._token)
 
     def renew(self) -> bool:
         """Renew it; return whether it is still held. Queries the database."""
         started = clock()
-        if rows.extend(self.using, self.session, self._token, seconds=self.seconds):
+        if rows.renew_row(self.using, self.session, self._token, seconds=self.seconds):
             self._note_renewed(started)
             return True
         if self._runs:
@@ -122,7 +124,7 @@ class Hold:
         renewer.discard(self)
         return False
 
-    def renew_apart(self) -> None:
+    def renew_in_thread(self) -> None:
         """Renew it from the renewing thread; retry soon after an error."""
         try:
             self._context.run(bridge.run_sync, self.renew, using=self.using)

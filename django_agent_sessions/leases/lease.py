@@ -12,7 +12,7 @@ from django.db import Error
 from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, SessionBusyError
 
-from .hold import Hold
+from .hold import HeldLease
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -24,7 +24,7 @@ class Lease:
     :func:`~django_agent_sessions.leases.acquire`.
     """
 
-    def __init__(self, hold: Hold, *, nested: bool = False) -> None:
+    def __init__(self, hold: HeldLease, *, nested: bool = False) -> None:
         self._hold = hold
         self._nested = nested
         self._released = False

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .hold import Hold
+    from .hold import HeldLease
 
 _IDLE_SECONDS = 10.0
 
@@ -33,10 +33,10 @@ class Renewer:
 
     def _reset(self) -> None:
         self._changed = threading.Condition()
-        self._holds: weakref.WeakSet[Hold] = weakref.WeakSet()
+        self._holds: weakref.WeakSet[HeldLease] = weakref.WeakSet()
         self._thread: threading.Thread | None = None
 
-    def add(self, hold: Hold) -> None:
+    def add(self, hold: HeldLease) -> None:
         with self._changed:
             self._holds.add(hold)
             if self._thread is None:
@@ -48,7 +48,7 @@ class Renewer:
             else:
                 self._changed.notify()
 
-    def discard(self, hold: Hold) -> None:
+    def discard(self, hold: HeldLease) -> None:
         with self._changed:
             self._holds.discard(hold)
 
@@ -56,9 +56,9 @@ class Renewer:
         while (due := self._next_due()) is not None:
             while due:
                 # Popped, so that this thread keeps no reference to a run.
-                due.pop().renew_apart()
+                due.pop().renew_in_thread()
 
-    def _next_due(self) -> list[Hold] | None:
+    def _next_due(self) -> list[HeldLease] | None:
         idle_since = clock()
         with self._changed:
             while True:

@@ -28,17 +28,19 @@ class DatabaseNow(Now):
         return self.as_sql(compiler, connection, template="UTC_TIMESTAMP(6)", **extra_context)
 
 
-class Busy(NamedTuple):
+class LeaseHolder(NamedTuple):
     """The holder of a lease, and for how long it has held it."""
 
     holder: str
     age: timedelta
 
 
-def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float) -> Busy | None:
+def acquire_row(
+    using: str, session: UUID, token: UUID, *, holder: str, seconds: float
+) -> LeaseHolder | None:
     """Acquire a lease if it is free; otherwise return its holder."""
 
-    def statement(unsure: bool) -> Busy | None:
+    def statement(unsure: bool) -> LeaseHolder | None:
         values = _row(using, session).values_list(
             "token", "holder", "acquired_at", "expires_at", DatabaseNow()
         )
@@ -51,16 +53,16 @@ def take(using: str, session: UUID, token: UUID, *, holder: str, seconds: float)
             return None
         current_token, current_holder, acquired, expires, now = row
         if current_token != token and expires > now:
-            return Busy(current_holder, now - acquired)
+            return LeaseHolder(current_holder, now - acquired)
         available = _row(using, session).filter(Q(token=token) | Q(expires_at__lte=DatabaseNow()))
         if available.update(token=token, holder=holder, **_times(seconds)):
             return None
-        return Busy("", timedelta())
+        return LeaseHolder("", timedelta())
 
     return write(using, statement, what=f"acquiring the lease of session {session}")
 
 
-def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
+def renew_row(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
     """Renew a lease; return False if it has another token."""
     expires_at = _times(seconds)["expires_at"]
 
@@ -70,7 +72,7 @@ def extend(using: str, session: UUID, token: UUID, *, seconds: float) -> bool:
     return bool(write(using, statement, what=f"renewing the lease of session {session}"))
 
 
-def give_back(using: str, session: UUID, token: UUID) -> None:
+def release_row(using: str, session: UUID, token: UUID) -> None:
     """Release a lease, unless another process holds it."""
 
     def statement(unsure: bool) -> int:
@@ -81,7 +83,7 @@ def give_back(using: str, session: UUID, token: UUID) -> None:
     write(using, statement, what=f"releasing the lease of session {session}")
 
 
-def refuse_transaction(using: str, session: UUID) -> bool:
+def check_no_transaction(using: str, session: UUID) -> bool:
     """Raise if a caller's transaction is open.
 
     Return True if only the transaction of a Django test case is.

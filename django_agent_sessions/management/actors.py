@@ -27,7 +27,7 @@ def add_actor(parser: CommandParser, command: str) -> None:
     )
 
 
-def actor_of(options: dict[str, Any], using: str) -> Any:
+def get_actor(options: dict[str, Any], using: str) -> Any:
     """Return the user or the program's name that the options set."""
     if options["actor"] is not None:
         return _user(options["actor"], using)

@@ -20,7 +20,7 @@ def add_database(parser: CommandParser) -> None:
     )
 
 
-def database_of(options: dict[str, Any]) -> str:
+def get_database(options: dict[str, Any]) -> str:
     """Return the alias that ``--database`` sets; require that it has our tables."""
     alias = bridge.database(options["database"])
     # A query of a missing table would break an open transaction. The tables may be views.

@@ -9,10 +9,10 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from django_agent_sessions.querysets import is_in_any_calendar
+from django_agent_sessions.querysets import is_valid_in_all_time_zones
 
 
-def read_moment(value: str | date, option: str) -> datetime:
+def parse_datetime_option(value: str | date, option: str) -> datetime:
     """Parse a date or time; a date is its start in the project's time zone."""
     text = str(value)
     try:
@@ -22,14 +22,14 @@ def read_moment(value: str | date, option: str) -> datetime:
         raise CommandError(f"{option}: {error}") from error
     if moment is None:
         raise CommandError(f"{option}: {text!r} is not a date; use a format such as 2026-01-31")
-    if not is_in_any_calendar(moment):
+    if not is_valid_in_all_time_zones(moment):
         raise CommandError(
             f"{option}: {text!r} is out of range in some time zones; use another date"
         )
-    return in_our_time(moment)
+    return match_use_tz(moment)
 
 
-def in_our_time(moment: datetime) -> datetime:
+def match_use_tz(moment: datetime) -> datetime:
     """Make a time aware or naive, as ``USE_TZ`` requires."""
     if timezone.is_aware(moment) == settings.USE_TZ:
         return moment

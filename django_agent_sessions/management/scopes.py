@@ -12,7 +12,7 @@ from uuid import UUID
 from django.core.management.base import CommandError, CommandParser
 
 from django_agent_sessions import detectors
-from django_agent_sessions.management.several import several
+from django_agent_sessions.management.several import list_option
 from django_agent_sessions.redaction import Detect, Find, Scope, WholeMessage
 
 _ALL = "all"
@@ -74,19 +74,19 @@ def _uuid(text: str) -> UUID:
         ) from None
 
 
-def scopes_of(options: dict[str, Any]) -> Iterator[Scope]:
+def get_scopes(options: dict[str, Any]) -> Iterator[Scope]:
     """Yield the scopes that the options set."""
-    for message in several(options, "message"):
+    for message in list_option(options, "message"):
         yield WholeMessage(message)
-    for text in several(options, "find"):
+    for text in list_option(options, "find"):
         yield Find(text)
-    for name in several(options, "find_file"):
+    for name in list_option(options, "find_file"):
         yield Find(_read_file(name))
     if options["find_stdin"]:
         yield Find(_decode(sys.stdin.buffer.read(), "the standard input"))
-    for pattern in several(options, "pattern"):
+    for pattern in list_option(options, "pattern"):
         yield Find(pattern, pattern=True)
-    selected = several(options, "detector")
+    selected = list_option(options, "detector")
     if _ALL in selected:
         yield Detect()
     if names := [name for name in selected if name != _ALL]:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 
-def several(options: dict[str, Any], name: str) -> list[Any]:
+def list_option(options: dict[str, Any], name: str) -> list[Any]:
     """Return the values of a repeatable option as a list.
 
     ``call_command`` passes a single text unchanged, which would be read character by character.

@@ -9,9 +9,9 @@ from typing import ClassVar, NoReturn, TextIO
 
 from django.core.management.base import BaseCommand
 
-from django_agent_sessions.management.terminal import write_letters
+from django_agent_sessions.management.terminal import set_encoding
 
-STOPPED = 130
+INTERRUPTED_STATUS = 130
 """The exit status of shells after Ctrl-C."""
 
 _NO_READER = 141
@@ -31,13 +31,13 @@ class StoppableCommand(BaseCommand):
     def run_from_argv(self, argv: list[str]) -> None:
         """Run the command; exit with 130 on Ctrl-C and with 141 on a closed pipe."""
         # Session ids may contain characters that the encoding of a terminal or of cron lacks.
-        write_letters(sys.stdout, errors="backslashreplace")
+        set_encoding(sys.stdout, errors="backslashreplace")
         try:
             super().run_from_argv(argv)
             sys.stdout.flush()
         except KeyboardInterrupt:
             self.stderr.write(self.stopped)
-            sys.exit(STOPPED)
+            sys.exit(INTERRUPTED_STATUS)
         except BrokenPipeError:
             with suppress(BrokenPipeError):
                 self.stderr.write(self.stopped)

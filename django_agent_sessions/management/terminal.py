@@ -48,7 +48,7 @@ class ProgressLine:
         self._length = len(line)
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Escape line breaks and control characters, so that a terminal does not interpret them."""
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1]
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
     )
 
 
-def write_letters(stream: TextIO, **how: str) -> None:
+def set_encoding(stream: TextIO, **how: str) -> None:
     """Reconfigure the encoding of a process's stream; leave a caller's stream unchanged."""
     if isinstance(stream, TextIOWrapper):
         # Fails on a pipe that replaced a file, which has no position.
@@ -64,6 +64,6 @@ def write_letters(stream: TextIO, **how: str) -> None:
             stream.reconfigure(**how)  # type: ignore[arg-type] # both options are texts
 
 
-def counted(count: int, what: str) -> str:
+def pluralize(count: int, what: str) -> str:
     """Return a count with its noun, in the plural if needed."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

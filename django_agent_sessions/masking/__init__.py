@@ -6,34 +6,34 @@ here is a function of its arguments and needs neither a database nor an SDK.
 
 from __future__ import annotations
 
-from .blanking import blank, blank_block, blank_spans
-from .finders import Detecting, Finder, Found, Literal, Pattern, places
-from .following import follow, significant
-from .ids import kept_id, masked_ids
-from .leftovers import removed, scrub, scrub_in_place
+from .blanking import redact_message, redact_block, redact_spans
+from .finders import DetectorFinder, Finder, Match, TextFinder, PatternFinder, find_matches
+from .following import reapply_redaction, searchable_texts
+from .ids import safe_id, replacement_ids
+from .leftovers import masked_texts, mask_texts, mask_texts_in_place
 from .masks import MASK_PATTERN, mask
-from .trees import Hit, mask_text, mask_tree
+from .trees import MaskedMatch, mask_text, mask_tree
 
 __all__ = [
     "MASK_PATTERN",
-    "Detecting",
+    "DetectorFinder",
     "Finder",
-    "Found",
-    "Hit",
-    "Literal",
-    "Pattern",
-    "blank",
-    "blank_block",
-    "blank_spans",
-    "follow",
-    "kept_id",
+    "Match",
+    "MaskedMatch",
+    "TextFinder",
+    "PatternFinder",
+    "redact_message",
+    "redact_block",
+    "redact_spans",
+    "reapply_redaction",
+    "safe_id",
     "mask",
     "mask_text",
     "mask_tree",
-    "masked_ids",
-    "places",
-    "removed",
-    "scrub",
-    "scrub_in_place",
-    "significant",
+    "replacement_ids",
+    "find_matches",
+    "masked_texts",
+    "mask_texts",
+    "mask_texts_in_place",
+    "searchable_texts",
 ]

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from django_agent_sessions.references import PIXEL
+from django_agent_sessions.references import PLACEHOLDER_IMAGE
 
-from .ids import PREFIXED, kept_id, kept_name, opaque_id
+from .ids import PREFIXED_ID_KEYS, safe_id, safe_name, pseudonymous_id
 from .masks import is_mask, mask
 from .vocabulary import TOOL_STATES, is_word, may_be_word
 
@@ -27,7 +27,7 @@ _TOOL = "tool-"
 _DEFAULT_FORMAT = "ai-sdk/v6"
 
 
-def blank_stored(message: _Message) -> _Message:
+def redact_frontend_message(message: _Message) -> _Message:
     """Redact all content of a message."""
     content = message.get("content")
     blanked = _links(message)
@@ -35,7 +35,7 @@ def blank_stored(message: _Message) -> _Message:
     return blanked
 
 
-def mask_stored(message: _Message) -> _Message:
+def mask_frontend_message(message: _Message) -> _Message:
     """Replace a message with a mask at the same position in the thread."""
     content = message.get("content")
     value = content if isinstance(content, dict) else {}
@@ -96,10 +96,10 @@ def _part(part: Any) -> _Message:
 
 def _tool(part: _Message, kind: str) -> _Message:
     if kind not in _TOOL_TYPES:
-        kind = _TOOL + kept_name(kind.removeprefix(_TOOL))
+        kind = _TOOL + safe_name(kind.removeprefix(_TOOL))
     blanked: _Message = {"type": kind, **_ids(part, "toolCallId")}
     if isinstance(name := part.get("toolName"), str):
-        blanked["toolName"] = kept_name(name)
+        blanked["toolName"] = safe_name(name)
     blanked |= _flags(part, *_FLAGS) | _state(part)
     for key, replacement in (
         ("input", {}),
@@ -129,7 +129,7 @@ def _file(part: _Message) -> _Message:
     media_key = "mimeType" if "mimeType" in part else "mediaType"
     data_key = "data" if "data" in part else "url"
     if str(part.get(media_key)).lower().startswith("image/"):
-        return {media_key: "image/png", data_key: PIXEL}
+        return {media_key: "image/png", data_key: PLACEHOLDER_IMAGE}
     text = base64.b64encode(mask("DOCUMENT").encode()).decode()
     return {media_key: "text/plain", data_key: f"data:text/plain;base64,{text}"}
 
@@ -138,7 +138,7 @@ def _source(part: _Message) -> _Message:
     blanked = _ids(part, "id")
     if isinstance(name := part.get("sourceId"), str):
         # Often the URL itself.
-        blanked["sourceId"] = opaque_id(name)
+        blanked["sourceId"] = pseudonymous_id(name)
     if part.get("sourceType") in _SOURCE_TYPES:
         blanked["sourceType"] = part["sourceType"]
     if "mediaType" in part:
@@ -157,7 +157,7 @@ def _flags(value: _Message, *keys: str) -> _Message:
 
 def _ids(value: _Message, *keys: str) -> _Message:
     return {
-        key: kept_id(value[key], prefixed=key in PREFIXED, chosen=True)
+        key: safe_id(value[key], prefixed=key in PREFIXED_ID_KEYS, chosen=True)
         for key in keys
         if isinstance(value.get(key), str)
     }
@@ -167,7 +167,7 @@ _PARTS: dict[str, Callable[[_Message], _Message]] = {
     "text": _text_or_reasoning,
     "reasoning": _text_or_reasoning,
     "file": _file,
-    "image": lambda part: {"image": PIXEL},
+    "image": lambda part: {"image": PLACEHOLDER_IMAGE},
     "source": _source,
     "source-url": _source,
     "source-document": _source,

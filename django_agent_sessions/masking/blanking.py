@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_agent_sessions.references import PIXEL, Path, value_at
+from django_agent_sessions.references import PLACEHOLDER_IMAGE, Path, value_at
 from django_agent_sessions.transcripts.formats import ASSISTANT_UI, STRANDS
 
-from .assistant_ui import blank_stored, mask_stored
-from .ids import NAMELESS, PREFIXED, kept_id, kept_name
+from .assistant_ui import redact_frontend_message, mask_frontend_message
+from .ids import REPLACEMENT_NAME, PREFIXED_ID_KEYS, safe_id, safe_name
 from .masks import is_mask, mask
 from .replacing import replace_at, replace_spans
 from .trees import is_tool
@@ -37,7 +37,7 @@ _COUNTS = ("usage", "metrics")
 _TTLS = ("5m", "1h")
 
 
-def blank(dialect: str, message: Any) -> Any:
+def redact_message(dialect: str, message: Any) -> Any:
     """Redact all content of a message."""
     if not isinstance(message, dict):
         return mask()
@@ -50,7 +50,7 @@ def blank(dialect: str, message: Any) -> Any:
 
 def _redact(dialect: str, message: _Message) -> _Message:
     if dialect == ASSISTANT_UI:
-        return blank_stored(message)
+        return redact_frontend_message(message)
     if dialect == STRANDS or _is_strands(message):
         return _strands(message)
     return _openai(message)
@@ -59,16 +59,16 @@ def _redact(dialect: str, message: _Message) -> _Message:
 def _mask_message(dialect: str, message: _Message) -> _Message:
     """Return a message of the same role whose content is a mask."""
     if dialect == ASSISTANT_UI:
-        return mask_stored(message)
+        return mask_frontend_message(message)
     role = message.get("role")
     content: Any = [{"text": mask()}] if dialect == STRANDS else mask()
     return {"role": role if is_word(role) else "user", "content": content}
 
 
-def blank_block(dialect: str, message: Any, path: Path) -> Any:
+def redact_block(dialect: str, message: Any, path: Path) -> Any:
     """Redact one block of a message; raise :exc:`LookupError` if there is none at the path."""
     value_at(message, path)
-    blanked = blank(dialect, message)
+    blanked = redact_message(dialect, message)
     if not path:
         return blanked
     if _path_exists(blanked, path):
@@ -77,7 +77,7 @@ def blank_block(dialect: str, message: Any, path: Path) -> Any:
     return replace_at(message, path, {"text": mask()} if isinstance(path[-1], int) else mask())
 
 
-def blank_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
+def redact_spans(message: Any, path: Path, *spans: tuple[int, int]) -> Any:
     """Redact spans of one text of a message; raise :exc:`LookupError` if they do not exist."""
     text = value_at(message, path)
     if isinstance(text, dict) and "text" in text:
@@ -107,7 +107,7 @@ def _strands(message: _Message) -> _Message:
         if key == "role" and is_word(value):
             blanked[key] = value
         elif key == "tracking_id" and isinstance(value, str):
-            blanked[key] = kept_id(value)
+            blanked[key] = safe_id(value)
         elif key == "content":
             blocks = value if isinstance(value, list) else [value]
             blanked[key] = [_strands_block(block) for block in blocks]
@@ -205,9 +205,9 @@ def _field(key: str, value: Any) -> Any:
     if key in COUNTS:
         return _mask_values(value)
     if isinstance(value, str) and (key in IDS or key in _OTHER_IDS):
-        return kept_id(value, prefixed=key in PREFIXED)
+        return safe_id(value, prefixed=key in PREFIXED_ID_KEYS)
     if isinstance(value, str) and key in _NAMES:
-        return kept_name(value)
+        return safe_name(value)
     if isinstance(value, str) and key in _ENUMS and is_word(value):
         return value
     if isinstance(value, list) and key in _ENUMS:
@@ -243,7 +243,7 @@ def _openai_block(block: Any, role: Any) -> _Message:
 
 def _output(item: _Message, value: Any) -> Any:
     if isinstance(value, dict) and value.get("type") == "computer_screenshot":
-        return {"type": "computer_screenshot", "image_url": PIXEL}
+        return {"type": "computer_screenshot", "image_url": PLACEHOLDER_IMAGE}
     if item.get("type") == "shell_call_output":
         return _mask_values(value)
     if isinstance(value, list):
@@ -311,14 +311,14 @@ def _text(value: Any) -> str:
 def _ids_and_names(value: Any, *keys: str) -> _Message:
     """Return the ids and names at ``keys``, replaced unless they have the form of one."""
     return {
-        key: _name(text) if key == "name" else kept_id(text, prefixed=key in PREFIXED)
+        key: _name(text) if key == "name" else safe_id(text, prefixed=key in PREFIXED_ID_KEYS)
         for key, text in _select(value, *keys).items()
         if key == "name" or isinstance(text, str)
     }
 
 
 def _name(value: Any) -> str:
-    return kept_name(value) if isinstance(value, str) else NAMELESS
+    return safe_name(value) if isinstance(value, str) else REPLACEMENT_NAME
 
 
 # --- paths -----------------------------------------------------------------------------------

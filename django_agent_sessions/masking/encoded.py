@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-DEEPEST = 200
+MAX_DEPTH = 200
 """The maximal depth of a searched payload, including JSON inside of its strings."""
 
 _DATA_URL = re.compile(r"data:[^,]{0,300};base64,", re.IGNORECASE)
@@ -22,13 +22,15 @@ _SHORTEST = 8
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def container(text: str, depth: int = 0) -> Any:
+def parse_json_container(text: str, depth: int = 0) -> Any:
     """Parse JSON in a string; None if it cannot be serialized again or is too deep."""
     if text.lstrip()[:1] not in _JSON_START:
         return None
     try:
         parsed = json.loads(text)
-        sound = isinstance(parsed, dict | list | str) and _is_serializable(parsed, DEEPEST - depth)
+        sound = isinstance(parsed, dict | list | str) and _is_serializable(
+            parsed, MAX_DEPTH - depth
+        )
     except (ValueError, RecursionError):
         return None
     return parsed if sound else None
@@ -46,13 +48,13 @@ def within_escape(text: str, position: int) -> bool:
     )
 
 
-def after_data_url(text: str) -> int:
+def base64_start(text: str) -> int:
     """Return the position of the base64 in a data URL, 0 if the text is no data URL."""
     match = _DATA_URL.match(text)
     return match.end() if match else 0
 
 
-def from_base64(text: str) -> bytes | None:
+def decode_base64(text: str) -> bytes | None:
     """Decode base64 as leniently as SDKs and browsers do."""
     try:
         return base64.b64decode(unquote(text) if "%" in text else text, validate=False)
@@ -60,7 +62,7 @@ def from_base64(text: str) -> bytes | None:
         return None
 
 
-def coded_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
+def base64_texts(text: str, shortest: int) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and content of each base64-encoded text: credentials, tokens, files."""
     shortest = max(shortest, _SHORTEST)
     if len(text) < shortest:

@@ -14,9 +14,16 @@ from django_agent_sessions.detectors import Detector, detect
 from django_agent_sessions.detectors.escapes import Unescaped
 
 from . import masks
-from .encoded import coded_texts
+from .encoded import base64_texts
 from .folding import MARK, Folded, fold
-from .spellings import GAP, MAYBE_SPELLED, forms, plain, spelled, unescaped
+from .spellings import (
+    GAP,
+    MAYBE_SPELLED,
+    variants,
+    plain_pattern,
+    escaped_pattern,
+    unescaped_pattern,
+)
 
 _GROUPED = 8
 _GAPS = re.compile(r"[\s\-.()/+_]+")
@@ -25,7 +32,7 @@ _LONG = 2000
 _SHORT = 800
 
 
-class Found(NamedTuple):
+class Match(NamedTuple):
     """A match in a text."""
 
     start: int
@@ -40,12 +47,12 @@ class Finder(Protocol):
     exact: bool
     """Whether the caller named the text. A detector's match inside of an id is a coincidence."""
 
-    def find(self, text: str) -> Iterable[Found]:
+    def find(self, text: str) -> Iterable[Match]:
         """Return the matches in a text, in any order."""
         ...
 
 
-class Spelled:
+class SpellingFinder:
     r"""Finds a string in any case, white space, escaping and normalization.
 
     Each character matches its escapes ``\u0041`` and ``%41`` and its entities. A number of at
@@ -61,10 +68,10 @@ class Spelled:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[Match]:
         if self._grouped is not None:
             for match in self._grouped.finditer(text):
-                yield Found(*match.span(), "")
+                yield Match(*match.span(), "")
         if len(self._text) > _LONG:
             yield from self._find_long(text)
             return
@@ -75,11 +82,11 @@ class Spelled:
         escaped = MAYBE_SPELLED.search(text)
         pattern = self._spelled if escaped and self._is_short else self._plain
         for match in pattern.finditer(text):
-            yield Found(*match.span(), "")
+            yield Match(*match.span(), "")
         if escaped and not self._is_short:
             decoded = Unescaped(text)
             for match in self._unescaped.finditer(decoded.text):
-                yield Found(*decoded.original(*match.span()), "")
+                yield Match(*decoded.original(*match.span()), "")
 
     @cached_property
     def _grouped(self) -> re.Pattern[str] | None:
@@ -88,7 +95,7 @@ class Spelled:
 
     @cached_property
     def _forms(self) -> set[str]:
-        return forms(self._text)
+        return variants(self._text)
 
     @cached_property
     def shortest(self) -> int:
@@ -101,25 +108,25 @@ class Spelled:
 
     @cached_property
     def _plain(self) -> re.Pattern[str]:
-        return self._compile(plain)
+        return self._compile(plain_pattern)
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
-        return self._compile(spelled)
+        return self._compile(escaped_pattern)
 
     @cached_property
     def _unescaped(self) -> re.Pattern[str]:
-        return self._compile(lambda form: unescaped(Unescaped(form).text))
+        return self._compile(lambda form: unescaped_pattern(Unescaped(form).text))
 
     def _compile(self, spell: Callable[[str], str]) -> re.Pattern[str]:
         ordered = sorted(self._forms, key=len, reverse=True)
         return re.compile("|".join(dict.fromkeys(map(spell, ordered))), re.IGNORECASE)
 
-    def _find_long(self, text: str) -> Iterator[Found]:
+    def _find_long(self, text: str) -> Iterator[Match]:
         for form in self._long_forms if len(text) >= len(self._text) else ():
             position = text.find(form)
             while position >= 0:
-                yield Found(position, position + len(form), "")
+                yield Match(position, position + len(form), "")
                 position = text.find(form, position + len(form))
 
     @cached_property
@@ -130,7 +137,7 @@ class Spelled:
         return {self._text, *escaped_once, *(json.dumps(form)[1:-1] for form in escaped_once)}
 
 
-class Literal:
+class TextFinder:
     """Finds a string in all its spellings and typographic variants, and in base64."""
 
     exact = True
@@ -139,27 +146,27 @@ class Literal:
         if not text.strip():
             raise ValueError("The text to search for is empty.")
         self._text = text.strip()
-        self.spelled = Spelled(self._text)
+        self.exact_finder = SpellingFinder(self._text)
         """Finds the string in decoded bytes, without typographic variants."""
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[Match]:
         yield from self._find_plain(text)
-        for start, end, decoded in coded_texts(text, self._shortest_code):
+        for start, end, decoded in base64_texts(text, self._shortest_code):
             if any(self._find_plain(decoded)):
                 # The whole base64 text is one match.
-                yield Found(start, end, "")
+                yield Match(start, end, "")
 
     @cached_property
     def ascii(self) -> bool:
         """Whether its bytes are the same in UTF-8 and in legacy encodings."""
         return self._text.isascii()
 
-    def _find_plain(self, text: str) -> Iterator[Found]:
-        yield from self.spelled.find(text)
+    def _find_plain(self, text: str) -> Iterator[Match]:
+        yield from self.exact_finder.find(text)
         if len(self._text) <= _LONG and not (self.ascii and text.isascii()):
             yield from self._find_folded(text)
 
-    def _find_folded(self, text: str) -> Iterator[Found]:
+    def _find_folded(self, text: str) -> Iterator[Match]:
         folded_text = fold(text)
         if len(folded_text) < self._shortest_folded:
             return
@@ -170,7 +177,7 @@ class Literal:
         folded = Folded(text)
         for pattern in patterns:
             for match in pattern.finditer(folded.text):
-                yield Found(*folded.original(*match.span()), "")
+                yield Match(*folded.original(*match.span()), "")
 
     @cached_property
     def _folded(self) -> list[re.Pattern[str]]:
@@ -186,7 +193,7 @@ class Literal:
     @cached_property
     def _shortest_code(self) -> int:
         # Base64 encodes three bytes as four characters.
-        return self.spelled.shortest * 4 // 3
+        return self.exact_finder.shortest * 4 // 3
 
 
 def _grouped(text: str) -> re.Pattern[str] | None:
@@ -198,7 +205,7 @@ def _grouped(text: str) -> re.Pattern[str] | None:
     return re.compile(r"(?<!\d)" + GAP.join(letters) + r"(?!\d)", re.IGNORECASE)
 
 
-class Pattern:
+class PatternFinder:
     """Finds a regular expression, ignoring the case."""
 
     exact = True
@@ -206,14 +213,14 @@ class Pattern:
     def __init__(self, pattern: str) -> None:
         self._pattern = re.compile(pattern, re.IGNORECASE)
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[Match]:
         """Yield the matches that are not empty."""
         for match in self._pattern.finditer(text):
             if match.end() > match.start():
-                yield Found(*match.span(), "")
+                yield Match(*match.span(), "")
 
 
-class Detecting:
+class DetectorFinder:
     """Finds what detectors detect."""
 
     exact = False
@@ -221,16 +228,16 @@ class Detecting:
     def __init__(self, detectors: Sequence[Detector]) -> None:
         self._detectors = detectors
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[Match]:
         for start, end, kind in detect(text, self._detectors):
-            yield Found(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
+            yield Match(start, end, re.sub(r"[^A-Z0-9]+", "_", kind.upper()))
 
 
-def may_hold(text: str, secret: str) -> bool:
-    """Return whether a :class:`Literal` may match in a text, without compiling its pattern."""
+def may_match(text: str, secret: str) -> bool:
+    """Return whether a :class:`TextFinder` may match in a text, without compiling its pattern."""
     wanted = _fold_without_gaps(secret)
     # A composed text has fewer characters than a decomposed one.
-    encoded_texts = (decoded for _, _, decoded in coded_texts(text, len(secret) // 2))
+    encoded_texts = (decoded for _, _, decoded in base64_texts(text, len(secret) // 2))
     return any(
         MAYBE_SPELLED.search(decoded) or wanted in _fold_without_gaps(decoded)
         for decoded in chain([text], encoded_texts)
@@ -241,7 +248,7 @@ def _fold_without_gaps(text: str) -> str:
     return _GAPS.sub("", fold(text))
 
 
-def places(text: str, finders: Iterable[Finder]) -> list[Found]:
+def find_matches(text: str, finders: Iterable[Finder]) -> list[Match]:
     """Return the matches in a text outside of masks, in order; overlapping ones are merged."""
     matches = sorted(
         (match for finder in finders for match in finder.find(text)),
@@ -249,8 +256,8 @@ def places(text: str, finders: Iterable[Finder]) -> list[Found]:
     )
     if not matches:
         return []
-    mask_spans = masks.spans(text)
-    merged: list[Found] = []
+    mask_spans = masks.mask_spans(text)
+    merged: list[Match] = []
     for match in matches:
         # Masks are sorted and do not overlap, so that only one has to be compared.
         index = bisect_right(mask_spans, (match.start, len(text) + 1)) - 1
@@ -263,6 +270,6 @@ def places(text: str, finders: Iterable[Finder]) -> list[Found]:
     return merged
 
 
-def _merge(one: Found, other: Found) -> Found:
+def _merge(one: Match, other: Match) -> Match:
     longer = other if other.end - other.start > one.end - one.start else one
-    return Found(one.start, max(one.end, other.end), longer.kind)
+    return Match(one.start, max(one.end, other.end), longer.kind)

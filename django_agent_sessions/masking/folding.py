@@ -27,7 +27,7 @@ MARK = r"[\u0300-\u036f]"
 """A combining mark; it makes another letter of the character before it."""
 
 
-def alike(character: str) -> str:
+def typographic_variants(character: str) -> str:
     """Return the typographic variants of a character, itself first."""
     sign = _PLAIN_SIGN.get(character, character)
     return sign + _SIGNS[sign] if sign in _SIGNS else character

@@ -8,7 +8,7 @@ from typing import Any
 _SHORTEST = 6
 
 
-def follow(live: Any, before: Any, after: Any) -> Any:
+def reapply_redaction(live: Any, before: Any, after: Any) -> Any:
     """Apply the difference of ``before`` and ``after`` to a copy that has changed since."""
     if before == after:
         return live
@@ -20,7 +20,7 @@ def follow(live: Any, before: Any, after: Any) -> Any:
             return live
         names = dict(zip(before, after, strict=True))
         return {
-            names.get(key, key): follow(item, before[key], after[names[key]])
+            names.get(key, key): reapply_redaction(item, before[key], after[names[key]])
             if key in before
             else item
             for key, item in live.items()
@@ -30,13 +30,13 @@ def follow(live: Any, before: Any, after: Any) -> Any:
             return live
         pairs = zip(before, after, strict=True)
         return [
-            follow(item, *pair) if pair is not None else item
+            reapply_redaction(item, *pair) if pair is not None else item
             for item, pair in zip(live, [*pairs, *[None] * len(live)], strict=False)
         ]
     return live
 
 
-def significant(secrets: Iterable[str]) -> set[str]:
+def searchable_texts(secrets: Iterable[str]) -> set[str]:
     """Return the texts that are long enough to be searched everywhere.
 
     A short text such as "10" or "yes" also occurs in unrelated content.

@@ -11,7 +11,7 @@ from .masks import is_mask
 _REPLACEMENT = re.compile(r"(?:redacted-|[a-z]{1,12}_redacted)[0-9a-f]{20}\Z")
 _PREFIX = re.compile(r"[a-z]{1,12}_")
 """The prefix of an OpenAI id, which names the type of the object."""
-PREFIXED = frozenset(
+PREFIXED_ID_KEYS = frozenset(
     {"id", "parent_id", "call_id", "tool_call_id", "item_id", "approval_request_id"}
 )
 """Keys of ids that may have such a prefix."""
@@ -28,11 +28,11 @@ _PROVIDER_ID = re.compile(r"(?!.*://)[A-Za-z0-9_.:|+/=~\-]{1,4096}")
 _CLIENT_ID = re.compile(r"[A-Za-z0-9_.:|\-]{1,128}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
 
-NAMELESS = "redacted"
+REPLACEMENT_NAME = "redacted"
 """Replaces the name of a tool or program if the name may contain other text."""
 
 
-def masked_ids(text: str) -> tuple[str, ...]:
+def replacement_ids(text: str) -> tuple[str, ...]:
     """Return the possible replacements of an id: without a prefix, then with its prefix if any."""
     # Deterministic, so that references still match; keyed, so that the id cannot be guessed; and of
     # characters that every provider accepts.
@@ -43,31 +43,31 @@ def masked_ids(text: str) -> tuple[str, ...]:
     return (plain,) if prefix is None else (plain, f"{prefix[0]}redacted{digest}")
 
 
-def is_new(text: str) -> bool:
-    """Return whether an id was made by :func:`masked_ids`."""
+def is_replacement_id(text: str) -> bool:
+    """Return whether an id was made by :func:`replacement_ids`."""
     return _REPLACEMENT.match(text) is not None
 
 
-def new_id(text: str, start: int, *, prefixed: bool) -> str:
+def replacement_id(text: str, start: int, *, prefixed: bool) -> str:
     """Return the replacement of an id in which a match starts at ``start``."""
-    plain, *others = masked_ids(text)
+    plain, *others = replacement_ids(text)
     prefix = _PREFIX.match(text) if prefixed else None
     if prefix is None or (start < prefix.end() and prefix[0] not in _KNOWN_PREFIXES):
         return plain
     return others[0]
 
 
-def kept_id(text: str, *, prefixed: bool = False, chosen: bool = False) -> str:
+def safe_id(text: str, *, prefixed: bool = False, chosen: bool = False) -> str:
     """Return an id of a redacted message, replaced unless it has the form of an id."""
     plain = (_CLIENT_ID if chosen else _PROVIDER_ID).fullmatch(text) is not None
-    return text if plain or is_mask(text) else new_id(text, 0, prefixed=prefixed)
+    return text if plain or is_mask(text) else replacement_id(text, 0, prefixed=prefixed)
 
 
-def opaque_id(text: str) -> str:
+def pseudonymous_id(text: str) -> str:
     """Replace an id that no other item refers to."""
-    return text if is_new(text) else masked_ids(text)[0]
+    return text if is_replacement_id(text) else replacement_ids(text)[0]
 
 
-def kept_name(text: str) -> str:
+def safe_name(text: str) -> str:
     """Return a tool's name in a redacted message, replaced unless it has the form of a name."""
-    return text if _NAME.fullmatch(text) or is_mask(text) else NAMELESS
+    return text if _NAME.fullmatch(text) or is_mask(text) else REPLACEMENT_NAME

@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from .encoded import after_data_url, container, from_base64
-from .finders import Literal, may_hold
+from .encoded import base64_start, parse_json_container, decode_base64
+from .finders import TextFinder, may_match
 from .masks import MASK_PATTERN
-from .masks import spans as masks_in
+from .masks import mask_spans as masks_in
 from .trees import mask_tree
 
 _SHORTEST = 2
@@ -18,24 +18,24 @@ _CANDIDATES = 12
 _NUMBERED = re.compile(r" \(\d+\)\Z")
 
 
-def removed(before: Any, after: Any) -> set[str]:
+def masked_texts(before: Any, after: Any) -> set[str]:
     """Return the texts that a redaction masked, given the payload before and after it."""
     return {text for text in _removed_texts(before, after) if len(text.strip()) >= _SHORTEST}
 
 
-def scrub(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
+def mask_texts(value: Any, secrets: Collection[str], *, free: bool = True) -> Any:
     """Return a value with texts masked wherever they occur."""
     finders = [
-        Literal(secret)
+        TextFinder(secret)
         for secret in secrets
-        if secret.strip() and (not isinstance(value, str) or may_hold(value, secret))
+        if secret.strip() and (not isinstance(value, str) or may_match(value, secret))
     ]
     return mask_tree(value, finders, free=free)[0] if finders else value
 
 
-def scrub_in_place(value: Any, secrets: Collection[str], *, free: bool = False) -> bool:
+def mask_texts_in_place(value: Any, secrets: Collection[str], *, free: bool = False) -> bool:
     """Mask texts in a dict or list in place; return whether it changed."""
-    masked_value = scrub(value, secrets, free=free)
+    masked_value = mask_texts(value, secrets, free=free)
     if masked_value is value:
         return False
     if isinstance(value, dict):
@@ -74,14 +74,14 @@ def _same_keys(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _removed_from_text(before: str, after: str) -> Iterator[str]:
-    start = after_data_url(after)
-    old_data, new = from_base64(before[start:]), from_base64(after[start:])
+    start = base64_start(after)
+    old_data, new = decode_base64(before[start:]), decode_base64(after[start:])
     if old_data is not None and new is not None and MASK_PATTERN.search(_decode(new)):
         yield from _removed_texts(old_data, new)
         return
     if not MASK_PATTERN.search(after):
         return
-    parsed, new_parsed = container(before), container(after)
+    parsed, new_parsed = parse_json_container(before), parse_json_container(after)
     if (
         isinstance(parsed, dict | list)
         and type(parsed) is type(new_parsed)

@@ -30,7 +30,7 @@ def mask(kind: str = "") -> str:
     return f"[REDACTED:{kind}]" if kind else "[REDACTED]"
 
 
-def spans(text: str) -> list[tuple[int, int]]:
+def mask_spans(text: str) -> list[tuple[int, int]]:
     """Return the positions of the masks of known kinds in a text."""
     if "[REDACTED" not in text:
         return []

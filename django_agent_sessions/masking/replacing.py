@@ -9,25 +9,25 @@ from typing import Any
 
 from django_agent_sessions.references import Path
 
-from .encoded import container
-from .finders import Found
+from .encoded import parse_json_container
+from .finders import Match
 from .masks import mask
-from .masks import spans as masks_in
+from .masks import mask_spans as masks_in
 
 
 def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Mask parts of a text; JSON stays JSON."""
     masks = masks_in(text)
     unchanged = set(masks)
-    found: list[Found] = []
+    found: list[Match] = []
     for start, end in sorted(_widen(span, masks) for span in spans):
         if (start, end) in unchanged:
             continue
         if found and start < found[-1].end:
-            found[-1] = Found(found[-1].start, max(end, found[-1].end), "")
+            found[-1] = Match(found[-1].start, max(end, found[-1].end), "")
         else:
-            found.append(Found(start, end, ""))
-    return sound(text, replaced(text, found)) if found else text
+            found.append(Match(start, end, ""))
+    return ensure_json(text, mask_matches(text, found)) if found else text
 
 
 def _widen(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -47,7 +47,7 @@ def replace_at(value: Any, path: Path, new: Any) -> Any:
     changed = replace_at(value[path[0]], path[1:], new)
     if isinstance(value, dict):
         copied: dict[Any, Any] = {**value, path[0]: changed}
-        return without_copies(value, copied)
+        return drop_copies(value, copied)
     return [changed if at == path[0] else item for at, item in enumerate(value)]
 
 
@@ -59,10 +59,10 @@ def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
     for path, text in texts.items():
         below.setdefault(path[0], {})[path[1:]] = text
     changed = {key: replace_texts(value[key], inner) for key, inner in below.items()}
-    return without_copies(value, {**value, **changed})
+    return drop_copies(value, {**value, **changed})
 
 
-def replaced(text: str, found: Iterable[Found]) -> str:
+def mask_matches(text: str, found: Iterable[Match]) -> str:
     """Replace each match with a mask; the matches must be sorted and must not overlap."""
     pieces, end = [], 0
     for match in found:
@@ -71,14 +71,18 @@ def replaced(text: str, found: Iterable[Found]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def sound(before: str, after: str) -> str:
+def ensure_json(before: str, after: str) -> str:
     """Return ``after``, or a replacement document if it is no longer JSON as ``before`` was."""
-    if after == before or (parsed := container(before)) is None or container(after) is not None:
+    if (
+        after == before
+        or (parsed := parse_json_container(before)) is None
+        or parse_json_container(after) is not None
+    ):
         return after
     return json.dumps({"redacted": mask()} if isinstance(parsed, dict) else [mask()])
 
 
-def without_copies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def drop_copies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Remove copies of a changed text in other forms, and signatures of it."""
     reasoning = after.get("reasoningContent")
     if reasoning is not None and reasoning is not before["reasoningContent"]:

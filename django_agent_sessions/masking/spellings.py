@@ -10,7 +10,7 @@ import string
 import unicodedata
 from html.entities import html5
 
-from .folding import alike
+from .folding import typographic_variants
 
 MAYBE_SPELLED = re.compile(r"[\\%&+]")
 """Matches in every text that contains an escaped character."""
@@ -37,24 +37,24 @@ GAP = (
 """Separators between the groups of a number, plain or escaped."""
 
 
-def forms(text: str) -> set[str]:
+def variants(text: str) -> set[str]:
     """Return the case and normalization variants that ``re.IGNORECASE`` does not match."""
     cased = {text, text.upper(), text.lower(), text.casefold()}
     composed = {unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD")}
     return {form.lower() for form in composed} | {text}
 
 
-def plain(text: str) -> str:
+def plain_pattern(text: str) -> str:
     """Return a pattern that matches a text without escapes."""
     return r"\s+".join(re.escape(word) for word in text.split())
 
 
-def unescaped(text: str) -> str:
+def unescaped_pattern(text: str) -> str:
     """Return a pattern for texts whose escapes are decoded, except those of backslashes."""
-    return re.sub(r"(?:\\\\)+", lambda row: f"(?:{row[0]}){{1,16}}+", plain(text))
+    return re.sub(r"(?:\\\\)+", lambda row: f"(?:{row[0]}){{1,16}}+", plain_pattern(text))
 
 
-def spelled(text: str) -> str:
+def escaped_pattern(text: str) -> str:
     """Return a pattern that matches a text with escapes of any kind."""
     pieces: list[str] = []
     after_backslash = False
@@ -86,7 +86,11 @@ def _backslashes(count: int) -> str:
 
 def _character(character: str, after_backslash: bool) -> str:
     # Escapes of upper and lower case differ, and so do those of typographic variants.
-    forms = {form for sign in alike(character) for form in (sign, sign.lower(), sign.upper())}
+    forms = {
+        form
+        for sign in typographic_variants(character)
+        for form in (sign, sign.lower(), sign.upper())
+    }
     cases = sorted(form for form in forms if len(form) == 1)
     units = [c.encode("utf-16-be", "surrogatepass") for c in cases]
     hexes = [[unit[at : at + 2].hex() for at in range(0, len(unit), 2)] for unit in units]
@@ -105,7 +109,7 @@ def _character(character: str, after_backslash: bool) -> str:
     ]
     ways = "|".join(
         [
-            f"[{''.join(map(re.escape, alike(character)))}]",
+            f"[{''.join(map(re.escape, typographic_variants(character)))}]",
             f"{_PERCENT}(?:{'|'.join(encoded)})",
             f"{_AND}(?:{'|'.join(entities)})",
         ]

@@ -19,23 +19,23 @@ from typing import Any
 from django_agent_sessions.detectors import Detector
 from django_agent_sessions.references import Path
 
-from .binary import places_in_bytes
-from .encoded import after_data_url, container, from_base64, within_escape
-from .finders import Detecting, Finder, Found, Literal, places
-from .ids import PREFIXED, is_new, new_id
+from .binary import find_matches_in_bytes
+from .encoded import base64_start, parse_json_container, decode_base64, within_escape
+from .finders import DetectorFinder, Finder, Match, TextFinder, find_matches
+from .ids import PREFIXED_ID_KEYS, is_replacement_id, replacement_id
 from .masks import mask
-from .replacing import replace_texts, replaced, sound, without_copies
+from .replacing import replace_texts, mask_matches, ensure_json, drop_copies
 from .vocabulary import (
     COUNTS,
     ENUMS,
     IDS,
     KEYS,
-    NAMED,
+    NAME_KEYED_DICTS,
     NAMES,
     NUMBERS,
     TOOL_STATES,
     is_name,
-    is_named_type,
+    is_prefixed_type,
     is_word,
     may_be_word,
 )
@@ -63,7 +63,7 @@ _EXCERPT = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class MaskedMatch:
     """A match that was masked.
 
     Attributes:
@@ -83,13 +83,13 @@ class Hit:
 
 def mask_text(text: str, detectors: Sequence[Detector]) -> str:
     """Return a text with the matches of detectors masked."""
-    found = places(text, [Detecting(detectors)])
-    return replaced(text, found) if found else text
+    found = find_matches(text, [DetectorFinder(detectors)])
+    return mask_matches(text, found) if found else text
 
 
 def mask_tree(
     value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
-) -> tuple[Any, list[Hit]]:
+) -> tuple[Any, list[MaskedMatch]]:
     """Return a payload with the matches of finders masked, and the matches.
 
     With ``free``, all keys and values are content. ``kept`` receives the paths of names that
@@ -123,7 +123,7 @@ class _Masker:
         self._finders = finders
         self._kept = kept
         self._exact = [finder for finder in finders if finder.exact]
-        self.hits: list[Hit] = []
+        self.hits: list[MaskedMatch] = []
 
     def value(self, value: Any, path: Path, free: bool) -> Any:
         if isinstance(value, str):
@@ -148,14 +148,14 @@ class _Masker:
             changed[name] = self._item(value, key, item, (*path, key), free)
         if all(key in changed and changed[key] is item for key, item in value.items()):
             return value
-        return changed if free else without_copies(value, changed)
+        return changed if free else drop_copies(value, changed)
 
     def _item(self, parent: dict[str, Any], key: str, item: Any, path: Path, free: bool) -> Any:
         if key == "data" and parent.get(_BYTES) is True and isinstance(item, str):
             return self._base64(item, path)
         if free:
             return self.value(item, path, True)
-        if key == "type" and isinstance(item, str) and is_named_type(item):
+        if key == "type" and isinstance(item, str) and is_prefixed_type(item):
             return self._name(item, path)
         if key == "state" and "toolCallId" in parent and _is_state(item):
             return item
@@ -168,7 +168,7 @@ class _Masker:
         if key in _SEALED and isinstance(item, str):
             return self._sealed(item, path)
         if key in IDS and isinstance(item, str):
-            return self._id(item, path, key in PREFIXED)
+            return self._id(item, path, key in PREFIXED_ID_KEYS)
         if key in COUNTS and isinstance(item, dict):
             return self._counts(item, path)
         if key in _BASE64 and isinstance(item, str) and _BASE64_TEXT.match(item):
@@ -221,17 +221,17 @@ class _Masker:
     ) -> list[str]:
         joined = between.join(texts)
         starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
-        parts: dict[int, list[Found]] = {}
-        for found in places(joined, finders):
+        parts: dict[int, list[Match]] = {}
+        for found in find_matches(joined, finders):
             first = index = bisect_right(starts, found.start) - 1
             if starts[index + 1] >= found.end:
                 continue
-            own_parts: dict[int, Found] = {}
+            own_parts: dict[int, Match] = {}
             while index < len(texts) and starts[index] < found.end:
                 start = max(found.start - starts[index], 0)
                 end = min(found.end - starts[index], len(texts[index]))
                 if start < end:
-                    own_parts[index] = Found(start, end, found.kind)
+                    own_parts[index] = Match(start, end, found.kind)
                 index += 1
             if len(own_parts) < 2:
                 # The rest of the match is the separator.
@@ -240,25 +240,25 @@ class _Masker:
             for index, part in own_parts.items():
                 parts.setdefault(index, []).append(part)
         return [
-            replaced(text, parts[index]) if index in parts else text
+            mask_matches(text, parts[index]) if index in parts else text
             for index, text in enumerate(texts)
         ]
 
     def _string(self, text: str, path: Path) -> str:
-        if start := after_data_url(text):
+        if start := base64_start(text):
             return self._base64(text, path, start)
-        parsed = container(text, len(path))
+        parsed = parse_json_container(text, len(path))
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
     def _plain(self, text: str, path: Path) -> str:
-        return self._mask_matches(text, places(text, self._finders), path)
+        return self._mask_matches(text, find_matches(text, self._finders), path)
 
-    def _mask_matches(self, text: str, found: Sequence[Found], path: Path) -> str:
+    def _mask_matches(self, text: str, found: Sequence[Match], path: Path) -> str:
         if not found:
             return text
         for place in found:
             self._hit(path, text, place)
-        return replaced(text, found)
+        return mask_matches(text, found)
 
     def _json(self, text: str, parsed: Any, path: Path) -> str:
         """Mask inside of JSON in a string, which stays JSON."""
@@ -268,26 +268,26 @@ class _Masker:
         # A named text may contain JSON punctuation, and detectors need a key with its value.
         found = [
             place
-            for place in places(text, self._finders)
+            for place in find_matches(text, self._finders)
             if not within_escape(text, place.start) and not within_escape(text, place.end)
         ]
-        return sound(text, self._mask_matches(text, found, path))
+        return ensure_json(text, self._mask_matches(text, found, path))
 
     def _key(self, key: Any, path: Path, free: bool) -> Any:
         if not isinstance(key, str) or (not free and key in KEYS):
             return key
-        if not free and path and path[-1] in NAMED:
+        if not free and path and path[-1] in NAME_KEYED_DICTS:
             return self._name(key, (*path, key))
         if not free and path and path[-1] == "interrupts":
             return self._id(key, (*path, key), False)
-        found = places(key, self._finders)
+        found = find_matches(key, self._finders)
         for place in found:
             self._hit((*path, key), key, place)
-        return replaced(key, found) if found else key
+        return mask_matches(key, found) if found else key
 
     def _word(self, text: str, path: Path) -> str:
         """Mask a value unless it may be one of a newer SDK and only a part of it matches."""
-        found = places(text, self._finders)
+        found = find_matches(text, self._finders)
         if found and may_be_word(text) and (found[0].start, found[-1].end) != (0, len(text)):
             self._kept.append(path)
             return text
@@ -300,14 +300,16 @@ class _Masker:
             return item if changed == item else changed
         if not is_name(item):
             return self.value(item, path, True)
-        if places(item, self._finders):
+        if find_matches(item, self._finders):
             self._kept.append(path)
         return item
 
     def _sealed(self, text: str, path: Path) -> str:
         """Mask text that was written in place of a signature."""
         # A signature may contain a short text by chance.
-        found = places(text, [finder for finder in self._exact if isinstance(finder, Literal)])
+        found = find_matches(
+            text, [finder for finder in self._exact if isinstance(finder, TextFinder)]
+        )
         return self._mask_matches(
             text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
         )
@@ -326,11 +328,11 @@ class _Masker:
         return value if same else changed
 
     def _id(self, text: str, path: Path, prefixed: bool) -> str:
-        found = () if is_new(text) else places(text, self._exact)
+        found = () if is_replacement_id(text) else find_matches(text, self._exact)
         if not found:
             return text
         self._hit(path, text, found[0])
-        return new_id(text, found[0].start, prefixed=prefixed)
+        return replacement_id(text, found[0].start, prefixed=prefixed)
 
     def _number(self, number: float, path: Path, free: bool) -> Any:
         if not free and any(step in NUMBERS for step in path[-2:]):
@@ -339,7 +341,7 @@ class _Masker:
             text = repr(number)
         except ValueError:
             return number
-        found = places(text, self._finders)
+        found = find_matches(text, self._finders)
         if not found:
             return number
         self._hit(path, text, found[0])
@@ -359,7 +361,7 @@ class _Masker:
     def _opaque(self, data: bytes, path: Path) -> bytes:
         # One character per byte, so that positions are equal. The length must not change.
         text = data.decode("latin-1")
-        found = places_in_bytes(data, self._exact)
+        found = find_matches_in_bytes(data, self._exact)
         pieces, end = [], 0
         for place in found:
             self._hit(path, text, place)
@@ -368,7 +370,7 @@ class _Masker:
         return b"".join([*pieces, data[end:]]) if found else data
 
     def _base64(self, text: str, path: Path, start: int = 0) -> str:
-        data = from_base64(text[start:])
+        data = decode_base64(text[start:])
         if data is None:
             return self._plain(text, path)
         masked = self._binary(data, path)
@@ -385,17 +387,19 @@ class _Masker:
         if len(text) <= _LONGEST_PLAIN:
             return self._plain(text, path)
         # The base64 of an image may contain a short text by chance.
-        found = places(text, self._exact)
+        found = find_matches(text, self._exact)
         return self._mask_matches(
             text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
         )
 
-    def _hit(self, path: Path, text: str, place: Found) -> None:
+    def _hit(self, path: Path, text: str, place: Match) -> None:
         start, end = max(0, place.start - _EXCERPT), place.end + _EXCERPT
         found = text[place.start : place.end]
         before = text[start:end]
         around = (text[start : place.start], text[place.end : end])
-        self.hits.append(Hit(path, place.kind, found, before, mask(place.kind).join(around)))
+        self.hits.append(
+            MaskedMatch(path, place.kind, found, before, mask(place.kind).join(around))
+        )
 
 
 def is_tool(parent: dict[str, Any]) -> bool:

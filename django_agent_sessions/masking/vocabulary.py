@@ -21,7 +21,7 @@ NAMES = frozenset(
 )  # fmt: skip
 """Keys of names that programs look up."""
 
-NAMED = frozenset({"node_results", "results"})
+NAME_KEYED_DICTS = frozenset({"node_results", "results"})
 """Keys of dicts whose keys are such names."""
 
 COUNTS = frozenset(
@@ -156,7 +156,7 @@ def may_be_word(value: str) -> bool:
     return _WORD.fullmatch(value) is not None
 
 
-def is_named_type(value: str) -> bool:
+def is_prefixed_type(value: str) -> bool:
     """Return whether a type of the AI SDK ends in the name of a tool or of data."""
     return value.startswith(_NAMED_TYPES)
 

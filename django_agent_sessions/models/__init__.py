@@ -10,7 +10,7 @@ from .auditing import AuditEvent
 from .binaries import Blob, BlobReference
 from .sessions import (
     MAIN_BRANCH,
-    OfSession,
+    SessionRelated,
     Session,
     SessionAgent,
     SessionMessage,
@@ -26,7 +26,7 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
-    "OfSession",
+    "SessionRelated",
     "RunLease",
     "Session",
     "SessionAgent",

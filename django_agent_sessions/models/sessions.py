@@ -19,7 +19,7 @@ from django_agent_sessions.querysets import (
     MessageQuerySet,
     RowQuerySet,
     SessionQuerySet,
-    refuse_held,
+    check_legal_hold,
 )
 
 MAIN_BRANCH = 0
@@ -130,15 +130,15 @@ class Session(models.Model):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
-        refuse_held(row)
+        check_legal_hold(row)
         count: Counter[str] = Counter()
-        if batches.are_possible(row.db) and batches.large(row):
-            count += batches.empty(row, self.pk)
+        if batches.can_commit_batches(row.db) and batches.key_if_large(row):
+            count += batches.delete_messages(row, self.pk)
         count.update(super().delete(*args, **kwargs)[1])
         return count.total(), dict(count)
 
 
-class OfSession(models.Model):
+class SessionRelated(models.Model):
     """Base class of rows that belong to a session and its legal hold."""
 
     class Meta:
@@ -148,11 +148,11 @@ class OfSession(models.Model):
         """Delete the row, unless its session is under legal hold."""
         sessions = Session.objects.using(kwargs.get("using") or self._state.db)
         session: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
-        refuse_held(sessions.filter(pk=session))
+        check_legal_hold(sessions.filter(pk=session))
         return super().delete(*args, **kwargs)
 
 
-class SessionAgent(OfSession):
+class SessionAgent(SessionRelated):
     """An agent of a session: its state, and the main branch of its conversation."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -185,7 +185,7 @@ class SessionAgent(OfSession):
         return self.agent_id
 
 
-class SessionMessage(OfSession):
+class SessionMessage(SessionRelated):
     """A message of an agent's conversation: the SDK's payload and columns that all SDKs share."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -242,7 +242,7 @@ class SessionMessage(OfSession):
         return f"{self.role or _('message')} {self.message_id}"
 
 
-class SessionMultiAgent(OfSession):
+class SessionMultiAgent(SessionRelated):
     """The state of an orchestrator (a graph, a swarm) of a session."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

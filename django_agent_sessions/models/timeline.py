@@ -11,10 +11,10 @@ from django_agent_sessions.fields import ExactJSONField, IdField
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.querysets import RowQuerySet
 
-from .sessions import MAIN_BRANCH, OfSession, Session, SessionAgent, SessionMultiAgent
+from .sessions import MAIN_BRANCH, SessionRelated, Session, SessionAgent, SessionMultiAgent
 
 
-class Branch(OfSession):
+class Branch(SessionRelated):
     """A branch of an agent's conversation, with rows of its own for all its messages.
 
     The main branch, number 0, has no row.
@@ -61,7 +61,7 @@ class Branch(OfSession):
         return self.name
 
 
-class Snapshot(OfSession):
+class Snapshot(SessionRelated):
     """An agent's or orchestrator's state at one time. It refers to messages and contains none.
 
     ``messages`` lists the messages that the agent had in memory: ``[first, stop]`` are the
@@ -176,7 +176,7 @@ class StoredPart(models.Model):
         return f"{self.stored_id} {self.number}"
 
 
-class TurnUsage(OfSession):
+class TurnUsage(SessionRelated):
     """The usage of a turn of a conversation, as counted by an SDK."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -28,11 +28,11 @@ from django_agent_sessions.exceptions import (
     RedactionScopeError,
     SessionNotFoundError,
 )
-from django_agent_sessions.leftovers import overwrite_leftovers
+from django_agent_sessions.leftovers import secure_delete
 from django_agent_sessions.models import Session
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.alone import alone, lock_session
+from django_agent_sessions.store.alone import with_lock, lock_session
 from django_agent_sessions.store.base import write
 
 from .plan import Plan
@@ -117,12 +117,12 @@ def redact(
     what = f"redacting in session {session}"
     if dry_run:
         return write(alias, search, what=what)
-    return alone(
+    return with_lock(
         alias,
         lambda: require_row(lock_session(alias, session)),
         work,
         what=what,
-        around=lambda: overwrite_leftovers(alias),
+        around=lambda: secure_delete(alias),
         changed=lambda redaction: any(one.hits or one.states for one in redaction.sessions),
     )
 

@@ -15,24 +15,26 @@ from django_agent_sessions.masking import Finder
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.references import Path, value_at
 
-from .plan import Cut, Plan, in_order, tried
+from .plan import PositionalScope, Plan, spans_first, apply_scope
 from .scopes import Detect, Find, Scope, WholeMessage
 
 _MISSING = object()
 
 
 @dataclass
-class Family:
+class MessageCopies:
     """A message and its copies, with the scopes that apply to them."""
 
     scopes: list[Scope] = field(default_factory=list)
     named: dict[UUID, Any] = field(default_factory=dict, repr=False)
-    removed: set[str] = field(default_factory=set, repr=False)
+    removed_texts: set[str] = field(default_factory=set, repr=False)
 
-    def steps(self, key: UUID, payload: Any) -> list[Find | Detect | Cut | list[Finder]]:
+    def steps(
+        self, key: UUID, payload: Any
+    ) -> list[Find | Detect | PositionalScope | list[Finder]]:
         """Return the steps that redact the message with this key, in order."""
-        found: list[Find | Detect | Cut | list[Finder]] = []
-        for scope in in_order(self.scopes):
+        found: list[Find | Detect | PositionalScope | list[Finder]] = []
+        for scope in spans_first(self.scopes):
             if (
                 key in self.named
                 or isinstance(scope, Find | Detect | WholeMessage)
@@ -42,7 +44,7 @@ class Family:
                 found.append(scope)
             else:
                 # Including short texts, because only this message is searched.
-                found.append([masking.Literal(secret) for secret in sorted(self.removed)])
+                found.append([masking.TextFinder(secret) for secret in sorted(self.removed_texts)])
         return found
 
     def _is_same(self, payload: Any, path: Path) -> bool:
@@ -52,24 +54,26 @@ class Family:
         )
 
 
-def families_of(using: str, session: UUID, plan: Plan) -> dict[UUID, Family]:
+def named_messages(using: str, session: UUID, plan: Plan) -> dict[UUID, MessageCopies]:
     """Return the named messages, grouped by the message of which they are copies."""
-    found: dict[UUID, Family] = {}
+    found: dict[UUID, MessageCopies] = {}
     if not plan.by_message:
         return found
     rows = SessionMessage.objects.using(using).filter(session=session, pk__in=plan.by_message)
     columns = ("pk", "source", "agent__dialect", "message", "redact_message")
     for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
-        family = found.setdefault(source or key, Family())
+        family = found.setdefault(source or key, MessageCopies())
         current = message if redacted is None else redacted
         scopes = plan.by_message[key]
         family.scopes += scopes
         family.named[key] = current
-        family.removed |= _removed_texts(current, dialect, scopes)
+        family.removed_texts |= _removed_texts(current, dialect, scopes)
     return found
 
 
-def members_of(using: str, session: UUID, families: Mapping[UUID, Family]) -> dict[UUID, Family]:
+def copies_in_session(
+    using: str, session: UUID, families: Mapping[UUID, MessageCopies]
+) -> dict[UUID, MessageCopies]:
     """Return the messages of a session that belong to families."""
     if not families:
         return {}
@@ -87,11 +91,11 @@ def _removed_texts(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[s
     if isinstance(payload, CorruptPayload):
         return set()
     removed: set[str] = set()
-    for scope in in_order(scopes):
+    for scope in spans_first(scopes):
         if not isinstance(scope, Find | Detect | WholeMessage):
-            changed = tried(scope, payload, dialect)
+            changed = apply_scope(scope, payload, dialect)
             if changed is not None:
-                removed |= masking.removed(payload, changed)
+                removed |= masking.masked_texts(payload, changed)
     return removed
 
 

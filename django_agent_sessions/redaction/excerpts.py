@@ -11,7 +11,7 @@ from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import Part
 from django_agent_sessions.transcripts.blocks import blocks
 
-from .plan import Cut, Spans
+from .plan import PositionalScope, Spans
 from .scopes import WholeMessage
 
 _CONTEXT = 40
@@ -20,7 +20,7 @@ _CONTEXT = 40
 _LONGEST = 2000
 
 
-def excerpts(step: Cut, payload: Any, dialect: str) -> list[tuple[str, str]]:
+def excerpts(step: PositionalScope, payload: Any, dialect: str) -> list[tuple[str, str]]:
     """Return pairs of the text before and after a step."""
     if isinstance(step, Spans) and not isinstance(payload, CorruptPayload):
         return _span_excerpts(step, payload)

@@ -12,7 +12,7 @@ from django_agent_sessions import masking
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.masking import Finder
 from django_agent_sessions.references import Path
-from django_agent_sessions.store.rows import Row
+from django_agent_sessions.store.rows import MessageRow
 
 from .plan import Plan
 from .scopes import Hit, Place
@@ -20,13 +20,13 @@ from .scopes import Hit, Place
 
 @dataclass
 class Change:
-    """A row to update; ``follows`` marks copies of a named message."""
+    """A row to update; ``is_copy`` marks copies of a named message."""
 
     row: Model
     columns: dict[str, Any]
-    message: Row | None = None
+    message: MessageRow | None = None
     contents: bytes | None = None
-    follows: bool = False
+    is_copy: bool = False
 
 
 class Findings:
@@ -56,23 +56,23 @@ class Findings:
         kept: list[Path] = []
         content = value.text if isinstance(value, CorruptPayload) else value
         changed, hits = masking.mask_tree(content, finders, free=free, kept=kept)
-        self.kept += [below(place, path) for path in kept]
+        self.kept += [with_subpath(place, path) for path in kept]
         for hit in hits:
             self.secrets.add(hit.found)
-            self.hits.append(Hit(below(place, hit.path), hit.kind, hit.before, hit.after))
+            self.hits.append(Hit(with_subpath(place, hit.path), hit.kind, hit.before, hit.after))
         if not hits:
             return value
         return CorruptPayload(changed) if is_corrupt else changed
 
     def keep_id(self, value: str | None, place: Place) -> None:
         """Record an id that contains a named text; ids are not changed."""
-        if value and masking.places(value, self._plan.named):
+        if value and masking.find_matches(value, self._plan.named):
             self.kept.append(place)
 
     def change(self, row: Model, columns: dict[str, Any], *, follows: bool = False) -> None:
         """Record the columns to write, if any."""
         if columns:
-            self.changes.append(Change(row, columns, follows=follows))
+            self.changes.append(Change(row, columns, is_copy=follows))
 
     @property
     def messages(self) -> int:
@@ -91,6 +91,6 @@ def place_of(kind: str, row: Model, name: str, column: str) -> Place:
     return Place(kind, row.pk, name, column)
 
 
-def below(place: Place, path: Path) -> Place:
+def with_subpath(place: Place, path: Path) -> Place:
     """Return a place with a path appended."""
     return replace(place, path=(*place.path, *path))

@@ -20,7 +20,7 @@ class _DuplicateKeyError(ValueError):
     """A JSON object repeats a key, so that parsing it would lose a value."""
 
 
-def look_at_objects(using: str, session: Session, findings: Findings) -> None:
+def search_objects(using: str, session: Session, findings: Findings) -> None:
     """Search the stored objects of a session one by one.
 
     JSON stays JSON. In other texts and in bytes the matches are masked in place.

@@ -14,13 +14,13 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from django_agent_sessions import audit, bridge, conf
-from django_agent_sessions.blobs import note_uses
-from django_agent_sessions.functions import same_as_redacted
-from django_agent_sessions.leftovers import overwrite_leftovers
+from django_agent_sessions.blobs import update_references
+from django_agent_sessions.functions import has_no_original
+from django_agent_sessions.leftovers import secure_delete
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store.alone import lock_session
-from django_agent_sessions.store.base import whole, write
-from django_agent_sessions.store.overrides import Spot, drop_forms
+from django_agent_sessions.store.base import tracked_atomic, write
+from django_agent_sessions.store.overrides import MessageRef, replace_variants
 
 _SESSION_BATCH = 200
 _MESSAGE_BATCH = 200
@@ -57,7 +57,7 @@ def purge_originals(
         if dry_run:
             count += old.count()
             continue
-        with overwrite_leftovers(alias):
+        with secure_delete(alias):
             for session in list(old.order_by().values_list("session_id", flat=True).distinct()):
                 count += _purge_session(alias, session, before, actor)
     return count
@@ -73,7 +73,7 @@ def original_kept_until(
     if redacted_at is None:
         return None
     until: datetime = redacted_at + timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
-    if until <= timezone.now() or rows.filter(same_as_redacted()).exists():
+    if until <= timezone.now() or rows.filter(has_no_original()).exists():
         return None
     return until
 
@@ -89,7 +89,7 @@ def _redacted_sessions(using: str) -> Iterator[list[UUID]]:
 
 def _originals(using: str, before: datetime) -> QuerySet[SessionMessage]:
     return SessionMessage.objects.using(using).filter(
-        ~Q(same_as_redacted()), redacted_at__lt=before, redact_message__isnull=False
+        ~Q(has_no_original()), redacted_at__lt=before, redact_message__isnull=False
     )
 
 
@@ -107,7 +107,7 @@ def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> i
 
 
 def _purge_batch(using: str, session: UUID, before: datetime, actor: Any) -> int:
-    with whole(using):
+    with tracked_atomic(using):
         row = lock_session(using, session)
         if row is None or row.legal_hold:
             # Another process has deleted the session or placed it under legal hold.
@@ -120,10 +120,10 @@ def _purge_batch(using: str, session: UUID, before: datetime, actor: Any) -> int
             SessionMessage.objects.using(using).filter(pk__in=keys).update(
                 message=F("redact_message")
             )
-            note_uses(using, session, keys)
+            update_references(using, session, keys)
             # The variants in snapshots that a legal hold kept.
-            spots = {Spot(agent, branch, position) for _, agent, branch, position in messages}
-            drop_forms(using, session, spots)
+            spots = {MessageRef(agent, branch, position) for _, agent, branch, position in messages}
+            replace_variants(using, session, spots)
             audit.record(
                 AuditEvent.Action.ORIGINALS_PURGED,
                 session=session,

@@ -28,7 +28,7 @@ class Plan:
         self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
         for scope in scopes:
             if isinstance(scope, Find | Detect) and scope.message is None:
-                new_finder = finder(scope)
+                new_finder = finder_for(scope)
                 self.everywhere.append(new_finder)
                 if isinstance(scope, Find):
                     self.named.append(new_finder)
@@ -48,14 +48,14 @@ class Spans:
     parts: tuple[tuple[int, int], ...]
 
 
-Cut: TypeAlias = WholeMessage | Block | Spans
+PositionalScope: TypeAlias = WholeMessage | Block | Spans
 
 
-def finder(scope: Find | Detect) -> Finder:
+def finder_for(scope: Find | Detect) -> Finder:
     """Return the finder for a scope."""
     if isinstance(scope, Detect):
         known = detectors.load(scope.names) if scope.names else detectors.available()
-        return masking.Detecting(known)
+        return masking.DetectorFinder(known)
     # A blank pattern would match only white space, which is never intended.
     if not scope.text.strip():
         raise RedactionScopeError("the text or pattern to find is empty")
@@ -67,14 +67,16 @@ def finder(scope: Find | Detect) -> Finder:
 
 def _text_finder(scope: Find) -> Finder | None:
     try:
-        return masking.Pattern(scope.text) if scope.pattern else masking.Literal(scope.text)
+        return (
+            masking.PatternFinder(scope.text) if scope.pattern else masking.TextFinder(scope.text)
+        )
     except (ValueError, re.error, OverflowError, RecursionError):
         # Not chained, because the message of re.error contains the pattern. OverflowError and
         # RecursionError: a repetition is too large, or the nesting too deep.
         return None
 
 
-def in_order(scopes: Sequence[Scope]) -> list[Find | Detect | Cut]:
+def spans_first(scopes: Sequence[Scope]) -> list[Find | Detect | PositionalScope]:
     """Return the scopes with spans first, because the other scopes move positions."""
     by_path: dict[Path, list[tuple[int, int]]] = {}
     for scope in scopes:
@@ -84,7 +86,7 @@ def in_order(scopes: Sequence[Scope]) -> list[Find | Detect | Cut]:
     return [*spans, *(scope for scope in scopes if not isinstance(scope, Span))]
 
 
-def tried(scope: Cut, payload: Any, dialect: str) -> Any:
+def apply_scope(scope: PositionalScope, payload: Any, dialect: str) -> Any:
     """Return a payload with a scope applied, or None if its path does not exist."""
     try:
         return _apply(scope, payload, dialect)
@@ -93,9 +95,9 @@ def tried(scope: Cut, payload: Any, dialect: str) -> Any:
         return None
 
 
-def _apply(scope: Cut, payload: Any, dialect: str) -> Any:
+def _apply(scope: PositionalScope, payload: Any, dialect: str) -> Any:
     if isinstance(scope, WholeMessage):
-        return masking.blank(dialect, payload)
+        return masking.redact_message(dialect, payload)
     if isinstance(scope, Block):
-        return masking.blank_block(dialect, payload, scope.path)
-    return masking.blank_spans(payload, scope.path, *scope.parts)
+        return masking.redact_block(dialect, payload, scope.path)
+    return masking.redact_spans(payload, scope.path, *scope.parts)

@@ -10,14 +10,14 @@ from uuid import UUID
 
 from django_agent_sessions.models import Session, SessionMessage, Snapshot
 from django_agent_sessions.store.overrides import (
-    Spot,
-    in_parts,
-    plain,
-    snapshots_with_forms,
-    spot_of,
+    MessageRef,
+    snapshot_batches,
+    position_range,
+    snapshots_with_variants,
+    message_ref_of,
 )
 
-from .findings import Findings, below, place_of
+from .findings import Findings, with_subpath, place_of
 from .scopes import Place
 
 # Data of the application or of a tool.
@@ -26,14 +26,14 @@ _VERSIONS = ("scope", "schema_version")
 _SHORT = 32
 
 
-def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
+def search_snapshots(using: str, session: Session, findings: Findings) -> None:
     """Search the own content of snapshots, after the messages.
 
     Writing a snapshot requires the lock of the session's row, which a redaction holds.
     """
     changed = _changed_messages(findings)
     rows = Snapshot.objects.using(using).filter(session=session).order_by("pk")
-    for part in in_parts(rows):
+    for part in snapshot_batches(rows):
         redacted = _redacted_messages(using, part)
         for row in part:
             columns: dict[str, Any] = {}
@@ -47,22 +47,22 @@ def look_at_snapshots(using: str, session: Session, findings: Findings) -> None:
             findings.keep_id(row.snapshot_id, _place(row, "snapshot_id"))
 
 
-def look_at_forms(using: str, session: Session, findings: Findings) -> None:
+def drop_message_variants(using: str, session: Session, findings: Findings) -> None:
     """Replace the variants of redacted messages in snapshots with references to the messages."""
     changed = _changed_messages(findings)
     if not changed or session.legal_hold:
         return
-    for part in in_parts(snapshots_with_forms(using, session.pk)):
+    for part in snapshot_batches(snapshots_with_variants(using, session.pk)):
         for row in part:
             messages = _drop_variants(row, changed)
             if messages is not row.messages:
                 findings.change(row, {"messages": messages}, follows=True)
 
 
-def _changed_messages(findings: Findings) -> set[Spot]:
+def _changed_messages(findings: Findings) -> set[MessageRef]:
     rows = (change.row for change in findings.changes if change.message is not None)
     return {
-        Spot(row.agent_id, row.branch, row.message_id)
+        MessageRef(row.agent_id, row.branch, row.message_id)
         for row in rows
         if isinstance(row, SessionMessage)
     }
@@ -74,7 +74,7 @@ def _mask_document(row: Snapshot, findings: Findings) -> Any:
     if not isinstance(document, dict):
         return findings.mask(document, place)
     changed = {
-        key: _mask_value(row, key, value, below(place, (key,)), findings)
+        key: _mask_value(row, key, value, with_subpath(place, (key,)), findings)
         for key, value in document.items()
     }
     return document if _same(document, changed) else changed
@@ -90,11 +90,11 @@ def _mask_value(row: Snapshot, key: str, value: Any, place: Place, findings: Fin
     own_data = {name: item for name, item in value.items() if name in _OWN_DATA}
     ids = {"id"} if row.multi_agent_id is not None and isinstance(value.get("id"), str) else set()
     for name in ids:
-        findings.keep_id(value[name], below(place, (name,)))
+        findings.keep_id(value[name], with_subpath(place, (name,)))
     rest = {name: item for name, item in value.items() if name not in own_data.keys() | ids}
     masked = findings.mask(rest, place)
     free = {
-        name: findings.mask(item, below(place, (name,)), free=row.multi_agent_id is None)
+        name: findings.mask(item, with_subpath(place, (name,)), free=row.multi_agent_id is None)
         for name, item in own_data.items()
     }
     if masked is rest and _same(own_data, free):
@@ -134,8 +134,8 @@ def _is_format_field(key: str, value: str) -> bool:
 
 def _mask_variants(
     row: Snapshot,
-    changed: Collection[Spot],
-    redacted: Collection[Spot],
+    changed: Collection[MessageRef],
+    redacted: Collection[MessageRef],
     legal_hold: bool,
     findings: Findings,
 ) -> Any:
@@ -144,15 +144,15 @@ def _mask_variants(
         return findings.mask(row.messages, _place(row, "messages"))
     masked_messages: list[Any] = []
     for index, item in enumerate(row.messages):
-        spot = spot_of(row, item)
+        spot = message_ref_of(row, item)
         if not isinstance(item, dict) or (legal_hold and (spot in changed or spot in redacted)):
             # A reference; or a variant that a legal hold keeps.
             masked_messages.append(item)
             continue
-        place = below(_place(row, "messages"), (index, "message"))
+        place = with_subpath(_place(row, "messages"), (index, "message"))
         message = findings.mask(item.get("message"), place)
         if spot is not None and spot in changed:
-            masked_messages.append(plain(spot))
+            masked_messages.append(position_range(spot))
         elif message is item.get("message"):
             masked_messages.append(item)
         else:
@@ -161,31 +161,31 @@ def _mask_variants(
     return row.messages if same else masked_messages
 
 
-def _drop_variants(row: Snapshot, changed: Collection[Spot]) -> Any:
+def _drop_variants(row: Snapshot, changed: Collection[MessageRef]) -> Any:
     if not isinstance(row.messages, list):
         return row.messages
-    spots = [spot_of(row, item) for item in row.messages]
+    spots = [message_ref_of(row, item) for item in row.messages]
     if not any(spot in changed for spot in spots if spot is not None):
         return row.messages
     return [
-        plain(spot) if spot is not None and spot in changed else item
+        position_range(spot) if spot is not None and spot in changed else item
         for spot, item in zip(spots, row.messages, strict=True)
     ]
 
 
-def _redacted_messages(using: str, rows: Iterable[Snapshot]) -> set[Spot]:
+def _redacted_messages(using: str, rows: Iterable[Snapshot]) -> set[MessageRef]:
     """Return the messages with variants in these snapshots that are redacted."""
     wanted: dict[tuple[UUID | None, int], set[int]] = defaultdict(set)
     for row in rows:
         for item in row.messages if isinstance(row.messages, list) else ():
-            if (spot := spot_of(row, item)) is not None:
+            if (spot := message_ref_of(row, item)) is not None:
                 wanted[spot.agent, spot.branch].add(spot.position)
-    redacted: set[Spot] = set()
+    redacted: set[MessageRef] = set()
     for (agent, branch), positions in wanted.items():
         messages = SessionMessage.objects.using(using).filter(agent=agent, branch=branch)
         messages = messages.filter(message_id__in=positions, redacted_at__isnull=False)
         there = messages.values_list("message_id", flat=True)
-        redacted |= {Spot(agent, branch, position) for position in there}
+        redacted |= {MessageRef(agent, branch, position) for position in there}
     return redacted
 
 

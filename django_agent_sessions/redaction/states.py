@@ -9,7 +9,7 @@ from django.db.models import Model, QuerySet
 
 from django_agent_sessions.models import Branch, Session, SessionAgent, SessionMultiAgent
 
-from .findings import Findings, below, place_of
+from .findings import Findings, with_subpath, place_of
 from .scopes import Place
 
 M = TypeVar("M", bound=Model)
@@ -18,7 +18,7 @@ _TITLE_LENGTH = 255
 _FORK = "fork"
 
 
-def look_at_states(
+def search_states(
     using: str, session: Session, findings: Findings, *, locked: bool
 ) -> dict[UUID, str]:
     """Search a session's columns, agents, orchestrators and branches; return agents' dialects."""
@@ -60,7 +60,7 @@ def _search_session(session: Session, findings: Findings) -> None:
 def _mask_origin(origin: dict[str, Any], place: Place, findings: Findings) -> dict[str, Any]:
     """Mask an origin except its line of ancestors, by which forks are found."""
     for key in origin.get(_FORK, {}).get("line", ()):
-        findings.keep_id(str(key), below(place, (_FORK,)))
+        findings.keep_id(str(key), with_subpath(place, (_FORK,)))
     rest = {key: value for key, value in origin.items() if key != _FORK}
     changed = findings.mask(rest, place, free=True)
     return origin if changed is rest else {**changed, _FORK: origin[_FORK]}
@@ -85,7 +85,7 @@ def _search_orchestrator(row: SessionMultiAgent, findings: Findings) -> None:
         # The application looks up its orchestrator by this id.
         orchestrator_id = state["id"]
         if isinstance(orchestrator_id, str):
-            findings.keep_id(orchestrator_id, below(place, ("id",)))
+            findings.keep_id(orchestrator_id, with_subpath(place, ("id",)))
         rest = {key: value for key, value in state.items() if key != "id"}
         changed = findings.mask(rest, place)
         changed = state if changed is rest else {"id": orchestrator_id, **changed}

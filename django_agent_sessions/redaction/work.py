@@ -20,23 +20,23 @@ from django_agent_sessions.masking import Finder
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.references import BlobRef, references
 from django_agent_sessions.store.redacting import (
-    keeps_original,
-    move_epoch,
+    is_original_kept,
+    increment_redaction_epoch,
     record_redaction,
     redacted_columns,
 )
-from django_agent_sessions.store.rows import Row
+from django_agent_sessions.store.rows import MessageRow
 from django_agent_sessions.store.statement_sizes import check_statement_size, check_values_size
-from django_agent_sessions.transient import TryAgainError
+from django_agent_sessions.transient import RetryError
 
-from .copies import Family, families_of, members_of
+from .copies import MessageCopies, named_messages, copies_in_session
 from .excerpts import excerpts
-from .findings import Change, Findings, below, place_of
-from .objects import look_at_objects, write_object
-from .plan import Cut, Plan, Spans, finder, tried
+from .findings import Change, Findings, with_subpath, place_of
+from .objects import search_objects, write_object
+from .plan import PositionalScope, Plan, Spans, finder_for, apply_scope
 from .scopes import Detect, Find, Hit, Place, Redaction, WholeMessage
-from .snapshots import look_at_forms, look_at_snapshots
-from .states import look_at_states
+from .snapshots import drop_message_variants, search_snapshots
+from .states import search_states
 
 _CHUNK = 200
 
@@ -52,15 +52,18 @@ def redact_all(
     dry_run: bool,
 ) -> Redaction:
     """Redact in a session and its forks; search all of them before writing any."""
-    families = families_of(using, session.pk, plan)
-    first = Work(using, session, plan, families, dry_run=dry_run)
-    works = [first, *(Work(using, fork, plan, families, dry_run=dry_run) for fork in forks)]
+    families = named_messages(using, session.pk, plan)
+    first = SessionRedaction(using, session, plan, families, dry_run=dry_run)
+    works = [
+        first,
+        *(SessionRedaction(using, fork, plan, families, dry_run=dry_run) for fork in forks),
+    ]
     first.look(named=set(plan.by_message))
     for work in works[1:]:
         work.look()
     if not dry_run:
         for work in works:
-            work.refuse_if_held()
+            work.check_legal_hold()
         secrets = plan.named_texts.union(*(work.secrets for work in works))
         with ExitStack() as stack:
             for work in works:
@@ -72,7 +75,7 @@ def redact_all(
     return found
 
 
-class Work:
+class SessionRedaction:
     """A redaction in one session, whose row is locked."""
 
     def __init__(
@@ -80,7 +83,7 @@ class Work:
         using: str,
         session: Session,
         plan: Plan,
-        families: Mapping[UUID, Family],
+        families: Mapping[UUID, MessageCopies],
         *,
         dry_run: bool,
     ) -> None:
@@ -89,7 +92,7 @@ class Work:
         self._plan = plan
         self._families = families
         self._dry_run = dry_run
-        self._keep = keeps_original(session)
+        self._keep = is_original_kept(session)
         self._findings = Findings(plan)
         self._epoch = session.redaction_epoch
         # Binaries without matches of the session-wide finders.
@@ -121,18 +124,18 @@ class Work:
         """Search the session."""
         dialects: dict[UUID, str] = {}
         if self._plan.everywhere:
-            dialects = look_at_states(
+            dialects = search_states(
                 self._using, self._session, self._findings, locked=not self._dry_run
             )
         self._search_messages(dialects, named or set())
         if self._plan.everywhere:
-            look_at_snapshots(self._using, self._session, self._findings)
-            look_at_objects(self._using, self._session, self._findings)
+            search_snapshots(self._using, self._session, self._findings)
+            search_objects(self._using, self._session, self._findings)
         else:
-            look_at_forms(self._using, self._session, self._findings)
+            drop_message_variants(self._using, self._session, self._findings)
 
     def _search_messages(self, dialects: dict[UUID, str], missing: set[UUID]) -> None:
-        members = members_of(self._using, self._session.pk, self._families)
+        members = copies_in_session(self._using, self._session.pk, self._families)
         for row in self._messages(None if self._plan.everywhere else set(members)):
             missing.discard(row.pk)
             if row.agent_id not in dialects:
@@ -163,7 +166,9 @@ class Work:
                 return
             last = part[-1].pk
 
-    def _search_message(self, row: SessionMessage, dialect: str, family: Family | None) -> None:
+    def _search_message(
+        self, row: SessionMessage, dialect: str, family: MessageCopies | None
+    ) -> None:
         message, redact_message = self._with_binaries(row, family)
         current = message if redact_message is None else redact_message
         place = place_of("message", row, str(row.message_id), "message")
@@ -177,10 +182,10 @@ class Work:
         elif changed is current:
             return
         follows = family is not None and row.pk not in family.named
-        new_row = Row(dialect, changed, limited=False)
-        self._findings.changes.append(Change(row, {}, message=new_row, follows=follows))
+        new_row = MessageRow(dialect, changed, limited=False)
+        self._findings.changes.append(Change(row, {}, message=new_row, is_copy=follows))
 
-    def _with_binaries(self, row: SessionMessage, family: Family | None) -> list[Any]:
+    def _with_binaries(self, row: SessionMessage, family: MessageCopies | None) -> list[Any]:
         """Return the message and its redacted version, with the binaries that have matches.
 
         Each binary is read once, and kept in memory only if its message changes.
@@ -193,7 +198,11 @@ class Work:
         all_references = {reference for _, reference in references(versions)}
         wanted = all_references - self._without_hits - self._unreadable
         found = dict(
-            zip(wanted, blobs.found_in(self._using, self._session.pk, list(wanted)), strict=True)
+            zip(
+                wanted,
+                blobs.existing_binaries(self._using, self._session.pk, list(wanted)),
+                strict=True,
+            )
         )
         self._unreadable |= {
             reference for reference, value in found.items() if isinstance(value, BlobRef)
@@ -212,9 +221,9 @@ class Work:
             }
         if not matching:
             return versions
-        return blobs.found_in(self._using, self._session.pk, versions)
+        return blobs.existing_binaries(self._using, self._session.pk, versions)
 
-    def _matches_original(self, original: Any, place: Place, family: Family | None) -> bool:
+    def _matches_original(self, original: Any, place: Place, family: MessageCopies | None) -> bool:
         scopes = family.scopes if family is not None else ()
         if any(isinstance(scope, WholeMessage) for scope in scopes):
             self._findings.hits.append(Hit(place, "", "", masking.mask()))
@@ -223,7 +232,7 @@ class Work:
         return self._findings.mask(original, place, finders=finders) is not original
 
     def _redact(
-        self, payload: Any, place: Place, dialect: str, key: UUID, family: Family | None
+        self, payload: Any, place: Place, dialect: str, key: UUID, family: MessageCopies | None
     ) -> Any:
         changed = payload
         for step in family.steps(key, payload) if family is not None else ():
@@ -231,36 +240,40 @@ class Work:
         return self._findings.mask(changed, place)
 
     def _apply(
-        self, step: Find | Detect | Cut | list[Finder], payload: Any, place: Place, dialect: str
+        self,
+        step: Find | Detect | PositionalScope | list[Finder],
+        payload: Any,
+        place: Place,
+        dialect: str,
     ) -> Any:
         if isinstance(step, list):
             return self._findings.mask(payload, place, finders=step)
         if isinstance(step, Find | Detect):
-            return self._findings.mask(payload, place, finders=[finder(step)])
+            return self._findings.mask(payload, place, finders=[finder_for(step)])
         if isinstance(payload, CorruptPayload):
             # It stays a corrupt payload, which no SDK receives.
             changed: Any = CorruptPayload(masking.mask())
         else:
-            changed = tried(step, payload, dialect)
+            changed = apply_scope(step, payload, dialect)
             if changed is None:
                 raise RedactionScopeError(f"message {place.key} has no content at this path")
         if changed == payload:
             return payload
         path = () if isinstance(step, WholeMessage) else step.path
-        self._findings.secrets.update(masking.removed(payload, changed))
+        self._findings.secrets.update(masking.masked_texts(payload, changed))
         if self._dry_run:
             texts = excerpts(step, payload, dialect)
         else:
             # The redacted content must not be returned.
             parts = len(step.parts) if isinstance(step, Spans) else 1
             texts = [("", masking.mask())] * parts
-        hit_place = below(place, path)
+        hit_place = with_subpath(place, path)
         self._findings.hits += [Hit(hit_place, "", before, after) for before, after in texts]
         return changed
 
     # --- writing -----------------------------------------------------------------------------
 
-    def refuse_if_held(self) -> None:
+    def check_legal_hold(self) -> None:
         """Raise :exc:`LegalHoldError` if a legal hold forbids the changes."""
         if self._session.legal_hold and any(c.message is None for c in self._findings.changes):
             raise LegalHoldError(
@@ -290,7 +303,7 @@ class Work:
         if not found.changes:
             return
         now = timezone.now()
-        targets = {change.row.pk for change in found.changes if not change.follows}
+        targets = {change.row.pk for change in found.changes if not change.is_copy}
         event = record_redaction(
             self._session,
             target=targets.pop() if len(targets) == 1 else None,
@@ -309,7 +322,7 @@ class Work:
         for change in found.changes:
             if change.contents is not None:
                 if not write_object(self._using, change):
-                    raise TryAgainError
+                    raise RetryError
                 continue
             columns = change.columns
             if change.message is None:
@@ -322,12 +335,12 @@ class Work:
             if isinstance(change.row, SessionMessage):
                 rows = rows.filter(revision=change.row.revision)
             if not rows.update(**columns):
-                raise TryAgainError
+                raise RetryError
         changed = [change.row.pk for change in found.changes if change.message is not None]
-        blobs.note_uses(self._using, self._session.pk, changed)
-        self._epoch = move_epoch(self._using, self._session, now)
+        blobs.update_references(self._using, self._session.pk, changed)
+        self._epoch = increment_redaction_epoch(self._using, self._session, now)
 
 
-def _finders(family: Family | None) -> list[Finder]:
+def _finders(family: MessageCopies | None) -> list[Finder]:
     scopes = family.scopes if family is not None else ()
-    return [finder(scope) for scope in scopes if isinstance(scope, Find | Detect)]
+    return [finder_for(scope) for scope in scopes if isinstance(scope, Find | Detect)]

@@ -11,18 +11,18 @@ from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions import audit, bridge
-from django_agent_sessions.batches import DOOMED
+from django_agent_sessions.batches import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import Allowed, may
+from django_agent_sessions.permissions import SessionPermission, has_permissions
 from django_agent_sessions.querysets import SessionQuerySet
 
 SCOPE = "scope"
 """The query parameter that asks for the sessions of other users, too."""
 
-EVERYBODY = "all"
+SCOPE_ALL = "all"
 """The value of ``scope`` for the sessions of all users."""
 
-OWN = "own"
+SCOPE_OWN = "own"
 """The value of ``scope`` for the user's own sessions, which is the default."""
 
 
@@ -34,14 +34,14 @@ class SessionAccess:
     request is a 404, whether the session exists or not.
     """
 
-    owner_may: ClassVar[Collection[Allowed]] = frozenset(
+    owner_may: ClassVar[Collection[SessionPermission]] = frozenset(
         {
-            Allowed.READ,
-            Allowed.ADD,
-            Allowed.CHANGE,
-            Allowed.DELETE,
-            Allowed.REDACT,
-            Allowed.EXPORT,
+            SessionPermission.READ,
+            SessionPermission.ADD,
+            SessionPermission.CHANGE,
+            SessionPermission.DELETE,
+            SessionPermission.REDACT,
+            SessionPermission.EXPORT,
         }
     )
     """What owners may do with their own sessions without having the permission."""
@@ -62,15 +62,17 @@ class SessionAccess:
     @property
     def reaches_everybody(self) -> bool:
         """Whether the request asks for all users' sessions; raises ``Http404`` if it may not."""
-        scope = self.request.query_params.get(SCOPE, OWN)
-        if scope not in (OWN, EVERYBODY):
-            raise ValidationError({SCOPE: [f"Must be {OWN} or {EVERYBODY}."]})
+        scope = self.request.query_params.get(SCOPE, SCOPE_OWN)
+        if scope not in (SCOPE_OWN, SCOPE_ALL):
+            raise ValidationError({SCOPE: [f"Must be {SCOPE_OWN} or {SCOPE_ALL}."]})
         # Both permissions, as in the admin: VIEW lists sessions, READ reads their messages.
-        if scope == EVERYBODY and not may(self.request.user, Allowed.VIEW, Allowed.READ):
+        if scope == SCOPE_ALL and not has_permissions(
+            self.request.user, SessionPermission.VIEW, SessionPermission.READ
+        ):
             raise Http404
-        return bool(scope == EVERYBODY)
+        return bool(scope == SCOPE_ALL)
 
-    def reachable_sessions(self) -> SessionQuerySet:
+    def accessible_sessions(self) -> SessionQuerySet:
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions) if self.reaches_everybody else self.own_sessions()
 
@@ -79,18 +81,27 @@ class SessionAccess:
         sessions = Session.objects.using(self.using)
         return self._in_namespace(sessions.owned_by(_hide_from_planner(self.request.user.pk)))
 
-    def session(self, key: object, *needed: Allowed) -> Session:
+    def session(self, key: object, *needed: SessionPermission) -> Session:
         """Return a session without its metadata; raise ``Http404`` if it is out of reach."""
-        row = self.reachable_sessions().defer("metadata", "origin").filter(pk=uuid_of(key)).first()
-        if row is None or row.namespace == DOOMED or not self.allows(row, *needed):
+        row = (
+            self.accessible_sessions()
+            .defer("metadata", "origin")
+            .filter(pk=parse_uuid_or_404(key))
+            .first()
+        )
+        if (
+            row is None
+            or row.namespace == TOMBSTONE_NAMESPACE
+            or not self.has_permissions(row, *needed)
+        ):
             raise Http404
         return row
 
-    def allows(self, session: Session, *needed: Allowed) -> bool:
+    def has_permissions(self, session: Session, *needed: SessionPermission) -> bool:
         """Return whether the user has all of these permissions in a session that is reached."""
         if self.owns(session):
             needed = tuple(permission for permission in needed if permission not in self.owner_may)
-        return not needed or may(self.request.user, *needed)
+        return not needed or has_permissions(self.request.user, *needed)
 
     def owns(self, session: Session) -> bool:
         """Return whether the user owns the session; reads by the owner are not recorded."""
@@ -104,7 +115,7 @@ class SessionAccess:
     def _in_namespace(self, sessions: SessionQuerySet) -> SessionQuerySet:
         return sessions if self.namespace is None else sessions.filter(namespace=self.namespace)
 
-    def record_reading(
+    def record_access(
         self, session: Session | None, target: UUID | None = None, **details: Any
     ) -> None:
         """Record a read before its content is shown, unless the user owns the session.
@@ -134,7 +145,7 @@ def _hide_from_planner(key: Any) -> Any:
     return Func(Value(key, output_field=column.target_field), template="(SELECT %(expressions)s)")
 
 
-def uuid_of(value: object) -> UUID:
+def parse_uuid_or_404(value: object) -> UUID:
     """Parse a primary key of a URL; raise ``Http404`` if it is not a UUID."""
     if isinstance(value, UUID):
         return value

@@ -20,7 +20,7 @@ from .problems import exception_handler
 from .renderers import SafeJSONRenderer
 from .requests import SessionRequest
 from .schema import SessionSchema
-from .throttles import EVERY, SessionThrottle
+from .throttles import ALL, SessionThrottle
 
 
 class SessionAPI(SessionAccess, APIView):
@@ -76,7 +76,7 @@ class SessionAPI(SessionAccess, APIView):
 
     def get_throttles(self) -> list[BaseThrottle]:
         """Return the project's throttles and those of the API's scopes."""
-        scopes = dict.fromkeys(scope for scope in (EVERY, self.throttle_scope) if scope)
+        scopes = dict.fromkeys(scope for scope in (ALL, self.throttle_scope) if scope)
         return [*super().get_throttles(), *(SessionThrottle(scope) for scope in scopes)]
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_agent_sessions.records import BranchRecord
 
-from .pagination import AFTER, BEFORE, ORDER, RAW, KeyPagination, MessagePagination
+from .pagination import AFTER, BEFORE, ORDER, RAW, KeysetPagination, MessagePagination
 
 
 class BranchMessagePagination(MessagePagination):
@@ -16,7 +16,7 @@ class BranchMessagePagination(MessagePagination):
     parameters = (ORDER, RAW)
 
 
-class BranchPagination(KeyPagination):
+class BranchPagination(KeysetPagination):
     """Pages of an agent's branches, ordered by number."""
 
     places = ()
@@ -24,7 +24,7 @@ class BranchPagination(KeyPagination):
     def read(
         self, request: Any, branches: Callable[[], Sequence[BranchRecord]], view: Any = None
     ) -> Sequence[BranchRecord]:
-        self.refuse_unknown(request, view)
+        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
         side, number = self.read_cursor(request) or (AFTER, -1)
         records = branches()

@@ -9,14 +9,14 @@ from uuid import UUID
 from django_agent_sessions import audit
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Session, SessionMessage
-from django_agent_sessions.store.alone import alone_in
+from django_agent_sessions.store.alone import with_session_lock
 
-from .problems import NotThere
+from .problems import ReferenceNotFound
 
 T = TypeVar("T")
 
 
-def alone(using: str, session: Session, work: Callable[[Session], T], what: str) -> T:
+def with_locked_session(using: str, session: Session, work: Callable[[Session], T], what: str) -> T:
     """Run ``work`` in a transaction that holds the session's lock, with the row as it is then.
 
     Raises ``SessionNotFoundError`` if the session was deleted or has another owner now, and
@@ -29,10 +29,10 @@ def alone(using: str, session: Session, work: Callable[[Session], T], what: str)
             raise SessionNotFoundError(f"{what}: the session has another owner now")
         return work(row)
 
-    return alone_in(using, session.pk, check_owner, what=what)
+    return with_session_lock(using, session.pk, check_owner, what=what)
 
 
-def record(
+def record_change(
     view: Any, action: AuditEvent.Action, session: Session, target: UUID | None, **details: Any
 ) -> None:
     """Record a change, in the transaction that makes it; the details hold ids and figures only."""
@@ -46,24 +46,26 @@ def record(
     )
 
 
-def place_of(
+def resolve_position(
     using: str, agent: UUID, field: str, place: UUID | int, branch: int | None
 ) -> tuple[int, int]:
     """Return the branch number and position of a message that a request names.
 
     ``place`` is the message's id or its position; -1 is before the first message. ``branch`` is
-    ``None`` for any branch. Raises ``NotThere`` for ``field`` if there is no such message.
+    ``None`` for any branch. Raises ``ReferenceNotFound`` for ``field`` if there is no such message.
     """
     rows = SessionMessage.objects.using(using).filter(agent=agent)
     if isinstance(place, int):
         number = branch or MAIN_BRANCH
         if place >= 0 and not rows.filter(branch=number, message_id=place).exists():
-            raise NotThere(field, f"The agent has no message at this position on branch {number}.")
+            raise ReferenceNotFound(
+                field, f"The agent has no message at this position on branch {number}."
+            )
         return number, place
     if branch is not None:
         rows = rows.filter(branch=branch)
     position = rows.filter(pk=place).values_list("branch", "message_id").first()
     if position is None:
         where = "" if branch is None else f" on branch {branch}"
-        raise NotThere(field, f"The agent has no such message{where}.")
+        raise ReferenceNotFound(field, f"The agent has no such message{where}.")
     return position

@@ -26,7 +26,7 @@ DOCUMENT: dict[str, Any] = {
     "TITLE": "Agent sessions",
     "DESCRIPTION": _DESCRIPTION,
     "VERSION": "1",
-    "PREPROCESSING_HOOKS": ["django_agent_sessions.rest.schema.only_sessions"],
+    "PREPROCESSING_HOOKS": ["django_agent_sessions.rest.schema.keep_session_views"],
     # Enum values stay inline: they explain themselves.
     "POSTPROCESSING_HOOKS": [],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

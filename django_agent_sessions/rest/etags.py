@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from .problems import PreconditionFailed
 
 
-def etag_of(representation: Any) -> str:
+def compute_etag(representation: Any) -> str:
     """Return the strong entity tag of a representation, in quotes.
 
     The tag covers what this user is shown: redacted content counts as its mask.
@@ -23,9 +23,9 @@ def etag_of(representation: Any) -> str:
     return f'"{hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]}"'
 
 
-def tagged(request: Any, representation: Any, *, status: int = 200) -> Any:
+def etag_response(request: Any, representation: Any, *, status: int = 200) -> Any:
     """Return a response with an entity tag, or a 304 if the client has this version."""
-    etag = etag_of(representation)
+    etag = compute_etag(representation)
     if request.method in ("GET", "HEAD"):
         tags = _tags(request.headers.get("If-None-Match", ""))
         if etag in tags or "*" in tags:
@@ -41,7 +41,7 @@ def require_match(request: Any, representation: Any) -> None:
     tags = _tags(header)
     if not tags:
         raise ValidationError({"If-Match": ["Must be the ETag that was read, in its quotes."]})
-    if "*" not in tags and etag_of(representation) not in tags:
+    if "*" not in tags and compute_etag(representation) not in tags:
         raise PreconditionFailed
 
 

@@ -17,22 +17,22 @@ from rest_framework.exceptions import APIException, Throttled, ValidationError
 from django_agent_sessions import bridge
 from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import Cursor, InvalidCursorError
-from django_agent_sessions.events.hub import Watch, watching
+from django_agent_sessions.events.hub import Watch, watch_session
 from django_agent_sessions.events.pages import MessageEvent, RemovedEvent, ResetEvent
-from django_agent_sessions.events.places import Place, Places
+from django_agent_sessions.events.places import StreamSlot, StreamLimit
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import Row
+from django_agent_sessions.windows import MessagePreview
 
 from .media import media_url
-from .queries import refuse_unknown
+from .queries import reject_unknown_parameters
 from .renderers import SafeJSONRenderer
-from .schema import ID, SCOPED, described, problems
-from .serializers.fields import moment
-from .serializers.messages import Reading, represent
-from .streaming import StreamingAPI, event_stream
+from .schema import SESSION_PARAMETER, SCOPE_PARAMETERS, describe_view, problem_responses
+from .serializers.fields import format_datetime
+from .serializers.messages import MessageContext, represent_message
+from .streaming import StreamingAPI, event_stream_response
 
 NOW = "now"
 """The default start of a stream: only what happens from now on."""
@@ -99,16 +99,16 @@ class SessionEventsView(StreamingAPI):
     check_seconds: ClassVar[float] = 30
     """Seconds of silence after which the user's permissions are checked again."""
 
-    places: ClassVar[Places] = Places()
+    places: ClassVar[StreamLimit] = StreamLimit()
     """The number of open streams of each user."""
 
-    @described(
+    @describe_view(
         operation_id="sessions_events",
         tags=["Sessions"],
         summary="Stream the events of a session",
         parameters=[
-            *SCOPED,
-            ID,
+            *SCOPE_PARAMETERS,
+            SESSION_PARAMETER,
             OpenApiParameter(
                 "from",
                 str,
@@ -125,7 +125,7 @@ class SessionEventsView(StreamingAPI):
         ],
         responses={
             (200, "text/event-stream"): OpenApiResponse(_EVENT, description="Events."),
-            **problems(400, 404),
+            **problem_responses(400, 404),
         },
     )
     async def get(self, request: Any, session: str) -> Any:
@@ -136,9 +136,9 @@ class SessionEventsView(StreamingAPI):
             raise Throttled(10, "Too many open streams. Close one of them.")
         try:
             represent_rows = self.representation(row)
-            await self.in_thread(self.record_reading, row, view="events")
+            await self.in_thread(self.record_access, row, view="events")
             pieces = self._pieces(row, cursor, start, place, represent_rows)
-            return event_stream(request, pieces, when_closed=place.give_back)
+            return event_stream_response(request, pieces, when_closed=place.give_back)
         except BaseException:
             # Now, not when the error's frames, which refer to the place, are collected.
             place.give_back()
@@ -149,13 +149,15 @@ class SessionEventsView(StreamingAPI):
         await self.in_thread(self._start, session)
         return HttpResponse(content_type="text/event-stream; charset=utf-8")
 
-    def representation(self, session: Session) -> Callable[[Session, list[Row]], list[Any]]:
+    def representation(
+        self, session: Session
+    ) -> Callable[[Session, list[MessagePreview]], list[Any]]:
         """Return a function that represents filled rows as JSON; it may query the database."""
         media = media_url(self)
 
-        def represent_rows(session: Session, rows: list[Row]) -> list[Any]:
-            reading = Reading.of(session, self.using, media_url=media)
-            return [represent(row, reading) for row in rows]
+        def represent_rows(session: Session, rows: list[MessagePreview]) -> list[Any]:
+            reading = MessageContext.of(session, self.using, media_url=media)
+            return [represent_message(row, reading) for row in rows]
 
         return represent_rows
 
@@ -164,8 +166,8 @@ class SessionEventsView(StreamingAPI):
     def _start(self, key: str) -> tuple[Session, Cursor, str]:
         """Return the session, the cursor to start at, and how the request chose it."""
         # If a misspelled parameter were ignored, the client would miss events.
-        refuse_unknown(self.request, ["from", LAST_EVENT_ID])
-        session = self.session(key, Allowed.READ)
+        reject_unknown_parameters(self.request, ["from", LAST_EVENT_ID])
+        session = self.session(key, SessionPermission.READ)
         event_id = self.request.headers.get("Last-Event-ID") or self.request.query_params.get(
             LAST_EVENT_ID
         )
@@ -178,7 +180,7 @@ class SessionEventsView(StreamingAPI):
         start = self.request.query_params.get("from", NOW)
         if start not in (NOW, START):
             raise ValidationError({"from": [f"Must be {NOW} or {START}."]})
-        cursor = reading.now(session) if start == NOW else reading.beginning(session)
+        cursor = reading.current_cursor(session) if start == NOW else reading.first_cursor(session)
         if cursor is None:
             raise Http404
         return session, cursor, start
@@ -190,8 +192,8 @@ class SessionEventsView(StreamingAPI):
         session: Session,
         cursor: Cursor,
         start: str,
-        place: Place,
-        represent_rows: Callable[[Session, list[Row]], list[Any]],
+        place: StreamSlot,
+        represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
     ) -> AsyncIterator[bytes]:
         """Yield encoded events until the stream ends; read a page when the last one was sent."""
         asgi = isinstance(self.request._request, ASGIRequest)
@@ -199,7 +201,7 @@ class SessionEventsView(StreamingAPI):
         # Close the connection that a middleware opened after the view to save the login session.
         await self.in_thread(_close_connections)
         try:
-            with watching(session.pk) as watch:
+            with watch_session(session.pk) as watch:
                 yield f"retry: {self.retry_milliseconds}\n\n".encode()
                 ready = {"session": str(session.pk), "from": start}
                 yield self._encoded("ready", ready, cursor)
@@ -237,7 +239,7 @@ class SessionEventsView(StreamingAPI):
         self,
         session: Session,
         cursor: Cursor,
-        represent_rows: Callable[[Session, list[Row]], list[Any]],
+        represent_rows: Callable[[Session, list[MessagePreview]], list[Any]],
     ) -> tuple[list[bytes], Cursor, bool] | None:
         """Check the user's permissions again and read the next page.
 
@@ -247,7 +249,7 @@ class SessionEventsView(StreamingAPI):
         allowed = self._recheck(session)
         if allowed is None:
             return None
-        page = reading.read(allowed, cursor)
+        page = reading.read_page(allowed, cursor)
         if page is None:
             return None
         rows = [event.row for event in page.events if isinstance(event, MessageEvent)]
@@ -281,7 +283,7 @@ class SessionEventsView(StreamingAPI):
                     return None
                 request.user = current_user
             self.check_permissions(request)
-            current = self.session(session.pk, Allowed.READ)
+            current = self.session(session.pk, SessionPermission.READ)
         except _NOT_ALLOWED:
             return None
         # Reading another user's session was recorded for this owner when the stream began.
@@ -302,8 +304,8 @@ def _session_data(session: Session) -> dict[str, Any]:
     return {
         "id": str(session.pk),
         "title": displayable(session.title),
-        "archived_at": None if archived is None else moment(archived),
-        "expires_at": None if expires is None else moment(expires),
+        "archived_at": None if archived is None else format_datetime(archived),
+        "expires_at": None if expires is None else format_datetime(expires),
         "legal_hold": session.legal_hold,
         "redactions": session.redactions,
     }

@@ -13,7 +13,7 @@ from drf_spectacular.utils import extend_schema_field
 
 from django_agent_sessions.ids import MAX_ID_LENGTH
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.rest.serializers.fields import NO_MOMENT, read_moment
+from django_agent_sessions.rest.serializers.fields import INVALID_DATETIME, parse_datetime_or_none
 from django_agent_sessions.transcripts import displayable
 
 
@@ -30,9 +30,9 @@ class _DateTimeFormField(forms.Field):
     def clean(self, value: Any) -> Any:
         if value is None:
             return None
-        parsed = read_moment(value)
+        parsed = parse_datetime_or_none(value)
         if parsed is None:
-            raise ValidationError(NO_MOMENT)
+            raise ValidationError(INVALID_DATETIME)
         return parsed
 
 
@@ -49,7 +49,7 @@ class _IdFormField(forms.CharField):
         return super().clean(value)
 
 
-class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # django-filter has no types
+class SchemaFilter(django_filters.Filter):  # type: ignore[misc] # django-filter has no types
     """A filter with a schema for the OpenAPI document."""
 
     takes: ClassVar[dict[str, Any]]
@@ -59,21 +59,21 @@ class DescribedFilter(django_filters.Filter):  # type: ignore[misc] # django-fil
         extend_schema_field({**self.takes, "description": kwargs.get("help_text", "")})(self)
 
 
-class BooleanFilter(DescribedFilter):
+class BooleanFilter(SchemaFilter):
     """A filter by ``true`` or ``false``, and no other value."""
 
     field_class = _BooleanFormField
     takes = {"type": "boolean"}
 
 
-class MomentFilter(DescribedFilter):
+class DateTimeFilter(SchemaFilter):
     """A filter by a date and time with a time zone."""
 
     field_class = _DateTimeFormField
     takes = {"type": "string", "format": "date-time"}
 
 
-class IdFilter(DescribedFilter):
+class IdFilter(SchemaFilter):
     """A filter by an exact id."""
 
     field_class = _IdFormField
@@ -89,18 +89,18 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     archived = BooleanFilter(
         field_name="archived_at", lookup_expr="isnull", exclude=True, help_text="Whether archived."
     )
-    created_after = MomentFilter(
+    created_after = DateTimeFilter(
         field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."
     )
-    created_before = MomentFilter(
+    created_before = DateTimeFilter(
         field_name="created_at", lookup_expr="lt", help_text="Created before this time."
     )
-    active_after = MomentFilter(
+    active_after = DateTimeFilter(
         field_name="last_activity_at",
         lookup_expr="gte",
         help_text="Last active at this time or later.",
     )
-    active_before = MomentFilter(
+    active_before = DateTimeFilter(
         field_name="last_activity_at", lookup_expr="lt", help_text="Last active before this time."
     )
 
@@ -108,7 +108,7 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
         model = Session
         fields: ClassVar[list[str]] = []
 
-    def of_agent(self, sessions: Any, name: str, value: str) -> Any:
+    def filter_agent(self, sessions: Any, name: str, value: str) -> Any:
         """Return the sessions that have an agent of this id."""
         agents = SessionAgent.objects.using(sessions.db).filter(session=OuterRef("pk"))
         return sessions.filter(Exists(agents.filter(agent_id=value)))

@@ -20,7 +20,7 @@ Application = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application."""
 
 
-def ending_answers(application: Application) -> Application:
+def end_answers_at_shutdown(application: Application) -> Application:
     """Wrap an ASGI application, so that running answers end at the server's lifespan shutdown.
 
     The wrapped application receives the lifespan events as before.

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
 
-from .access import EVERYBODY, SCOPE
+from .access import SCOPE_ALL, SCOPE
 
 _ANY_MESSAGE = UUID(int=0)
 
@@ -26,4 +26,4 @@ def media_url(view: Any) -> str:
         return ""
     # str.format would read braces of the prefix as a field.
     url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_ANY_MESSAGE), "{message}")
-    return f"{url}?{SCOPE}={EVERYBODY}" if view.reaches_everybody else url
+    return f"{url}?{SCOPE}={SCOPE_ALL}" if view.reaches_everybody else url

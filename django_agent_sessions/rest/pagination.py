@@ -22,9 +22,9 @@ from rest_framework.response import Response
 
 from django_agent_sessions import windows
 from django_agent_sessions.models import Session
-from django_agent_sessions.windows import Scope, Window
+from django_agent_sessions.windows import MessageQuery, MessagePage
 
-from .queries import QUERY, refuse_unknown
+from .queries import QUERY, reject_unknown_parameters
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
@@ -46,7 +46,7 @@ _DIGITS = 6
 _SALT = "django_agent_sessions.rest.cursor"
 
 
-class KeyPagination(BasePagination):
+class KeysetPagination(BasePagination):
     """The base of all paginators of the API."""
 
     default_limit: ClassVar[int] = 50
@@ -75,15 +75,15 @@ class KeyPagination(BasePagination):
             raise ValidationError({LIMIT: [f"Must be an integer from 1 to {self.max_limit}."]})
         return limit
 
-    def refuse_unknown(self, request: Any, view: Any) -> None:
+    def reject_unknown_parameters(self, request: Any, view: Any) -> None:
         """Raise ``ValidationError`` for query parameters that this list does not read."""
         filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
         view_parameters = getattr(view, "query_parameters", ())
-        refuse_unknown(
+        reject_unknown_parameters(
             request, [LIMIT, CURSOR, *self.places, *self.parameters, *filters, *view_parameters]
         )
 
-    def given_key(self, request: Any, name: str) -> UUID | None:
+    def id_parameter(self, request: Any, name: str) -> UUID | None:
         """Return the row's id in a query parameter, or ``None``."""
         value = request.query_params.get(name)
         if value is None:
@@ -163,7 +163,7 @@ class KeyPagination(BasePagination):
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
-def cut(
+def split_page(
     candidates: list[R], limit: int, *, backwards: bool, from_start: bool
 ) -> tuple[list[R], bool, bool]:
     """Return a page's rows in the list's order, and whether there are rows before and after them.
@@ -185,7 +185,7 @@ def _parameter(name: str, schema: Mapping[str, Any], description: str) -> dict[s
     }
 
 
-class RowPagination(KeyPagination):
+class RowPagination(KeysetPagination):
     """Pages of rows in the order of their primary keys, which is the order of creation."""
 
     newest_first: ClassVar[bool] = False
@@ -193,9 +193,9 @@ class RowPagination(KeyPagination):
     def paginate_queryset(  # type: ignore[override] # only for querysets of models
         self, queryset: QuerySet[M], request: Any, view: Any = None
     ) -> list[M]:
-        self.refuse_unknown(request, view)
+        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
-        side, key = AFTER, self.given_key(request, AFTER)
+        side, key = AFTER, self.id_parameter(request, AFTER)
         if key is not None and not queryset.filter(pk=key).exists():
             # The same whether it does not exist or belongs to another user.
             raise ValidationError({AFTER: ["There is no such result in this list."]})
@@ -206,7 +206,9 @@ class RowPagination(KeyPagination):
         if key is not None:
             queryset = queryset.filter(**{"pk__gt" if ascending else "pk__lt": key})
         candidates = list(queryset.order_by("pk" if ascending else "-pk")[: limit + 1])
-        rows, earlier, later = cut(candidates, limit, backwards=backwards, from_start=key is None)
+        rows, earlier, later = split_page(
+            candidates, limit, backwards=backwards, from_start=key is None
+        )
         if rows and earlier:
             self.previous_url = self.cursor_url(request, BEFORE, rows[0].pk.hex)
         if rows and later:
@@ -238,7 +240,7 @@ _SEARCH = {
 }
 
 
-class SessionPagination(KeyPagination):
+class SessionPagination(KeysetPagination):
     """Pages of sessions, most recently active first."""
 
     parameters = (QUERY,)
@@ -252,7 +254,7 @@ class SessionPagination(KeyPagination):
         self, queryset: QuerySet[Session], request: Any, view: Any = None
     ) -> list[Session]:
         sessions: Any = queryset
-        self.refuse_unknown(request, view)
+        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
         backwards, position = False, self._position_after(request, sessions)
         if cursor := self.read_cursor(request):
@@ -263,7 +265,7 @@ class SessionPagination(KeyPagination):
             sessions = filter_rows(*position)
         order = ("last_activity_at", "id") if backwards else ("-last_activity_at", "-id")
         candidates = list(sessions.order_by(*order)[: limit + 1])
-        rows, earlier, later = cut(
+        rows, earlier, later = split_page(
             candidates, limit, backwards=backwards, from_start=position is None
         )
         self.previous_url = self._url(request, True, rows[:1]) if earlier else None
@@ -271,7 +273,7 @@ class SessionPagination(KeyPagination):
         return rows
 
     def _position_after(self, request: Any, sessions: Any) -> tuple[datetime, UUID] | None:
-        key = self.given_key(request, AFTER)
+        key = self.id_parameter(request, AFTER)
         if key is None:
             return None
         position = sessions.filter(pk=key).values_list("last_activity_at", "pk").first()
@@ -288,16 +290,16 @@ class SessionPagination(KeyPagination):
         return self.cursor_url(request, backwards, row.last_activity_at.isoformat(), row.pk.hex)
 
 
-class MessagePagination(KeyPagination):
+class MessagePagination(KeysetPagination):
     """Pages of a conversation in either direction, or around a message."""
 
     max_limit = 200
     places = (AFTER, BEFORE, AROUND)
     parameters: ClassVar[tuple[str, ...]] = (ORDER, QUERY, AGENT, RAW)
 
-    def read(self, request: Any, scope: Scope, view: Any = None) -> Window:
+    def read(self, request: Any, scope: MessageQuery, view: Any = None) -> MessagePage:
         """Return a page's messages in the requested order, without their payloads."""
-        self.refuse_unknown(request, view)
+        self.reject_unknown_parameters(request, view)
         limit = self.limit(request)
         order = request.query_params.get(ORDER, "asc")
         if order not in ("asc", "desc"):
@@ -305,10 +307,10 @@ class MessagePagination(KeyPagination):
         descending = order == "desc"
         window = self._window(request, scope, limit, falling=descending)
         rows = window.rows
-        earlier = self._url(request, BEFORE, rows[:1]) if window.earlier else None
+        earlier = self._url(request, BEFORE, rows[:1]) if window.has_earlier else None
         later = self._url(request, AFTER, rows[-1:]) if window.later else None
         self.next_url, self.previous_url = (earlier, later) if descending else (later, earlier)
-        return Window(rows[::-1], window.earlier, window.later) if descending else window
+        return MessagePage(rows[::-1], window.has_earlier, window.later) if descending else window
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         order = {"type": "string", "enum": ["asc", "desc"], "default": "asc"}
@@ -317,8 +319,10 @@ class MessagePagination(KeyPagination):
             _parameter(ORDER, order, "Oldest or newest first."),
         ]
 
-    def _window(self, request: Any, scope: Scope, limit: int, *, falling: bool) -> Window:
-        parameters = {name: self.given_key(request, name) for name in self.places}
+    def _window(
+        self, request: Any, scope: MessageQuery, limit: int, *, falling: bool
+    ) -> MessagePage:
+        parameters = {name: self.id_parameter(request, name) for name in self.places}
         if cursor := self.read_cursor(request):
             side, key = cursor
             parameters = {side: UUID(key)}
@@ -330,14 +334,14 @@ class MessagePagination(KeyPagination):
                 # The same whether it does not exist or belongs to another user.
                 raise ValidationError({name: ["There is no such message in this list."]})
             if name == AROUND:
-                return windows.around(scope, key, count=limit)
+                return windows.page_around(scope, key, count=limit)
             # In a list with the newest first, `after` means older messages.
             later = name == AFTER if cursor or not falling else name == BEFORE
-            read_window = windows.after if later else windows.before
+            read_window = windows.page_after if later else windows.page_before
             return read_window(scope, key, count=limit)
         if falling:
-            return windows.ending(scope, count=limit)
-        return windows.beginning(scope, count=limit)
+            return windows.last_page(scope, count=limit)
+        return windows.first_page(scope, count=limit)
 
-    def _url(self, request: Any, side: str, rows: Sequence[windows.Row]) -> str | None:
+    def _url(self, request: Any, side: str, rows: Sequence[windows.MessagePreview]) -> str | None:
         return self.cursor_url(request, side, rows[0].id.hex) if rows else None

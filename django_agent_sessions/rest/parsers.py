@@ -10,7 +10,7 @@ from django.conf import settings
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 
-from .problems import TooLarge
+from .problems import BodyTooLarge
 
 _MAX_DEPTH = 100
 
@@ -58,7 +58,7 @@ class StrictJSONParser(BaseParser):
             return bytes(stream.read())
         body = bytes(stream.read(limit + 1))
         if len(body) > limit:
-            raise TooLarge(f"The body is too large: at most {limit} bytes are accepted.")
+            raise BodyTooLarge(f"The body is too large: at most {limit} bytes are accepted.")
         return body
 
 

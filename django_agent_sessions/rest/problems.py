@@ -60,7 +60,7 @@ class PreconditionFailed(exceptions.APIException):
     default_code = "precondition_failed"
 
 
-class NotThere(exceptions.NotFound):
+class ReferenceNotFound(exceptions.NotFound):
     """A field names an object that does not exist, within one that the user reaches."""
 
     def __init__(self, field: str, detail: str) -> None:
@@ -84,7 +84,7 @@ class LengthRequired(exceptions.APIException):
     default_code = "length_required"
 
 
-class TooLarge(exceptions.APIException):
+class BodyTooLarge(exceptions.APIException):
     """The body is larger than the limit."""
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
@@ -104,7 +104,7 @@ class RangeNotSatisfiable(exceptions.APIException):
         self.content_range = content_range
 
 
-def problem(
+def problem_response(
     code: int,
     detail: str,
     kind: str,
@@ -140,24 +140,28 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 
 
 def _response_to(error: Exception) -> Response | None:
-    if isinstance(error, NotThere):
-        return problem(error.status_code, str(error.detail), "not_found", errors=error.errors)
+    if isinstance(error, ReferenceNotFound):
+        return problem_response(
+            error.status_code, str(error.detail), "not_found", errors=error.errors
+        )
     if isinstance(error, Http404 | exceptions.NotFound):
-        return problem(status.HTTP_404_NOT_FOUND, _NOT_FOUND, "not_found")
+        return problem_response(status.HTTP_404_NOT_FOUND, _NOT_FOUND, "not_found")
     if isinstance(error, PermissionDenied):
-        return problem(
+        return problem_response(
             status.HTTP_403_FORBIDDEN,
             "You do not have permission to do this.",
             "permission_denied",
         )
     if isinstance(error, RequestDataTooBig):
-        return problem(TooLarge.status_code, TooLarge.default_detail, TooLarge.default_code)
+        return problem_response(
+            BodyTooLarge.status_code, BodyTooLarge.default_detail, BodyTooLarge.default_code
+        )
     if isinstance(error, BlobNotFoundError):
-        return problem(
+        return problem_response(
             status.HTTP_404_NOT_FOUND, _FILE_MISSING, "file_missing", title="The file is missing"
         )
     if isinstance(error, BlobError):
-        return problem(
+        return problem_response(
             status.HTTP_503_SERVICE_UNAVAILABLE,
             "The file's storage is unavailable. Try again in a minute.",
             "storage_unavailable",
@@ -167,7 +171,7 @@ def _response_to(error: Exception) -> Response | None:
         for kind, code, name in _PACKAGE_ERRORS:
             if isinstance(error, kind):
                 detail = _NOT_FOUND if code == status.HTTP_404_NOT_FOUND else str(error)
-                return problem(code, detail, name)
+                return problem_response(code, detail, name)
         return None
     if isinstance(error, exceptions.APIException):
         return _framework_problem(error)
@@ -185,7 +189,7 @@ def _framework_problem(error: exceptions.APIException) -> Response:
         headers["Retry-After"] = str(math.ceil(wait))
     if isinstance(error, exceptions.ValidationError):
         errors = error.detail
-        return problem(
+        return problem_response(
             error.status_code,
             _first_error(errors),
             "invalid",
@@ -194,7 +198,7 @@ def _framework_problem(error: exceptions.APIException) -> Response:
         )
     codes = error.get_codes()
     kind = codes if isinstance(codes, str) else error.default_code
-    return problem(error.status_code, _first_error(error.detail), kind, headers=headers)
+    return problem_response(error.status_code, _first_error(error.detail), kind, headers=headers)
 
 
 def _first_error(errors: Any, name: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework.exceptions import ValidationError
 from rest_framework.settings import api_settings
 
-from django_agent_sessions.search import MAX_QUERY
+from django_agent_sessions.search import MAX_QUERY_LENGTH
 from django_agent_sessions.transcripts import displayable
 
 from .access import SCOPE
@@ -20,11 +20,11 @@ _MAX_NAMES = 10
 _MAX_NAME_LENGTH = 100
 
 
-def query_of(request: Any) -> str:
+def search_query(request: Any) -> str:
     """Return the search query; empty for all rows."""
     query: str = request.query_params.get(QUERY, "")
-    if len(query) > MAX_QUERY:
-        raise ValidationError({QUERY: [f"Must have at most {MAX_QUERY} characters."]})
+    if len(query) > MAX_QUERY_LENGTH:
+        raise ValidationError({QUERY: [f"Must have at most {MAX_QUERY_LENGTH} characters."]})
     return query.strip()
 
 
@@ -33,7 +33,7 @@ def is_search(request: Any) -> bool:
     return bool(request.query_params.get(QUERY, "").strip())
 
 
-def flag_of(request: Any, name: str) -> bool:
+def boolean_parameter(request: Any, name: str) -> bool:
     """Return the value of a boolean parameter, which is false by default."""
     value = request.query_params.get(name, "false")
     if value not in ("true", "false"):
@@ -41,7 +41,7 @@ def flag_of(request: Any, name: str) -> bool:
     return bool(value == "true")
 
 
-def refuse_unknown(request: Any, known: Iterable[str]) -> None:
+def reject_unknown_parameters(request: Any, known: Iterable[str]) -> None:
     """Raise ``ValidationError`` for an unknown parameter.
 
     If a misspelled filter were ignored, the response would list everything.

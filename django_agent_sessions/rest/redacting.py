@@ -11,7 +11,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.permissions import Allowed, may
+from django_agent_sessions.permissions import SessionPermission, has_permissions
 from django_agent_sessions.redaction import Hit, Place, Redaction, redact
 
 from .serializers.redaction import RedactionRequest, RedactionSerializer
@@ -22,19 +22,19 @@ _ORIGINAL = "original"
 
 # An error report must not contain the text that is to be redacted.
 @sensitive_variables()
-def redacted(
+def redaction_response(
     view: Any, session: Session, request_class: type[Any], scope: Callable[[Any], Any]
 ) -> Response:
     """Redact what the request names, or return a preview of it."""
     serializer: RedactionRequest = request_class(data=view.request.data)
     serializer.is_valid(raise_exception=True)
     data = serializer.validated_data
-    if data["pattern"] and not may(view.request.user, Allowed.REDACT):
+    if data["pattern"] and not has_permissions(view.request.user, SessionPermission.REDACT):
         # A malicious pattern can run for hours.
         detail = "Patterns require the permission to redact. Send the text itself."
         raise ValidationError({"pattern": [detail]})
     # Recorded first: whether there are hits already reveals content.
-    view.record_reading(session, view="redact")
+    view.record_access(session, view="redact")
     result = redact(
         session.pk,
         scope(serializer),
@@ -52,8 +52,8 @@ def _filter_hits(view: Any, session: Session, redaction: Redaction) -> Redaction
     They are redacted all the same. A preview that listed them would let the user guess the content
     of a state, and the text around a hit is itself part of the state or original.
     """
-    states = view.allows(session, Allowed.VIEW_STATE)
-    originals = view.allows(session, Allowed.VIEW_ORIGINAL)
+    states = view.has_permissions(session, SessionPermission.VIEW_STATE)
+    originals = view.has_permissions(session, SessionPermission.VIEW_ORIGINAL)
 
     def is_visible(place: Place) -> bool:
         return states if place.kind in _STATE_KINDS else originals or place.column != _ORIGINAL

@@ -17,7 +17,7 @@ from rest_framework import serializers
 
 from django_agent_sessions import detectors
 
-from .access import EVERYBODY, OWN, SCOPE
+from .access import SCOPE_ALL, SCOPE_OWN, SCOPE
 
 V = TypeVar("V")
 
@@ -39,7 +39,7 @@ class SessionSchema(AutoSchema):
         return str(super().get_description() or " ").replace("``", "`").splitlines()
 
 
-def described(**description: Any) -> Callable[[V], V]:
+def describe_view(**description: Any) -> Callable[[V], V]:
     """Describe a view or a handler with the arguments of drf-spectacular's ``extend_schema``.
 
     That decorator alone builds on the project's ``DEFAULT_SCHEMA_CLASS``, which may not be
@@ -54,27 +54,27 @@ def described(**description: Any) -> Callable[[V], V]:
     return describe
 
 
-ID = OpenApiParameter(
+SESSION_PARAMETER = OpenApiParameter(
     "session", {"type": "string", "format": "uuid"}, "path", description="The session's id."
 )
 
-MESSAGE_ID = OpenApiParameter(
+MESSAGE_PARAMETER = OpenApiParameter(
     "message", {"type": "string", "format": "uuid"}, "path", description="The message's id."
 )
 
-AGENT_KEY = OpenApiParameter(
+AGENT_PARAMETER = OpenApiParameter(
     "agent_key",
     {"type": "string", "format": "uuid"},
     "path",
     description="The agent's primary key: `id` in the list of agents, not `agent_id`.",
 )
 
-SCOPED = [
+SCOPE_PARAMETERS = [
     OpenApiParameter(
         SCOPE,
         str,
-        enum=[OWN, EVERYBODY],
-        default=OWN,
+        enum=[SCOPE_OWN, SCOPE_ALL],
+        default=SCOPE_OWN,
         description=(
             "Whose sessions. `all` requires the permissions `view_session` and `read_transcript`."
         ),
@@ -114,10 +114,10 @@ ETAG = OpenApiParameter(
     description="The version of the response, for `If-Match` and `If-None-Match`.",
 )
 
-UNCHANGED = {304: OpenApiResponse(description="`If-None-Match` names the current version.")}
+NOT_MODIFIED = {304: OpenApiResponse(description="`If-None-Match` names the current version.")}
 
 
-def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
+def response_header(name: str, description: str, *codes: int) -> OpenApiParameter:
     """Describe a header of the responses with these status codes."""
     return OpenApiParameter(
         name,
@@ -129,7 +129,7 @@ def headed(name: str, description: str, *codes: int) -> OpenApiParameter:
     )
 
 
-def answer(shape: Any, description: str) -> OpenApiResponse:
+def documented_response(shape: Any, description: str) -> OpenApiResponse:
     """Describe a response."""
     return OpenApiResponse(shape, description=description)
 
@@ -177,7 +177,7 @@ _ALWAYS = (400, 401, 403, 406, 429)
 _WITH_BODY = (400, 411, 413, 415)
 
 
-def problems(*codes: int) -> dict[Any, OpenApiResponse]:
+def problem_responses(*codes: int) -> dict[Any, OpenApiResponse]:
     """Describe error responses: these status codes, and those that every request can return."""
     every = {*codes, *_ALWAYS, *(_WITH_BODY if 413 in codes else ())}
     return {
@@ -188,7 +188,7 @@ def problems(*codes: int) -> dict[Any, OpenApiResponse]:
     }
 
 
-def only_sessions(endpoints: Any, **kwargs: Any) -> Any:
+def keep_session_views(endpoints: Any, **kwargs: Any) -> Any:
     """Keep the endpoints of this API's views; a preprocessing hook of drf-spectacular."""
     from .base import SessionAPI
 

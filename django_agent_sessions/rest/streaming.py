@@ -96,7 +96,7 @@ class _EventStream(StreamingHttpResponse):
             self.when_closed()
 
 
-def event_stream(
+def event_stream_response(
     request: Any,
     pieces: AsyncIterator[bytes],
     *,

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework.throttling import SimpleRateThrottle
 
-EVERY = "agent-sessions"
+ALL = "agent-sessions"
 """The scope of all requests; a view's own scope applies in addition."""
 
 SEARCH = "agent-sessions-search"

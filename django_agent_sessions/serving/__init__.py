@@ -6,16 +6,22 @@ checks the permissions.
 
 from __future__ import annotations
 
-from .binaries import media
-from .files import attachment, download, encoded, file_name, sealed
+from .binaries import serve_media
+from .files import (
+    attachment,
+    streamed_download,
+    encode_in_chunks,
+    file_name,
+    set_content_security_headers,
+)
 from .ranges import UnsatisfiableRangeError
 
 __all__ = [
     "UnsatisfiableRangeError",
     "attachment",
-    "download",
-    "encoded",
+    "streamed_download",
+    "encode_in_chunks",
     "file_name",
-    "media",
-    "sealed",
+    "serve_media",
+    "set_content_security_headers",
 ]

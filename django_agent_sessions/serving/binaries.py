@@ -19,10 +19,10 @@ from django.utils.cache import patch_cache_control
 from django_agent_sessions.blobs import Stream, stream_blob
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import Blob
-from django_agent_sessions.transcripts.images import CLAIMED, image_type
+from django_agent_sessions.transcripts.images import DISPLAYABLE_TYPES, image_type
 
-from .files import in_turn, sealed
-from .ranges import asked_range, is_known
+from .files import iterate_in_thread, set_content_security_headers
+from .ranges import requested_range, matches_etag
 from .signed import signed_url
 
 logger = logging.getLogger("django_agent_sessions")
@@ -46,7 +46,7 @@ _ANY_TYPE = "application/octet-stream"
 _HEAD_SIZE = 16
 
 
-def media(
+def serve_media(
     request: HttpRequest, content: bytes | Blob, claimed: str, name: str, *, download: bool = False
 ) -> HttpResponseBase:
     """Serve a binary of a message; large ones may be redirected to a signed URL.
@@ -61,7 +61,7 @@ def media(
             logger.warning("%s", error)
             raise
     headers = _headers(image_type(content[:16]), claimed, name, download=download)
-    part = asked_range(request, len(content))
+    part = requested_range(request, len(content))
     start, stop = part or (0, len(content))
     response = HttpResponse(content[start:stop])
     return _finish(response, headers, len(content), part)
@@ -71,7 +71,7 @@ def _serve_blob(
     request: HttpRequest, blob: Blob, claimed: str, name: str, *, download: bool
 ) -> HttpResponseBase:
     # The type of an image was detected from its first bytes when it was stored.
-    shown = blob.media_type if blob.media_type in CLAIMED else ""
+    shown = blob.media_type if blob.media_type in DISPLAYABLE_TYPES else ""
     headers = _headers(shown, claimed, name, download=download)
     if request.method != "HEAD" and (
         url := signed_url(blob, headers["Content-Type"], headers["Content-Disposition"])
@@ -82,14 +82,14 @@ def _serve_blob(
         return redirect
     # Not the hash, which would let a client test guesses of the content.
     headers["ETag"] = f'"{blob.pk.hex}"'
-    if is_known(request, headers["ETag"]):
+    if matches_etag(request, headers["ETag"]):
         return _finish(HttpResponseNotModified(), headers, blob.size, None)
-    part = asked_range(request, blob.size, headers["ETag"])
+    part = requested_range(request, blob.size, headers["ETag"])
     if request.method == "HEAD":
         return _finish(HttpResponse(), headers, blob.size, None)
     start, stop = part or (0, blob.size)
     stream = stream_blob(blob, start=start, stop=stop)
-    head = stream.beginning[:_HEAD_SIZE]
+    head = stream.first_piece[:_HEAD_SIZE]
     if start == 0 and len(head) == _HEAD_SIZE and image_type(head) != shown:
         # The file has other content: reading it to its end fails, and it must not be displayed.
         headers |= _headers("", claimed, name, download=download)
@@ -124,7 +124,7 @@ def _finish(
         response["Content-Encoding"] = "identity"
     # Caches must revalidate: a redaction deletes the binary.
     patch_cache_control(response, private=True, no_cache=True)
-    return sealed(response)
+    return set_content_security_headers(response)
 
 
 class _AsyncStream:
@@ -134,7 +134,7 @@ class _AsyncStream:
         self._stream = stream
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return in_turn(self._stream)
+        return iterate_in_thread(self._stream)
 
     def close(self) -> None:
         self._stream.close()

@@ -31,23 +31,23 @@ def attachment(data: bytes, content_type: str, name: str) -> HttpResponse:
     """Serve a file as a download."""
     response = HttpResponse(data, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return sealed(response)
+    return set_content_security_headers(response)
 
 
-def sealed(response: R) -> R:
+def set_content_security_headers(response: R) -> R:
     """Prevent a browser from sniffing another type or running scripts in a response."""
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response
 
 
-def download(
+def streamed_download(
     request: Any, pieces: Iterator[bytes], name: str, extension: str
 ) -> StreamingHttpResponse:
     """Serve a file that is written while it is sent."""
     # Read the first piece now, so that its error fails the request and not the open response.
     pieces = itertools.chain([next(pieces, b"")], pieces)
-    body = in_turn(pieces) if isinstance(request, ASGIRequest) else pieces
+    body = iterate_in_thread(pieces) if isinstance(request, ASGIRequest) else pieces
     response = StreamingHttpResponse(body, content_type=_TYPES[extension])
     response["Content-Disposition"] = content_disposition_header(True, f"{name}.{extension}") or ""
     response["X-Content-Type-Options"] = "nosniff"
@@ -55,7 +55,7 @@ def download(
     return response
 
 
-def encoded(texts: Iterable[str]) -> Iterator[bytes]:
+def encode_in_chunks(texts: Iterable[str]) -> Iterator[bytes]:
     """Encode texts and join them into chunks of at least 64 KiB."""
     buffer, size = [], 0
     for text in texts:
@@ -73,7 +73,7 @@ def file_name(session: Session) -> str:
     return _UNSAFE.sub("-", session.session_id)[:80].strip("-") or str(session.pk)
 
 
-async def in_turn(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def iterate_in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Iterate over pieces in threads: under ASGI, Django would read all before it sends any."""
 
     def read_next() -> bytes | None:

@@ -19,7 +19,7 @@ class UnsatisfiableRangeError(Exception):
         self.content_range = f"bytes */{size}"
 
 
-def asked_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, int] | None:
+def requested_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, int] | None:
     """Return the requested range as start and stop; None for the whole response.
 
     Several ranges are ignored, and a range whose ``If-Range`` does not match.
@@ -44,7 +44,7 @@ def asked_range(request: HttpRequest, size: int, etag: str = "") -> tuple[int, i
     return start, stop
 
 
-def is_known(request: HttpRequest, etag: str) -> bool:
+def matches_etag(request: HttpRequest, etag: str) -> bool:
     """Return whether the client has the current content."""
     etags = parse_etags(request.headers.get("If-None-Match", ""))
     return "*" in etags or etag in (tag.removeprefix("W/") for tag in etags)

@@ -22,8 +22,8 @@ from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import SessionAgent
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 
-from .base import StorePart, insert, repeatable, write
-from .cleaning import clean
+from .base import StorePart, insert_unique, retry_reads, write
+from .cleaning import mask_on_write
 from .statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -142,7 +142,7 @@ class AgentStore(StorePart):
             updated_at=updated_at,
         )
 
-    @repeatable
+    @retry_reads
     def read_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Read an agent.
 
@@ -156,14 +156,14 @@ class AgentStore(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
-        row = named.agent(self.using, session.id, validate_id(agent_id, "agent_id"))
+        row = named.get_agent(self.using, session.id, validate_id(agent_id, "agent_id"))
         return None if row is None else agent_record(row)
 
     async def aread_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Async twin of :meth:`read_agent`."""
         return await self._arun(self.read_agent, session, agent_id)
 
-    @repeatable
+    @retry_reads
     def list_agents(self, session: SessionRecord) -> list[AgentRecord]:
         """List a session's agents.
 
@@ -173,7 +173,7 @@ class AgentStore(StorePart):
         Returns:
             The agents, oldest first.
         """
-        return [agent_record(row) for row in named.agents(self.using, session.id)]
+        return [agent_record(row) for row in named.list_agents(self.using, session.id)]
 
     async def alist_agents(self, session: SessionRecord) -> list[AgentRecord]:
         """Async twin of :meth:`list_agents`."""
@@ -199,7 +199,7 @@ class AgentStore(StorePart):
         _check_size(self.using, data)
 
         def update(unsure: bool) -> int:
-            self._lock_session_first(agent.session)
+            self._lock_session_row(agent.session)
             rows = self._agents().filter(pk=agent.id)
             if epoch is not None:
                 rows = rows.filter(
@@ -255,7 +255,7 @@ class AgentStore(StorePart):
             updated_at=updated_at or now,
         )
         what = f"creating agent {agent_id!r} in session {session.session_id!r}"
-        return agent_record(row) if insert(self.using, row, what=what) else None
+        return agent_record(row) if insert_unique(self.using, row, what=what) else None
 
 
 def _agent_not_found(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
@@ -265,9 +265,9 @@ def _agent_not_found(session: SessionRecord, agent_id: str) -> SessionNotFoundEr
 def _clean_state(data: AgentState) -> AgentState:
     return replace(
         data,
-        state=clean(data.state, free=True),
-        conversation_manager_state=clean(data.conversation_manager_state),
-        internal_state=clean(data.internal_state),
+        state=mask_on_write(data.state, free=True),
+        conversation_manager_state=mask_on_write(data.conversation_manager_state),
+        internal_state=mask_on_write(data.internal_state),
     )
 
 

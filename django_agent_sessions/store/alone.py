@@ -11,7 +11,7 @@ from django_agent_sessions.exceptions import SessionConflictError, SessionNotFou
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
 
-from .base import whole, write
+from .base import tracked_atomic, write
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ def lock_session(using: str, session: UUID) -> Session | None:
     return Session.objects.using(using).select_for_update().filter(pk=session).first()
 
 
-def alone(
+def with_lock(
     using: str,
     lock: Callable[[], Session],
     work: Callable[[Session], R],
@@ -45,7 +45,7 @@ def alone(
 
     def attempt(unsure: bool) -> R:
         nonlocal unconfirmed
-        with around(), whole(using):
+        with around(), tracked_atomic(using):
             session = lock()
             last_write = session.last_write
             # Read under the lock: a server may still commit after its client disconnected.
@@ -66,7 +66,7 @@ def alone(
     return write(using, attempt, what=what, savepoint=savepoint)
 
 
-def alone_in(
+def with_session_lock(
     using: str,
     session: UUID,
     work: Callable[[Session], R],
@@ -74,11 +74,11 @@ def alone_in(
     what: str,
     savepoint: bool = True,
 ) -> R:
-    """Run ``work`` as :func:`alone` does, for a session given by its primary key."""
+    """Run ``work`` as :func:`with_lock` does, for a session given by its primary key."""
 
     def lock() -> Session:
         if (row := lock_session(using, session)) is None:
             raise SessionNotFoundError(f"{what}: the session was deleted")
         return row
 
-    return alone(using, lock, work, what=what, savepoint=savepoint)
+    return with_lock(using, lock, work, what=what, savepoint=savepoint)

@@ -14,7 +14,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.utils import timezone
 
 from django_agent_sessions import notifying, statements
-from django_agent_sessions.blobs import Uploads, in_use, note_uses
+from django_agent_sessions.blobs import Uploads, is_enabled, update_references
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     SessionConflictError,
@@ -24,11 +24,11 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import ExactJSONField
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import AgentRecord, MessageRecord, Usage
-from django_agent_sessions.transient import TryAgainError
+from django_agent_sessions.transient import RetryError
 
-from .base import whole, write
+from .base import tracked_atomic, write
 from .reading import MessageReader
-from .rows import Row, chunks, rows_of, usage_of, values_of
+from .rows import MessageRow, split_into_statements, message_rows, total_usage, database_values
 from .sessions import SessionWriter
 from .statement_sizes import check_statement_size
 
@@ -141,16 +141,16 @@ class MessageAppender(MessageReader, SessionWriter):
         """
         if not messages:
             return []
-        rows = rows_of(agent.dialect, messages, run_id)
+        rows = message_rows(agent.dialect, messages, run_id)
         positions = self._rewrite(agent, rows) if again else {}
         new_rows = [row for row in rows if row.id not in positions] if positions else rows
         new_positions: Iterator[int] = iter(())
         if new_rows:
-            usage = usage_of(new_rows) if count else None
+            usage = total_usage(new_rows) if count else None
             new_positions = itertools.count(
                 self._append_rows(agent, new_rows, expected, epoch, usage)
             )
-        notifying.written(self.using, agent.session)
+        notifying.notify_written(self.using, agent.session)
         return [
             row.record(positions[row.id] if row.id in positions else next(new_positions))
             for row in rows
@@ -182,20 +182,20 @@ class MessageAppender(MessageReader, SessionWriter):
     def _append_rows(
         self,
         agent: AgentRecord,
-        rows: Sequence[Row],
+        rows: Sequence[MessageRow],
         expected: int | None,
         epoch: int | None,
         spent: Usage | None,
     ) -> int:
         using = self.using
-        parts = chunks(rows)
+        parts = split_into_statements(rows)
         for part in parts:
             check_statement_size(using, (text for row in part for text in row.texts))
         uploads = Uploads(using, agent.session, rows)
         counting = None
         if spent is not None:
-            counting = statements.Counting(agent.session, spent, timezone.now())
-        counts_in_statement = counting is None or statements.counts_along(using)
+            counting = statements.CounterUpdate(agent.session, spent, timezone.now())
+        counts_in_statement = counting is None or statements.can_count_in_append(using)
         one_statement = len(parts) == 1 and not uploads and counts_in_statement
         first_try = True
 
@@ -205,25 +205,25 @@ class MessageAppender(MessageReader, SessionWriter):
                 return positions[rows[0].id]
             first_try = False
             with uploads.attempt() if uploads else nullcontext():
-                with suppress(TryAgainError):
+                with suppress(RetryError):
                     return append_rows()
                 self._raise_reason(agent, expected, epoch)
-                raise TryAgainError
+                raise RetryError
 
         def append_rows() -> int:
             if one_statement:
                 self._lock_before_append(agent)
                 return self._append_part(agent, rows, expected, epoch, counting)
-            with whole(using):
+            with tracked_atomic(using):
                 if uploads:
-                    self._lock_session_first(agent.session)
+                    self._lock_session_row(agent.session)
                     uploads.store()
                 else:
                     self._lock_before_append(agent)
                 first = self._append_parts(agent, parts, expected, epoch)
                 if counting is not None:
-                    statements.count(using, counting)
-                uploads.refer()
+                    statements.update_counters(using, counting)
+                uploads.create_references()
             return first
 
         # A savepoint is needed only where a conflict of positions aborts the transaction: on
@@ -234,7 +234,7 @@ class MessageAppender(MessageReader, SessionWriter):
     def _append_parts(
         self,
         agent: AgentRecord,
-        parts: Sequence[Sequence[Row]],
+        parts: Sequence[Sequence[MessageRow]],
         expected: int | None,
         epoch: int | None,
     ) -> int:
@@ -248,22 +248,22 @@ class MessageAppender(MessageReader, SessionWriter):
     def _append_part(
         self,
         agent: AgentRecord,
-        rows: Sequence[Row],
+        rows: Sequence[MessageRow],
         expected: int | None,
         epoch: int | None,
-        counting: statements.Counting | None = None,
+        counting: statements.CounterUpdate | None = None,
     ) -> int:
         first = statements.append(
             self.using,
             agent.id,
-            values_of(rows, self.using),
+            database_values(rows, self.using),
             branch=agent.branch,
             expected=expected,
             epoch=epoch,
             counting=counting,
         )
         if first is None:
-            raise TryAgainError
+            raise RetryError
         return first
 
     def _lock_before_append(self, agent: AgentRecord) -> None:
@@ -273,7 +273,7 @@ class MessageAppender(MessageReader, SessionWriter):
         two concurrent transactions would deadlock on the upgrade.
         """
         if connections[self.using].vendor == "mysql":
-            self._lock_session_first(agent.session)
+            self._lock_session_row(agent.session)
 
     def _count(self, agent: AgentRecord, spent: Usage) -> None:
         """Update the counters for written messages; outside a transaction, only log errors."""
@@ -287,7 +287,7 @@ class MessageAppender(MessageReader, SessionWriter):
                 "the counters of session %s were not updated and miss %s", agent.session, spent
             )
 
-    def _rewrite(self, agent: AgentRecord, rows: Sequence[Row]) -> dict[UUID, int]:
+    def _rewrite(self, agent: AgentRecord, rows: Sequence[MessageRow]) -> dict[UUID, int]:
         """Update the rows that an earlier attempt wrote, and return their positions."""
         positions = self._positions_of(rows)
         for row in rows:
@@ -295,7 +295,7 @@ class MessageAppender(MessageReader, SessionWriter):
                 self._rewrite_row(agent, row)
         return positions
 
-    def _rewrite_row(self, agent: AgentRecord, row: Row) -> None:
+    def _rewrite_row(self, agent: AgentRecord, row: MessageRow) -> None:
         rows = SessionMessage.objects.using(self.using).filter(pk=row.id, redacted_at__isnull=True)
         columns = replacing_columns(row)
         uploads = Uploads(self.using, agent.session, [row])
@@ -314,22 +314,22 @@ class MessageAppender(MessageReader, SessionWriter):
         uploads: Uploads,
     ) -> int:
         """Update one message and the binaries that it references."""
-        if not uploads and not in_use():
+        if not uploads and not is_enabled():
             return rows.update(**columns)
-        with whole(self.using):
-            self._lock_session_first(agent.session)
+        with tracked_atomic(self.using):
+            self._lock_session_row(agent.session)
             uploads.store()
             key = rows.values_list("pk", flat=True).first()
             updated = rows.update(**columns)
             if key is not None and updated:
-                note_uses(self.using, agent.session, [key])
+                update_references(self.using, agent.session, [key])
             else:
                 transaction.set_rollback(True, self.using)
         if not updated:
             uploads.discard()
         return updated
 
-    def _positions_of(self, rows: Sequence[Row]) -> dict[UUID, int]:
+    def _positions_of(self, rows: Sequence[MessageRow]) -> dict[UUID, int]:
         return self.positions([row.id for row in rows])
 
     def _raise_reason(self, agent: AgentRecord, expected: int | None, epoch: int | None) -> None:
@@ -354,7 +354,7 @@ class MessageAppender(MessageReader, SessionWriter):
 _UNDER_HOLD = Exists(Session.objects.filter(pk=OuterRef("session"), legal_hold=True))
 
 
-def replacing_columns(row: Row) -> dict[str, Any]:
+def replacing_columns(row: MessageRow) -> dict[str, Any]:
     """Return the updated columns of a replaced message."""
     new = Value(row.stored, output_field=ExactJSONField())
     return {

@@ -13,7 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import bridge
 from django_agent_sessions.blobs import MessageGoneError
-from django_agent_sessions.broken_connections import abandon, settle
+from django_agent_sessions.broken_connections import close_quietly, reset_lost_transaction
 from django_agent_sessions.exceptions import (
     AgentSessionsError,
     PayloadError,
@@ -24,13 +24,13 @@ from django_agent_sessions.ids import validate_namespace
 from django_agent_sessions.models import Session
 from django_agent_sessions.owners import EVERYBODY, NOBODY, owner_key, refuse_none
 from django_agent_sessions.transient import (
-    TryAgainError,
+    RetryError,
     is_conflict,
     is_duplicate,
     is_lost_connection,
 )
 
-from .patience import Patience
+from .patience import RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,7 +88,7 @@ class StorePart:
         reach = self.reach
         return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
 
-    def _lock_session_first(self, session: UUID) -> None:
+    def _lock_session_row(self, session: UUID) -> None:
         """Lock the session's row in a caller's transaction before any row that belongs to it.
 
         A redaction locks the session's row first. A transaction that locks rows in another order
@@ -110,7 +110,7 @@ class StorePart:
 S = TypeVar("S", bound=StorePart)
 
 
-def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Decorate a read-only method of the store so that it is retried after transient errors.
 
     A connection can end at any moment, also right after it was checked. A message can be deleted
@@ -121,20 +121,20 @@ def repeatable(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         connection = connections[self.using]
         joined = in_caller_transaction(connection)
-        retry = Patience()
+        retry = RetryPolicy()
         while True:
             try:
                 with connection.wrap_database_errors:
                     return method(self, *args, **kwargs)
             except MessageGoneError:
-                if not retry.after_meeting():
+                if not retry.after_conflict():
                     raise
             except Error as error:
                 is_transient = is_conflict(error) or is_lost_connection(error)
                 if joined or not (is_transient and retry.after_outage()):
                     raise
                 if is_lost_connection(error):
-                    abandon(connection)
+                    close_quietly(connection)
 
     return read
 
@@ -144,7 +144,7 @@ def in_caller_transaction(connection: BaseDatabaseWrapper) -> bool:
 
     A retry on a new connection would lose the caller's earlier work.
     """
-    settle(connection)
+    reset_lost_transaction(connection)
     if connection.in_atomic_block or connection.connection is None:
         return connection.in_atomic_block
     return not connection.autocommit
@@ -166,7 +166,7 @@ def write(
     connection = connections[using]
     joined = in_caller_transaction(connection)
     own_savepoint = savepoint and connection.in_atomic_block
-    retry = Patience()
+    retry = RetryPolicy()
     unsure = False
     while True:
         connected = connection.connection is not None
@@ -180,7 +180,7 @@ def write(
                 return statement(unsure)
         except AgentSessionsError:
             raise
-        except TryAgainError:
+        except RetryError:
             pass
         except Error as error:
             failure = _translate(error, what, using)
@@ -192,13 +192,13 @@ def write(
                     # Without a connection nothing was sent.
                     sent = connected or connection.connection is not None
                     unsure = unsure or not was_rolled_back(error, otherwise=not sent)
-                    abandon(connection)
+                    close_quietly(connection)
                 continue
         # Raised outside the except block, so that the database's message (PostgreSQL prints the
         # row's content) is not even the context of this error.
         if failure is not None:
             raise failure
-        if not retry.after_meeting():
+        if not retry.after_conflict():
             raise SessionConflictError(
                 f"{what}: each attempt conflicted with another writer; try again, or raise "
                 "WRITE_RETRIES"
@@ -206,7 +206,7 @@ def write(
 
 
 @contextmanager
-def whole(using: str) -> Iterator[None]:
+def tracked_atomic(using: str) -> Iterator[None]:
     """Open a transaction, and mark errors raised before its commit as without effect.
 
     :func:`write` then knows that a retry is safe although the connection was lost. Otherwise the
@@ -230,7 +230,7 @@ def was_rolled_back(error: Error, *, otherwise: bool = False) -> bool:
     return bool(getattr(error, "was_rolled_back", otherwise))
 
 
-def insert(using: str, row: models.Model, *, what: str) -> bool:
+def insert_unique(using: str, row: models.Model, *, what: str) -> bool:
     """Insert a row with a unique name; return False if the name is taken."""
     joined = connections[using].in_atomic_block
 

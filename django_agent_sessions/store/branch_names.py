@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django_agent_sessions import notifying
-from django_agent_sessions.blobs import drop_messages, in_use
+from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
@@ -31,19 +31,19 @@ from django_agent_sessions.records import (
     AgentRecord,
     BranchSize,
     MessageRecord,
-    PlacedPayload,
+    PositionedPayload,
     TurnCost,
     Usage,
 )
 
 from . import SessionStore
-from .base import repeatable
+from .base import retry_reads
 from .branching import MAIN_NAME
 from .moments import BRANCH_NAMES
-from .turns import USER
+from .turns import IS_USER_MESSAGE
 
 
-class NamedBranch(NamedTuple):
+class BranchSummary(NamedTuple):
     """A branch that has messages."""
 
     name: str
@@ -51,10 +51,10 @@ class NamedBranch(NamedTuple):
     size: BranchSize
 
 
-class NamedBranchStore(SessionStore):
+class BranchNameStore(SessionStore):
     """A store that finds branches by name. It has no async twins."""
 
-    @repeatable
+    @retry_reads
     def named_branch(self, agent: AgentRecord, name: str) -> AgentRecord | None:
         """Return the agent on the branch with this name; None if it does not exist."""
         if name == MAIN_NAME:
@@ -73,8 +73,8 @@ class NamedBranchStore(SessionStore):
             return agent.on_branch(MAIN_BRANCH)
         return branch
 
-    @repeatable
-    def named_branches(self, agent: AgentRecord) -> list[NamedBranch]:
+    @retry_reads
+    def named_branches(self, agent: AgentRecord) -> list[BranchSummary]:
         """List the branches that have messages, oldest first."""
         sizes = self.branch_sizes(agent)
         rows = self._branch_rows(agent).values_list("number", "name", "created_at")
@@ -84,11 +84,11 @@ class NamedBranchStore(SessionStore):
         if MAIN_BRANCH in sizes:
             branches.append((sizes[MAIN_BRANCH].first_at, MAIN_BRANCH, MAIN_NAME))
         return [
-            NamedBranch(name, created_at, sizes[number])
+            BranchSummary(name, created_at, sizes[number])
             for created_at, number, name in sorted(branches)
         ]
 
-    @repeatable
+    @retry_reads
     def has_messages(self, agent: AgentRecord) -> bool:
         return self._messages(agent).exists()
 
@@ -115,23 +115,23 @@ class NamedBranchStore(SessionStore):
                 branch = agent.on_branch(created.number)
             return branch, self.append_many(branch, messages, run_id=run_id, epoch=epoch)
 
-        return self._alone(agent, append, what)
+        return self._with_session_lock(agent, append, what)
 
     def pop_from(
         self, agent: AgentRecord, name: str
-    ) -> tuple[AgentRecord | None, PlacedPayload | None]:
+    ) -> tuple[AgentRecord | None, PositionedPayload | None]:
         """Delete and return a branch's last message; delete the usage of turns left empty."""
         what = f"popping from a branch of agent {agent.agent_id!r}"
 
-        def pop(session: Session) -> tuple[AgentRecord | None, PlacedPayload | None]:
+        def pop(session: Session) -> tuple[AgentRecord | None, PositionedPayload | None]:
             branch = self.follow(agent, name)
-            popped = None if branch is None else self.pop_placed(branch)
+            popped = None if branch is None else self.pop_with_position(branch)
             if branch is not None and popped is not None:
                 self._forget_costs(branch, popped.position)
             return branch, popped
 
         try:
-            return self._alone(agent, pop, what)
+            return self._with_session_lock(agent, pop, what)
         except SessionNotFoundError:
             return None, None
 
@@ -153,16 +153,16 @@ class NamedBranchStore(SessionStore):
             self._reserve_names(agent, names, cleared=True)
             if deleted:
                 self._count(agent, Usage(messages=-deleted))
-            if deleted and in_use():
-                drop_messages(self.using, agent.session)
+            if deleted and is_enabled():
+                delete_unreferenced(self.using, agent.session)
             return deleted
 
         try:
-            deleted = self._alone(agent, clear, what)
+            deleted = self._with_session_lock(agent, clear, what)
         except SessionNotFoundError:
             return 0
         if deleted:
-            notifying.written(self.using, agent.session)
+            notifying.notify_written(self.using, agent.session)
         return deleted
 
     def branch_at_turn(
@@ -187,9 +187,9 @@ class NamedBranchStore(SessionStore):
             self.create_branch(agent, name=free_name, source=branch.branch, upto=position)
             return free_name
 
-        return self._alone(agent, create, what)
+        return self._with_session_lock(agent, create, what)
 
-    def drop_branch(self, agent: AgentRecord, name: str) -> int:
+    def delete_branch_by_name(self, agent: AgentRecord, name: str) -> int:
         """Delete a branch that has messages, with its usage; its name stays reserved."""
         what = f"deleting a branch of agent {agent.agent_id!r}"
 
@@ -201,9 +201,9 @@ class NamedBranchStore(SessionStore):
             self._reserve_names(agent, [name])
             return deleted
 
-        return self._alone(agent, drop, what)
+        return self._with_session_lock(agent, drop, what)
 
-    def store_cost_of(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
+    def store_turn_cost_on(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
         """Store the usage of a branch's latest turn, as :meth:`store_turn_cost` does."""
         what = f"storing the usage of agent {agent.agent_id!r}"
 
@@ -212,14 +212,14 @@ class NamedBranchStore(SessionStore):
             return None if branch is None else self.store_turn_cost(branch, cost)
 
         try:
-            return self._alone(agent, store, what)
+            return self._with_session_lock(agent, store, what)
         except SessionNotFoundError:
             return None
 
     def _turn_at(self, agent: AgentRecord, turn: int) -> int | None:
         if turn < 1:
             return None
-        rows = self._messages(agent).filter(USER).values_list("message_id", flat=True)
+        rows = self._messages(agent).filter(IS_USER_MESSAGE).values_list("message_id", flat=True)
         return next(iter(rows[turn - 1 : turn]), None)
 
     def _free_name(self, agent: AgentRecord, name: str, numbered: bool) -> str | None:

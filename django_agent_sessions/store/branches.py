@@ -9,30 +9,24 @@ from __future__ import annotations
 from uuid import UUID
 
 from django_agent_sessions import notifying
-from django_agent_sessions.blobs import drop_messages, in_use
+from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    Branch,
-    Session,
-    Snapshot,
-    TurnUsage,
-)
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot, TurnUsage
 from django_agent_sessions.records import AgentRecord, BranchRecord, SnapshotRecord, Usage
 
-from .base import repeatable
+from .base import retry_reads
 from .branching import BranchWriter, branch_record
-from .copying import common
-from .moments import LATEST
-from .redacting import move_epoch
+from .copying import common_prefix_length
+from .moments import LATEST_SNAPSHOT_ID
+from .redacting import increment_redaction_epoch
 
 
 class BranchStore(BranchWriter):
-    @repeatable
+    @retry_reads
     def branches(self, agent: AgentRecord) -> list[BranchRecord]:
         """List the branches of a conversation.
 
@@ -100,8 +94,8 @@ class BranchStore(BranchWriter):
             self._known_branch(agent, source, what)
             return self._create(agent, name, source, upto, kind, what)
 
-        branch = self._alone(agent, create, what)
-        notifying.written(self.using, agent.session)
+        branch = self._with_session_lock(agent, create, what)
+        notifying.notify_written(self.using, agent.session)
         return branch
 
     async def acreate_branch(
@@ -148,10 +142,10 @@ class BranchStore(BranchWriter):
         what = f"moving messages of agent {agent.agent_id!r} to a side branch"
 
         def move(session: Session) -> BranchRecord | None:
-            return self._set_aside(agent, to, name, kind, what)
+            return self._move_to_branch(agent, to, name, kind, what)
 
-        branch = self._alone(agent, move, what)
-        notifying.written(self.using, agent.session)
+        branch = self._with_session_lock(agent, move, what)
+        notifying.notify_written(self.using, agent.session)
         return branch
 
     async def aset_aside(
@@ -192,14 +186,14 @@ class BranchStore(BranchWriter):
         def rewind(session: Session) -> BranchRecord | None:
             if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
                 return None
-            self._keep_moment(agent)
-            branch = self._set_aside(agent, to, name, Branch.Kind.REWOUND, what)
+            self._insert_snapshot(agent)
+            branch = self._move_to_branch(agent, to, name, Branch.Kind.REWOUND, what)
             self._settle(agent, to + 1)
-            move_epoch(self.using, session, redacted=False)
+            increment_redaction_epoch(self.using, session, redacted=False)
             return branch
 
-        branch = self._alone(agent, rewind, what)
-        notifying.written(self.using, agent.session)
+        branch = self._with_session_lock(agent, rewind, what)
+        notifying.notify_written(self.using, agent.session)
         return branch
 
     async def arewind(
@@ -229,15 +223,15 @@ class BranchStore(BranchWriter):
             row = self._known_branch(agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: it is already the main branch")
-            self._keep_moment(agent)
+            self._insert_snapshot(agent)
             name = None if row is None else row.name
             branch = self._swap(agent, number, row)
             self._settle(agent, self._length(agent), became_main=name)
-            move_epoch(self.using, session, redacted=False)
+            increment_redaction_epoch(self.using, session, redacted=False)
             return branch
 
-        branch = self._alone(agent, switch, what)
-        notifying.written(self.using, agent.session)
+        branch = self._with_session_lock(agent, switch, what)
+        notifying.notify_written(self.using, agent.session)
         return branch
 
     async def aswitch_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
@@ -269,7 +263,11 @@ class BranchStore(BranchWriter):
             self._known_branch(agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
-            if self._snapshots(agent).filter(branch=number, snapshot_id=LATEST).exists():
+            if (
+                self._snapshots(agent)
+                .filter(branch=number, snapshot_id=LATEST_SNAPSHOT_ID)
+                .exists()
+            ):
                 raise SessionConflictError(
                     f"{what}: the agent's latest snapshot belongs to it; restore that first"
                 )
@@ -278,20 +276,20 @@ class BranchStore(BranchWriter):
                 of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
                 of_branch.filter(branch=number).delete()
             self._branch_rows(agent).filter(number=number).delete()
-            if deleted and in_use():
-                drop_messages(self.using, agent.session)
+            if deleted and is_enabled():
+                delete_unreferenced(self.using, agent.session)
             self._count(agent, Usage(messages=-deleted))
             return deleted
 
-        deleted = self._alone(agent, delete, what)
-        notifying.written(self.using, agent.session)
+        deleted = self._with_session_lock(agent, delete, what)
+        notifying.notify_written(self.using, agent.session)
         return deleted
 
     async def adelete_branch(self, agent: AgentRecord, number: int) -> int:
         """Async twin of :meth:`delete_branch`."""
         return await self._arun(self.delete_branch, agent, number)
 
-    @repeatable
+    @retry_reads
     def common_length(self, agent: AgentRecord, left: int, right: int) -> int:
         """Return how many messages two branches have in common at the beginning.
 
@@ -303,7 +301,7 @@ class BranchStore(BranchWriter):
         Returns:
             The number of messages.
         """
-        return common(self.using, agent, left, right)
+        return common_prefix_length(self.using, agent, left, right)
 
     async def acommon_length(self, agent: AgentRecord, left: int, right: int) -> int:
         """Async twin of :meth:`common_length`."""
@@ -336,20 +334,20 @@ class BranchStore(BranchWriter):
                 raise SessionConflictError(
                     f"{what}: messages of snapshot {snapshot} were deleted since"
                 )
-            self._keep_moment(agent)
+            self._insert_snapshot(agent)
             name = None
             if row.branch != MAIN_BRANCH:
                 branch = self._known_branch(agent, row.branch, what)
                 name = None if branch is None else branch.name
                 self._swap(agent, row.branch, branch)
-            self._set_aside(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
+            self._move_to_branch(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
             row.refresh_from_db(using=self.using)
             self._settle(agent, row.length, row, became_main=name)
-            move_epoch(self.using, session, redacted=False)
+            increment_redaction_epoch(self.using, session, redacted=False)
             return self._snapshot_record(row)
 
-        record = self._alone(agent, restore, what)
-        notifying.written(self.using, agent.session)
+        record = self._with_session_lock(agent, restore, what)
+        notifying.notify_written(self.using, agent.session)
         return record
 
     async def arestore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:

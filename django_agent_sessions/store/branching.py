@@ -10,18 +10,18 @@ from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
 from django_agent_sessions.records import AgentRecord, BranchRecord, Usage
 
-from .copying import common, copy
+from .copying import common_prefix_length, copy_messages
 from .messages import MessageStore
-from .moments import MomentStore
+from .moments import AgentSnapshotStore
 
 MAIN_NAME = "main"
 """Name reserved for the main branch."""
 
 
-class BranchWriter(MomentStore, MessageStore):
+class BranchWriter(AgentSnapshotStore, MessageStore):
     """Steps that change branches, with the session's row locked."""
 
-    def _set_aside(
+    def _move_to_branch(
         self, agent: AgentRecord, to: int, name: str | None, kind: str, what: str
     ) -> BranchRecord | None:
         agent = agent.on_branch(MAIN_BRANCH)
@@ -36,7 +36,7 @@ class BranchWriter(MomentStore, MessageStore):
         turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=MAIN_BRANCH)
         turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
         self._messages(agent).filter(message_id__gt=to).order_by().update(branch=number)
-        copied = copy(self.using, self._messages(agent), agent.on_branch(number))
+        copied = copy_messages(self.using, self._messages(agent), agent.on_branch(number))
         snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
         # The latest snapshot stays with the conversation that the agent continues.
         snapshots.exclude(snapshot_id="").update(branch=number)
@@ -57,7 +57,7 @@ class BranchWriter(MomentStore, MessageStore):
         if upto is not None:
             messages = messages.filter(message_id__lt=upto)
         row = self._insert_branch(agent, number, name, source, 0, kind, what)
-        copied = copy(self.using, messages, agent.on_branch(number))
+        copied = copy_messages(self.using, messages, agent.on_branch(number))
         self._branch_rows(agent).filter(pk=row.pk).update(start=copied)
         row.start = copied
         self._count(agent, Usage(messages=copied))
@@ -66,7 +66,7 @@ class BranchWriter(MomentStore, MessageStore):
     def _swap(self, agent: AgentRecord, number: int, row: Branch | None) -> BranchRecord:
         """Swap the main branch with another; the former main branch gets a new number."""
         main = agent.on_branch(MAIN_BRANCH)
-        start = common(self.using, agent, MAIN_BRANCH, number)
+        start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
         length = self._length(main)
         free = self._free_number(agent)
         self._move_branch(agent, MAIN_BRANCH, free)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.models import Session
 
-from .cleaning import cleaned_metadata, cleaned_title
+from .cleaning import prepare_metadata, prepare_title
 
 
 class SessionChanges(TypedDict, total=False):
@@ -23,13 +23,13 @@ class SessionChanges(TypedDict, total=False):
     expires_at: datetime | None
 
 
-def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
+def session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
     """Validate changes, and return the new values by column."""
     columns: dict[str, Any] = {}
     if "title" in changes:
-        columns["title"] = cleaned_title(changes["title"])
+        columns["title"] = prepare_title(changes["title"])
     if "metadata" in changes:
-        columns["metadata"] = cleaned_metadata(changes["metadata"], using)
+        columns["metadata"] = prepare_metadata(changes["metadata"], using)
     if "archived" in changes:
         columns["archived_at"] = timezone.now() if changes["archived"] else None
     if "expires_at" in changes:
@@ -37,7 +37,7 @@ def changed_columns(changes: SessionChanges, using: str) -> dict[str, Any]:
     return columns
 
 
-def refuse_loss(session: Session, columns: Mapping[str, Any]) -> None:
+def check_legal_hold(session: Session, columns: Mapping[str, Any]) -> None:
     """Raise if an update would replace a title or metadata under legal hold."""
     protected = ("title", "metadata")
     lost = [

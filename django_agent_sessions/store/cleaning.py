@@ -17,7 +17,9 @@ from .statement_sizes import check_statement_size
 _TITLE_LENGTH = 255
 
 
-def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None) -> Any:
+def mask_on_write(
+    value: Any, *, free: bool = False, settings: AgentSessionsSettings | None = None
+) -> Any:
     """Mask what the detectors of ``REDACT_ON_WRITE`` find."""
     settings = settings or conf.get_settings()
     if not settings.REDACT_ON_WRITE:
@@ -26,14 +28,14 @@ def clean(value: Any, *, free: bool = False, settings: AgentSessionsSettings | N
     return masking.mask_tree(value, finders, free=free)[0]
 
 
-def cleaned_title(title: str) -> str:
+def prepare_title(title: str) -> str:
     """Return a title that fits its column."""
-    return str(clean(displayable(title), free=True))[:_TITLE_LENGTH]
+    return str(mask_on_write(displayable(title), free=True))[:_TITLE_LENGTH]
 
 
-def cleaned_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
+def prepare_metadata(metadata: Mapping[str, Any], using: str) -> dict[str, Any]:
     """Return masked metadata; raise PayloadError for values that the database would reject."""
-    cleaned = dict(clean(dict(metadata), free=True))
+    cleaned = dict(mask_on_write(dict(metadata), free=True))
     try:
         text = json.dumps(cleaned, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -62,4 +64,4 @@ def _finders(names: tuple[str, ...], configured: tuple[str, ...]) -> Sequence[ma
     # Imported here: few projects configure detectors, and compiling their patterns is slow.
     from django_agent_sessions import detectors
 
-    return [masking.Detecting(detectors.load(names))]
+    return [masking.DetectorFinder(detectors.load(names))]

@@ -14,21 +14,21 @@ from django.db.models.functions import Coalesce
 
 from django_agent_sessions import blobs, payloads, statements
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.fields import CorruptPayload, read
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.fields import CorruptPayload, decode_payload
+from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
+from django_agent_sessions.querysets import VISIBLE_TEXT, MessageQuerySet
 from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.references import BlobRef, references
-from django_agent_sessions.transient import TryAgainError
+from django_agent_sessions.transient import RetryError
 
-_PART = statements.MOST_ROWS
+_PART = statements.MAX_ROWS
 _PART_SIZE = 2 * 1024 * 1024
 
-_NAMES = [field.attname for field in statements.PLACED_FIELDS]
+_NAMES = [field.attname for field in statements.ALL_FIELDS]
 # As text: the stored payload is copied exactly, and today's limits do not apply to it.
 _TEXTS = {
-    "visible_text": CONTENT_TEXT,
+    "visible_text": VISIBLE_TEXT,
     "redacted_text": ExpressionWrapper(F("redact_message"), output_field=TextField()),
 }
 _COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]
@@ -43,7 +43,7 @@ class _CopiedMessage:
     hashes: set[str]
 
 
-def copy(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
+def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
     """Copy messages to the same positions of another agent or branch, in the caller's transaction.
 
     Only the visible version is copied: the kept original of a redacted message is not.
@@ -84,7 +84,7 @@ def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
 def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
     return {
         **source,
-        "id": id_at(source["created_at"], source["message_id"]),
+        "id": id_for_time(source["created_at"], source["message_id"]),
         "session_id": target.session,
         "agent_id": target.id,
         "branch": target.branch,
@@ -102,14 +102,14 @@ def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
         row[field.attname]
         if field.name in ("message", "redact_message")
         else field.get_db_prep_save(row[field.attname], connection)
-        for field in statements.PLACED_FIELDS
+        for field in statements.ALL_FIELDS
     ]
 
 
 def _copied_message(source: Mapping[str, Any], key: UUID) -> _CopiedMessage | None:
     if not payloads.has_blobs(source["visible_text"]):
         return None
-    payload = read(source["visible_text"])
+    payload = decode_payload(source["visible_text"])
     if isinstance(payload, CorruptPayload):
         return None
     refs = {reference for _, reference in references(payload)}
@@ -126,7 +126,7 @@ def _copy_binaries(
     if target.session != session:
         # By hash only: a binary that was referenced as text is also read as bytes.
         wanted = {ref.sha256: BlobRef(ref.sha256, ref.size) for h in holders for ref in h.binaries}
-        contents = blobs.found_in(using, session, list(wanted.values()))
+        contents = blobs.existing_binaries(using, session, list(wanted.values()))
         # A missing binary stays a reference.
         available = {
             sha256: data
@@ -147,14 +147,14 @@ def _copy_binaries(
     attempts.enter_context(uploads.attempt())
     try:
         uploads.store()
-    except TryAgainError:
+    except RetryError:
         raise SessionConflictError(
             f"a binary of session {session} was deleted during the copy; try again"
         ) from None
-    uploads.refer()
+    uploads.create_references()
 
 
-def common(using: str, agent: AgentRecord, left: int, right: int) -> int:
+def common_prefix_length(using: str, agent: AgentRecord, left: int, right: int) -> int:
     """Return how many messages two branches have in common at the beginning."""
     origin = Coalesce("source", "id")
     columns = [

@@ -28,7 +28,7 @@ def agent_state(document: Any) -> AgentState:
     )
 
 
-def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
+def agent_document(state: AgentState, moment: datetime) -> dict[str, Any]:
     """Return the document of an agent that has no snapshot yet."""
     internal = state.internal_state if isinstance(state.internal_state, Mapping) else {}
     return {
@@ -50,7 +50,7 @@ def document_of(state: AgentState, moment: datetime) -> dict[str, Any]:
     }
 
 
-def settled(state: AgentState) -> AgentState:
+def without_message_references(state: AgentState) -> AgentState:
     """Return a state without the parts that refer to messages, which have changed."""
     manager = state.conversation_manager_state
     if isinstance(manager, Mapping):

@@ -25,11 +25,11 @@ from django_agent_sessions.records import AgentState, SessionRecord
 
 from .agents import agent_without_state
 from .alone import lock_session
-from .base import repeatable, whole, write
+from .base import retry_reads, tracked_atomic, write
 from .branches import BranchStore
-from .copying import copy
-from .documents import agent_state, settled
-from .moments import LATEST, window
+from .copying import copy_messages
+from .documents import agent_state, without_message_references
+from .moments import LATEST_SNAPSHOT_ID, references_to_window
 from .session_reading import session_record
 
 _MAX_FORKS = 10_000
@@ -76,7 +76,7 @@ class ForkStore(BranchStore):
             validate_id(external_id, "external_id")
 
         def fork(unsure: bool) -> SessionRecord:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 source = lock_session(self.using, session.id)
                 if source is None or not self._reaches(source.owner_id):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
@@ -92,7 +92,7 @@ class ForkStore(BranchStore):
                 return session_record(self._fork(source, key, name, title, at, external_id, what))
 
         created = write(self.using, fork, what=what)
-        notifying.written(self.using, key)
+        notifying.notify_written(self.using, key)
         return created
 
     async def afork(
@@ -109,7 +109,7 @@ class ForkStore(BranchStore):
             self.fork, session, at=at, session_id=session_id, title=title, external_id=external_id
         )
 
-    @repeatable
+    @retry_reads
     def descendants(self, session: UUID) -> list[UUID]:
         """List the forks of a session, and the forks of those, recursively.
 
@@ -205,7 +205,7 @@ class ForkStore(BranchStore):
             updated_at=now,
         )
         target.save(using=self.using, force_insert=True)
-        return copy(self.using, messages, agent_without_state(target))
+        return copy_messages(self.using, messages, agent_without_state(target))
 
     def _state_at(
         self, agent: SessionAgent, branch: int, length: int, *, complete: bool
@@ -218,16 +218,19 @@ class ForkStore(BranchStore):
             return present
         snapshots = Snapshot.objects.using(self.using).filter(agent=agent.pk, branch=branch)
         snapshot = (
-            snapshots.filter(length=length).exclude(snapshot_id=LATEST).order_by("-id").first()
+            snapshots.filter(length=length)
+            .exclude(snapshot_id=LATEST_SNAPSHOT_ID)
+            .order_by("-id")
+            .first()
         )
         if snapshot is None:
-            return settled(present)
+            return without_message_references(present)
         state = agent_state(snapshot.document)
         return AgentState(
             state.state,
             state.conversation_manager_state,
             state.internal_state,
-            window(snapshot.messages, length),
+            references_to_window(snapshot.messages, length),
         )
 
 

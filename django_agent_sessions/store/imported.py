@@ -18,15 +18,15 @@ from django_agent_sessions.records import AgentRecord, NewMessage
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
-from .cleaning import clean
-from .rows import Row, values_of
+from .cleaning import mask_on_write
+from .rows import MessageRow, database_values
 from .statement_sizes import check_statement_size
 
 _MAX_COUNT = 2**40
 _ROW_NAMES = tuple(field.name for field in statements.ROW_FIELDS)
 _key = SessionMessage._meta.get_field("id")
 _redacted_at = SessionMessage._meta.get_field("redacted_at")
-FIGURES = ("input_tokens", "output_tokens", "latency_ms")
+COUNT_COLUMNS = ("input_tokens", "output_tokens", "latency_ms")
 """Columns with token counts and the latency."""
 
 
@@ -92,7 +92,7 @@ class ImportedRow:
     def values(self, using: str, agent: AgentRecord) -> list[Any]:
         """Return the database values, in the order of :data:`statements.PLACED_FIELDS`."""
         message, connection = self.message, connections[using]
-        columns = dict(zip(_ROW_NAMES, *values_of([self.row], using), strict=True))
+        columns = dict(zip(_ROW_NAMES, *database_values([self.row], using), strict=True))
         columns |= {
             "id": _key.get_db_prep_save(self.id, connection),
             "message": self._original.texts[0],
@@ -108,14 +108,14 @@ class ImportedRow:
             "redaction": message.redaction and _key.get_db_prep_save(message.redaction, connection),
             **self._figures,
         }
-        return [columns[field.name] for field in statements.PLACED_FIELDS]
+        return [columns[field.name] for field in statements.ALL_FIELDS]
 
 
-def _row(dialect: str, payload: Any, message: ImportedMessage) -> Row:
+def _row(dialect: str, payload: Any, message: ImportedMessage) -> MessageRow:
     if isinstance(payload, CorruptPayload):
         payload = _validated_text(payload)
     new = NewMessage(payload, message.id, message.created_at, message.updated_at)
-    return Row(dialect, new, message.run_id)
+    return MessageRow(dialect, new, message.run_id)
 
 
 def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
@@ -125,15 +125,15 @@ def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
         raise PayloadError("the text is not JSON, and contains NUL or a lone surrogate")
     if len(text.encode()) > conf.get_settings().MAX_PAYLOAD_BYTES:
         raise PayloadError("the text is not JSON, and longer than MAX_PAYLOAD_BYTES")
-    return CorruptPayload(str(clean(text)))
+    return CorruptPayload(str(mask_on_write(text)))
 
 
 def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
     """Read the token counts and latency of an original, which its redaction may lack."""
     summary = transcripts.summary(dialect, payload)
-    return {name: figure(getattr(summary, name)) for name in FIGURES}
+    return {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
 
 
-def figure(value: Any) -> int | None:
+def plausible_count(value: Any) -> int | None:
     """Return an imported count if it is plausible, otherwise None."""
     return value if type(value) is int and 0 <= value < _MAX_COUNT else None

@@ -23,8 +23,8 @@ from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage
 from django_agent_sessions.records import AgentRecord, SessionRecord, TurnCost
 
 from . import SessionStore
-from .base import repeatable, whole, write
-from .copying import common
+from .base import retry_reads, tracked_atomic, write
+from .copying import common_prefix_length
 from .imported import ImportedMessage, ImportedRow
 
 M = TypeVar("M", bound=models.Model)
@@ -66,7 +66,7 @@ class ImportStore(SessionStore):
         def make(unsure: bool) -> SessionRecord:
             if unsure and (existing := self.find_imported(session_id)) and existing[1] == origin:
                 return existing[0]
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 created = self.create(session_id, created_at=created_at, **initial)
                 self._all().filter(pk=created.id).update(origin=origin, **later_columns)
             return created
@@ -97,7 +97,7 @@ class ImportStore(SessionStore):
         def append(unsure: bool) -> None:
             if unsure and self._all().filter(pk=session.id, origin=origin).exists():
                 return
-            with uploads.attempt(), whole(self.using):
+            with uploads.attempt(), tracked_atomic(self.using):
                 # Lock the session's row first, as a redaction does.
                 self._update_session(session, what, origin=origin)
                 if uploads:
@@ -105,7 +105,7 @@ class ImportStore(SessionStore):
                 if rows:
                     statements.insert(self.using, [row.values(self.using, agent) for row in rows])
                 if uploads:
-                    uploads.refer()
+                    uploads.create_references()
 
         write(self.using, append, what=what, savepoint=False)
 
@@ -120,9 +120,9 @@ class ImportStore(SessionStore):
             self._update_session(session, what, origin=origin, **{**counters, **columns})
 
         write(self.using, finish, what=what)
-        notifying.written(self.using, session.id)
+        notifying.notify_written(self.using, session.id)
 
-    @repeatable
+    @retry_reads
     def branch_ends(self, agent: AgentRecord) -> tuple[int, dict[int, BranchEnd]]:
         """Return the number of an agent's messages, and the last message of each branch."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
@@ -136,8 +136,8 @@ class ImportStore(SessionStore):
         }
         return sum(end["count"] for end in last_rows), ends
 
-    @repeatable
-    def keys_at(self, agent: AgentRecord) -> dict[tuple[int, int], UUID]:
+    @retry_reads
+    def keys_by_position(self, agent: AgentRecord) -> dict[tuple[int, int], UUID]:
         """Return the primary keys of an agent's messages by branch and position."""
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         return {(b, p): key for b, p, key in rows.values_list("branch", "message_id", "pk")}
@@ -152,12 +152,12 @@ class ImportStore(SessionStore):
         what = f"importing branches of agent {agent.agent_id!r}"
 
         def write_rows(unsure: bool) -> None:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 self._locked(agent, what)
                 existing = set(self._branch_rows(agent).values_list("number", flat=True))
                 for number in sorted(names.keys() - existing):
                     name, created_at = names[number]
-                    start = common(self.using, agent, MAIN_BRANCH, number)
+                    start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
                     row = self._insert_branch(
                         agent, number, name, MAIN_BRANCH, start, Branch.Kind.IMPORTED, what
                     )
@@ -166,7 +166,7 @@ class ImportStore(SessionStore):
 
         write(self.using, write_rows, what=what, savepoint=False)
 
-    def free_key(self, model: type[M], key: UUID | None) -> UUID:
+    def unused_or_new_key(self, model: type[M], key: UUID | None) -> UUID:
         """Return an imported primary key if it is unused, otherwise a new one."""
         if key is None or model._base_manager.using(self.using).filter(pk=key).exists():
             return new_id()

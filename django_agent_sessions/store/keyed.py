@@ -7,5 +7,5 @@ from .objects import ObjectStore
 from .snapshots import SnapshotStore
 
 
-class KeyedStore(SnapshotStore, ObjectStore, SessionStore):
+class SnapshotStorageStore(SnapshotStore, ObjectStore, SessionStore):
     """A :class:`SessionStore` that also stores snapshots and objects."""

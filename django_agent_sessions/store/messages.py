@@ -9,22 +9,22 @@ from uuid import UUID
 from django.db import transaction
 
 from django_agent_sessions import notifying, payloads, statements
-from django_agent_sessions.blobs import Uploads, drop_messages, in_use, restored
+from django_agent_sessions.blobs import Uploads, delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session
-from django_agent_sessions.records import AgentRecord, PlacedPayload, Usage
+from django_agent_sessions.records import AgentRecord, PositionedPayload, Usage
 
-from .alone import alone_in, lock_session
+from .alone import with_session_lock, lock_session
 from .appending import MessageAppender, replacing_columns
-from .base import whole, write
-from .rows import Row
+from .base import tracked_atomic, write
+from .rows import MessageRow
 from .statement_sizes import check_statement_size
 
 
@@ -56,7 +56,7 @@ class MessageStore(MessageAppender):
             PayloadError: The payload is not JSON or exceeds a limit.
             BlobError: A large binary could not be stored; nothing was written.
         """
-        row = Row(agent.dialect, message)
+        row = MessageRow(agent.dialect, message)
         columns = replacing_columns(row)
         check_statement_size(self.using, row.texts)
         what = f"updating message {message_id} of agent {agent.agent_id!r}"
@@ -69,8 +69,8 @@ class MessageStore(MessageAppender):
                 return update_row()
 
         def update_row() -> int:
-            self._lock_session_first(agent.session)
-            with nullcontext() if epoch is None else whole(self.using):
+            self._lock_session_row(agent.session)
+            with nullcontext() if epoch is None else tracked_atomic(self.using):
                 # A redaction locks the same row first, so it runs before or after this.
                 if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
                     raise StaleSessionError(
@@ -89,7 +89,7 @@ class MessageStore(MessageAppender):
                     f"{what}: it was redacted; read it again, and pass the redaction epoch"
                 )
             raise SessionNotFoundError(f"{what}: there is no such message")
-        notifying.written(self.using, agent.session)
+        notifying.notify_written(self.using, agent.session)
 
     async def aupdate_message(
         self,
@@ -119,14 +119,14 @@ class MessageStore(MessageAppender):
                 deleted; or each attempt conflicted with another writer.
             BlobError: A large binary of the message cannot be read; nothing was deleted.
         """
-        popped = self.pop_placed(agent)
+        popped = self.pop_with_position(agent)
         return None if popped is None else popped.payload
 
     async def apop(self, agent: AgentRecord) -> Any | None:
         """Async twin of :meth:`pop`."""
         return await self._arun(self.pop, agent)
 
-    def pop_placed(self, agent: AgentRecord) -> PlacedPayload | None:
+    def pop_with_position(self, agent: AgentRecord) -> PositionedPayload | None:
         """Delete the last message, and return it with its position. See ``pop``.
 
         Args:
@@ -142,14 +142,14 @@ class MessageStore(MessageAppender):
             BlobError: A large binary of the message cannot be read; nothing was deleted.
         """
         while (popped := self._pop_row(agent)) is not None:
-            notifying.written(self.using, agent.session)
+            notifying.notify_written(self.using, agent.session)
             if not isinstance(popped.payload, CorruptPayload):
                 return popped
         return None
 
-    async def apop_placed(self, agent: AgentRecord) -> PlacedPayload | None:
-        """Async twin of :meth:`pop_placed`."""
-        return await self._arun(self.pop_placed, agent)
+    async def apop_placed(self, agent: AgentRecord) -> PositionedPayload | None:
+        """Async twin of :meth:`pop_with_position`."""
+        return await self._arun(self.pop_with_position, agent)
 
     def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
         """Delete all messages of an agent's branch; the session and the agent stay.
@@ -177,16 +177,16 @@ class MessageStore(MessageAppender):
             if deleted:
                 session_row = self._all().filter(pk=agent.session)
                 self._move_counters(session_row, Usage(messages=-deleted))
-            if deleted and in_use():
-                drop_messages(self.using, agent.session)
+            if deleted and is_enabled():
+                delete_unreferenced(self.using, agent.session)
             return deleted
 
         try:
-            deleted = alone_in(self.using, agent.session, delete, what=what)
+            deleted = with_session_lock(self.using, agent.session, delete, what=what)
         except SessionNotFoundError:
             return 0
         if deleted:
-            notifying.written(self.using, agent.session)
+            notifying.notify_written(self.using, agent.session)
         return deleted
 
     async def aclear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
@@ -197,15 +197,15 @@ class MessageStore(MessageAppender):
         sessions = Session.objects.using(self.using).filter(pk=agent.session)
         return sessions.select_for_update().values_list("redaction_epoch", flat=True).first()
 
-    def _pop_row(self, agent: AgentRecord) -> PlacedPayload | None:
+    def _pop_row(self, agent: AgentRecord) -> PositionedPayload | None:
         using = self.using
         what = f"popping from agent {agent.agent_id!r}"
         mark = new_id()
-        unconfirmed: tuple[UUID, PlacedPayload] | None = None
+        unconfirmed: tuple[UUID, PositionedPayload] | None = None
 
-        def pop(unsure: bool) -> PlacedPayload | None:
+        def pop(unsure: bool) -> PositionedPayload | None:
             nonlocal unconfirmed
-            with whole(using):
+            with tracked_atomic(using):
                 if (
                     unsure
                     and unconfirmed is not None
@@ -231,7 +231,7 @@ class MessageStore(MessageAppender):
         free = self._all().filter(pk=agent.session, legal_hold=False)
         if self._move_counters(free, Usage(messages=-1), last_write=mark):
             return True
-        refuse_held(self.using, agent, what)
+        check_legal_hold(self.using, agent, what)
         return False
 
     def _was_popped(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
@@ -249,16 +249,18 @@ class MessageStore(MessageAppender):
 
     def _popped_payload(
         self, agent: AgentRecord, position: int, text: str, redacted: bool
-    ) -> PlacedPayload:
-        payload = read(text)
+    ) -> PositionedPayload:
+        payload = decode_payload(text)
         if payloads.has_blobs(text) and not isinstance(payload, CorruptPayload):
-            (payload,) = restored(self.using, agent.session, [payload], agent.dialect, taken=True)
-            self._lock_session_first(agent.session)
-            drop_messages(self.using, agent.session)
-        return PlacedPayload(position, payload, redacted)
+            (payload,) = restore_binaries(
+                self.using, agent.session, [payload], agent.dialect, taken=True
+            )
+            self._lock_session_row(agent.session)
+            delete_unreferenced(self.using, agent.session)
+        return PositionedPayload(position, payload, redacted)
 
 
-def refuse_held(using: str, agent: AgentRecord, what: str) -> None:
+def check_legal_hold(using: str, agent: AgentRecord, what: str) -> None:
     """Raise LegalHoldError if the session is under legal hold."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
     if row := held.first():

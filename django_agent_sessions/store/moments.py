@@ -15,11 +15,11 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionAgent, Snapshot
 from django_agent_sessions.records import AgentRecord, AgentState, SnapshotRecord
 
-from .alone import alone, lock_session
-from .base import repeatable
-from .documents import agent_state, document_of, settled
+from .alone import with_lock, lock_session
+from .base import retry_reads
+from .documents import agent_state, agent_document, without_message_references
 from .reading import MessageReader
-from .snapshot_records import spans_of
+from .snapshot_records import referenced_ranges
 
 R = TypeVar("R")
 
@@ -30,11 +30,11 @@ BRANCH_NAMES = "branch_names"
 continue on the main branch, because the conversation was cleared or the branch became the main one.
 """
 
-LATEST = ""
+LATEST_SNAPSHOT_ID = ""
 """Id of the snapshot that each save replaces."""
 
 
-class MomentStore(MessageReader):
+class AgentSnapshotStore(MessageReader):
     def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Take a snapshot of an agent, to restore it later. No message is copied.
 
@@ -50,15 +50,15 @@ class MomentStore(MessageReader):
         what = f"taking a snapshot of agent {agent.agent_id!r}"
 
         def take(session: Session) -> SnapshotRecord:
-            return self._snapshot_record(self._keep_moment(agent))
+            return self._snapshot_record(self._insert_snapshot(agent))
 
-        return self._alone(agent, take, what)
+        return self._with_session_lock(agent, take, what)
 
     async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
         """Async twin of :meth:`take_snapshot`."""
         return await self._arun(self.take_snapshot, agent)
 
-    @repeatable
+    @retry_reads
     def list_snapshots(
         self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
     ) -> list[SnapshotRecord]:
@@ -72,7 +72,7 @@ class MomentStore(MessageReader):
         Returns:
             The snapshots.
         """
-        rows = self._snapshots(agent).exclude(snapshot_id=LATEST).order_by("-id")
+        rows = self._snapshots(agent).exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id")
         if after is not None:
             rows = rows.filter(pk__lt=after)
         return [self._snapshot_record(row) for row in rows.defer("document", "messages")[:limit]]
@@ -85,15 +85,15 @@ class MomentStore(MessageReader):
 
     # --- in the caller's transaction, with the session's row locked ---------------------------
 
-    def _keep_moment(self, agent: AgentRecord) -> Snapshot:
+    def _insert_snapshot(self, agent: AgentRecord) -> Snapshot:
         """Insert a snapshot of the main branch and the agent's present state."""
         now = timezone.now()
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST).first()
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID).first()
         if latest is None:
             row = SessionAgent.objects.using(self.using).get(pk=agent.id)
             length = self._length(agent)
-            messages = ranges(row.window, length)
-            document: Any = document_of(agent_state_of(row), now)
+            messages = window_to_ranges(row.window, length)
+            document: Any = agent_document(agent_state_of(row), now)
         else:
             length, messages, document = latest.length, latest.messages, latest.document
         branch = MAIN_BRANCH if latest is None else latest.branch
@@ -128,15 +128,15 @@ class MomentStore(MessageReader):
         row = SessionAgent.objects.using(self.using).get(pk=agent.id)
         if snapshot is None:
             snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length=length)
-            snapshot = snapshots.exclude(snapshot_id=LATEST).order_by("-id").first()
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+            snapshot = snapshots.exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id").first()
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
         if snapshot is None:
             previous = latest.first()
-            state = settled(
+            state = without_message_references(
                 agent_state_of(row) if previous is None else agent_state(previous.document)
             )
             messages: Any = [[0, length]] if length else []
-            document: Any = document_of(state, now)
+            document: Any = agent_document(state, now)
             if previous is not None:
                 document["data"] = {**previous.document["data"], **document["data"]}
         else:
@@ -149,7 +149,7 @@ class MomentStore(MessageReader):
             state=state.state,
             conversation_manager_state=state.conversation_manager_state,
             internal_state=_with_names(state.internal_state, row, became_main),
-            window=window(messages, length),
+            window=references_to_window(messages, length),
             updated_at=now,
         )
         latest.update(
@@ -162,11 +162,11 @@ class MomentStore(MessageReader):
             updated_at=now,
         )
 
-    def _alone(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
+    def _with_session_lock(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
         def lock() -> Session:
             return self._locked(agent, what)
 
-        return alone(self.using, lock, work, what=what)
+        return with_lock(self.using, lock, work, what=what)
 
     def _locked(self, agent: AgentRecord, what: str) -> Session:
         session = lock_session(self.using, agent.session)
@@ -204,7 +204,7 @@ class MomentStore(MessageReader):
         )
 
 
-def ranges(window: Any, length: int) -> list[list[int]]:
+def window_to_ranges(window: Any, length: int) -> list[list[int]]:
     """Convert an agent's window to a snapshot's ranges of positions."""
     if not isinstance(window, dict):
         return [[0, length]] if length else []
@@ -217,9 +217,9 @@ def ranges(window: Any, length: int) -> list[list[int]]:
     return spans
 
 
-def window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
+def references_to_window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
     """Convert a snapshot's references to an agent's window; None if all messages are in it."""
-    spans = spans_of(messages)
+    spans = referenced_ranges(messages)
     positions = [position for first, stop in spans for position in range(first, stop)]
     if positions == list(range(length)):
         return None

@@ -17,8 +17,8 @@ from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import SessionMultiAgent
 from django_agent_sessions.records import MultiAgentRecord, SessionRecord
 
-from .base import StorePart, insert, repeatable, write
-from .cleaning import clean
+from .base import StorePart, insert_unique, retry_reads, write
+from .cleaning import mask_on_write
 from .statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -56,7 +56,7 @@ class MultiAgentStore(StorePart):
             InvalidIdError: The id is invalid.
             PayloadError: The state is not JSON.
         """
-        state = clean(state)
+        state = mask_on_write(state)
         check_values_size(self.using, state)
         now = created_at or timezone.now()
         row = SessionMultiAgent(
@@ -69,7 +69,7 @@ class MultiAgentStore(StorePart):
             updated_at=updated_at or now,
         )
         what = f"creating orchestrator {multi_agent_id!r} in session {session.session_id!r}"
-        if not insert(self.using, row, what=what):
+        if not insert_unique(self.using, row, what=what):
             raise SessionConflictError(f"{what}: it exists already")
         return _record(row)
 
@@ -96,7 +96,7 @@ class MultiAgentStore(StorePart):
             updated_at=updated_at,
         )
 
-    @repeatable
+    @retry_reads
     def read_multi_agent(
         self, session: SessionRecord, multi_agent_id: str
     ) -> MultiAgentRecord | None:
@@ -121,7 +121,7 @@ class MultiAgentStore(StorePart):
         """Async twin of :meth:`read_multi_agent`."""
         return await self._arun(self.read_multi_agent, session, multi_agent_id)
 
-    @repeatable
+    @retry_reads
     def list_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
         """List a session's orchestrators.
 
@@ -131,7 +131,7 @@ class MultiAgentStore(StorePart):
         Returns:
             The orchestrators, oldest first.
         """
-        return [_record(row) for row in named.multi_agents(self.using, session.id)]
+        return [_record(row) for row in named.list_multi_agents(self.using, session.id)]
 
     async def alist_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
         """Async twin of :meth:`list_multi_agents`."""
@@ -162,7 +162,7 @@ class MultiAgentStore(StorePart):
             PayloadError: The state is not JSON.
         """
         rows = self._multi_agent(session, multi_agent_id)
-        state = clean(state)
+        state = mask_on_write(state)
         check_values_size(self.using, state)
         what = f"updating orchestrator {multi_agent_id!r}"
         rows_at_epoch = rows
@@ -171,7 +171,7 @@ class MultiAgentStore(StorePart):
             rows_at_epoch = rows.filter(session__in=at_epoch)
 
         def update(unsure: bool) -> int:
-            self._lock_session_first(session.id)
+            self._lock_session_row(session.id)
             return rows_at_epoch.update(state=state, updated_at=timezone.now())
 
         updated = bool(write(self.using, update, what=what))

@@ -25,7 +25,7 @@ from django_agent_sessions.querysets import begins_with
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.transcripts import STRANDS
 
-from .base import StorePart, repeatable, whole, write
+from .base import StorePart, retry_reads, tracked_atomic, write
 
 PART_SIZE = 1024 * 1024
 """Maximum bytes of one row, which every database accepts in a statement."""
@@ -49,9 +49,9 @@ class ObjectStore(StorePart):
         digest = self._digest(key, owner)
 
         def put(unsure: bool) -> None:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 if session is not None:
-                    self._lock_session_first(session.id)
+                    self._lock_session_row(session.id)
                 rows = self._stored().filter(digest=digest)
                 now = timezone.now()
                 stored = rows.select_for_update().values_list("pk", flat=True).first()
@@ -86,7 +86,7 @@ class ObjectStore(StorePart):
 
         write(self.using, put, what="writing a stored object")
 
-    @repeatable
+    @retry_reads
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
         """Read an object; None if it does not exist."""
         owner = self.owner_id if session is None else session.owner_id
@@ -100,7 +100,7 @@ class ObjectStore(StorePart):
         digest = self._digest(key, owner)
 
         def delete(unsure: bool) -> bool:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 if session is not None:
                     self._refuse_if_held(session.id)
                 stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
@@ -112,7 +112,7 @@ class ObjectStore(StorePart):
 
         return write(self.using, delete, what="deleting a stored object")
 
-    @repeatable
+    @retry_reads
     def object_keys(self, prefix: str = "") -> list[str]:
         """List the keys of the objects that the store reaches in its namespace.
 
@@ -128,14 +128,14 @@ class ObjectStore(StorePart):
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))
 
-    def drop_if_empty(self, session: UUID) -> bool:
+    def delete_session_if_empty(self, session: UUID) -> bool:
         """Delete a session without snapshots and objects; return whether it was deleted.
 
         A session with messages of other programs stays.
         """
 
         def drop(unsure: bool) -> bool:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 rows = Session.objects.using(self.using).filter(pk=session)
                 row = rows.select_for_update().first()
                 if row is None or self._is_in_use(session):

@@ -10,15 +10,15 @@ from uuid import UUID
 from django.db.models import Func, IntegerField, Q
 
 from django_agent_sessions import bridge, conf
-from django_agent_sessions.blobs import Uploads, extracted, in_use, note_uses
+from django_agent_sessions.blobs import Uploads, extract_binaries, is_enabled, update_references
 from django_agent_sessions.exceptions import AgentSessionsError, BlobError, ConfigurationError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.references import BlobRef, references
-from django_agent_sessions.transient import TryAgainError
+from django_agent_sessions.transient import RetryError
 
 from .alone import lock_session
-from .base import whole, write
+from .base import tracked_atomic, write
 
 _PART = 200
 _MAX_STORAGE_ERRORS = 10
@@ -49,7 +49,7 @@ class _LighterMessage:
         return {reference.sha256 for _, reference in references([*self.columns.values()])}
 
 
-def offload(*, dry_run: bool = False, using: str | None = None) -> OffloadResult:
+def move_binaries_to_storage(*, dry_run: bool = False, using: str | None = None) -> OffloadResult:
     """Move the large binaries of all messages to ``BLOB_STORAGE``.
 
     Each message is moved in its own transaction, so that agents continue meanwhile and an
@@ -60,7 +60,7 @@ def offload(*, dry_run: bool = False, using: str | None = None) -> OffloadResult
 
     Raises ConfigurationError if ``BLOB_STORAGE`` is not set.
     """
-    if not in_use():
+    if not is_enabled():
         raise ConfigurationError(
             "AGENT_SESSIONS['BLOB_STORAGE'] is not set; configure a storage for large binaries"
         )
@@ -121,14 +121,14 @@ def _move(using: str, key: UUID, *, dry_run: bool) -> list[BlobRef]:
         return binaries
     uploads = Uploads(using, row.session_id, [lighter])
     try:
-        with uploads.attempt(), whole(using):
+        with uploads.attempt(), tracked_atomic(using):
             lock_session(using, row.session_id)
             uploads.store()
             unchanged = rows.filter(revision=row.revision, redacted_at=row.redacted_at)
             if not unchanged.update(**lighter.columns):
-                raise TryAgainError
-            note_uses(using, row.session_id, [key])
-    except TryAgainError:
+                raise RetryError
+            update_references(using, row.session_id, [key])
+    except RetryError:
         # The message is read again, so these uploads are obsolete.
         uploads.discard()
         raise
@@ -142,7 +142,7 @@ def _without_binaries(row: SessionMessage) -> _LighterMessage | None:
         value = getattr(row, name)
         if value is None or isinstance(value, CorruptPayload):
             continue
-        parts = extracted(value, limited=False)
+        parts = extract_binaries(value, limited=False)
         if parts.binaries:
             columns[name] = parts.value
             binaries |= parts.binaries

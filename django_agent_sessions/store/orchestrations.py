@@ -14,10 +14,10 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
 from django_agent_sessions.records import Usage
 
-from .alone import alone
-from .base import repeatable
-from .cleaning import clean
-from .moments import LATEST
+from .alone import with_lock
+from .base import retry_reads
+from .cleaning import mask_on_write
+from .moments import LATEST_SNAPSHOT_ID
 from .multi_agents import MultiAgentStore
 from .snapshot_finding import SnapshotFinder
 from .statement_sizes import check_values_size
@@ -45,7 +45,9 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
                 session=session.pk, multi_agent_id=multi_agent_id
             )
             key = agents.values_list("pk", flat=True).first()
-            rows = Snapshot.objects.using(self.using).filter(multi_agent=key, snapshot_id=LATEST)
+            rows = Snapshot.objects.using(self.using).filter(
+                multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
+            )
 
             def stored() -> tuple[Any, Any]:
                 return (
@@ -53,13 +55,13 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
                     rows.values_list("document", flat=True).first() if key else None,
                 )
 
-            state, document = map(clean, plan(session.redaction_epoch, stored))
+            state, document = map(mask_on_write, plan(session.redaction_epoch, stored))
             check_values_size(self.using, state, document)
             if key is None:
                 record = self.get(session_id)
                 key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
                 rows = Snapshot.objects.using(self.using).filter(
-                    multi_agent=key, snapshot_id=LATEST
+                    multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
             else:
                 agents.update(state=state, updated_at=now)
@@ -76,9 +78,9 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
             return session.pk, session.redaction_epoch
 
         lock = functools.partial(self._lock_by_name, session_id)
-        return alone(self.using, lock, save, what=what)
+        return with_lock(self.using, lock, save, what=what)
 
-    @repeatable
+    @retry_reads
     def load_orchestrator(
         self, session_id: str, multi_agent_id: str
     ) -> tuple[UUID, int, Any, Any] | None:
@@ -87,7 +89,7 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
         Returns the session's key, its redaction epoch, the state and the document.
         """
         rows = self._named_snapshots(session_id).filter(
-            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST
+            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST_SNAPSHOT_ID
         )
         row = rows.select_related("session", "multi_agent").first()
         if row is None or row.multi_agent is None:

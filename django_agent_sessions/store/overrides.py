@@ -14,7 +14,7 @@ from django_agent_sessions.models import Snapshot
 _PART = 50
 
 
-class Spot(NamedTuple):
+class MessageRef(NamedTuple):
     """The position of a message."""
 
     agent: UUID | None
@@ -22,7 +22,7 @@ class Spot(NamedTuple):
     position: int
 
 
-def snapshots_with_forms(using: str, session: UUID) -> QuerySet[Snapshot]:
+def snapshots_with_variants(using: str, session: UUID) -> QuerySet[Snapshot]:
     """Return the session's snapshots that store messages themselves."""
     text = ExpressionWrapper(F("messages"), output_field=TextField())
     rows = Snapshot.objects.using(using).filter(session=session).annotate(references_text=text)
@@ -30,7 +30,7 @@ def snapshots_with_forms(using: str, session: UUID) -> QuerySet[Snapshot]:
     return rows.filter(references_text__contains="{").order_by("pk").defer("document")
 
 
-def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
+def snapshot_batches(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
     """Read snapshots by keyset pagination, because a connection pooler has no cursors."""
     part = list(rows[:_PART])
     while part:
@@ -38,28 +38,30 @@ def in_parts(rows: QuerySet[Snapshot]) -> Iterator[list[Snapshot]]:
         part = list(rows.filter(pk__gt=part[-1].pk)[:_PART])
 
 
-def spot_of(row: Snapshot, item: Any) -> Spot | None:
+def message_ref_of(row: Snapshot, item: Any) -> MessageRef | None:
     """Return the position of the message that a snapshot's item is a variant of, or None."""
     if not isinstance(item, dict) or not isinstance(item.get("position"), int):
         return None
-    return Spot(row.agent_id, row.branch, item["position"])
+    return MessageRef(row.agent_id, row.branch, item["position"])
 
 
-def plain(spot: Spot) -> list[int]:
+def position_range(spot: MessageRef) -> list[int]:
     """Return a snapshot's reference to a message of the conversation."""
     return [spot.position, spot.position + 1]
 
 
-def drop_forms(using: str, session: UUID, spots: Collection[Spot]) -> int:
+def replace_variants(using: str, session: UUID, spots: Collection[MessageRef]) -> int:
     """Replace snapshots' own variants of messages with references, in the caller's transaction."""
     wanted = set(spots)
     changed = 0
-    for part in in_parts(snapshots_with_forms(using, session)):
+    for part in snapshot_batches(snapshots_with_variants(using, session)):
         for row in part:
             if not isinstance(row.messages, list):
                 continue
             messages = [
-                plain(spot) if (spot := spot_of(row, item)) in wanted and spot else item
+                position_range(spot)
+                if (spot := message_ref_of(row, item)) in wanted and spot
+                else item
                 for item in row.messages
             ]
             if messages != row.messages:

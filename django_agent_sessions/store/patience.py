@@ -10,7 +10,7 @@ from django_agent_sessions import conf
 _SHORTEST_WAIT, _LONGEST_CONFLICT_WAIT, _LONGEST_OUTAGE_WAIT = 0.001, 0.05, 1.0
 
 
-class Patience:
+class RetryPolicy:
     """Retry budget of one call.
 
     Conflicts with other writers are short, so they are counted (``WRITE_RETRIES``). Outages last
@@ -23,7 +23,7 @@ class Patience:
         self._deadline = time.monotonic() + settings.RETRY_SECONDS
         self._next_wait = _SHORTEST_WAIT
 
-    def after_meeting(self) -> bool:
+    def after_conflict(self) -> bool:
         """Wait briefly after a conflict with another writer; return False when no retry is left."""
         self._conflicts_left -= 1
         return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT)

@@ -11,13 +11,13 @@ from uuid import UUID
 from django.db.models import Q
 
 from django_agent_sessions import payloads, reads
-from django_agent_sessions.blobs import restored
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.blobs import restore_binaries
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
-from django_agent_sessions.records import AgentRecord, MessageRecord, PlacedPayload
+from django_agent_sessions.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.records import AgentRecord, MessageRecord, PositionedPayload
 
-from .base import StorePart, repeatable
+from .base import StorePart, retry_reads
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -35,7 +35,7 @@ _COLUMNS = (
 
 
 class MessageReader(StorePart):
-    @repeatable
+    @retry_reads
     def read_message(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
         """Read a message.
 
@@ -54,7 +54,7 @@ class MessageReader(StorePart):
         """Async twin of :meth:`read_message`."""
         return await self._arun(self.read_message, agent, message_id)
 
-    @repeatable
+    @retry_reads
     def messages(
         self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
     ) -> list[MessageRecord]:
@@ -78,7 +78,7 @@ class MessageReader(StorePart):
         """Async twin of :meth:`messages`."""
         return await self._arun(self.messages, agent, limit=limit, offset=offset)
 
-    @repeatable
+    @retry_reads
     def latest(self, agent: AgentRecord, count: int) -> list[MessageRecord]:
         """Read the last messages.
 
@@ -113,17 +113,17 @@ class MessageReader(StorePart):
             return []
         decoded = self._payloads_if_readable(agent, latest)
         if decoded is None:
-            return [placed.payload for placed in self.placed_payloads(agent, latest=latest)]
+            return [placed.payload for placed in self.positioned_payloads(agent, latest=latest)]
         return decoded if latest is None else decoded[::-1]
 
     async def apayloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Async twin of :meth:`payloads`."""
         return await self._arun(self.payloads, agent, latest=latest)
 
-    @repeatable
+    @retry_reads
     def _payloads_if_readable(self, agent: AgentRecord, latest: int | None) -> list[Any] | None:
         """Read payloads if all are readable; None if one is corrupt."""
-        rows = reads.texts(self.using, agent.id, branch=agent.branch, latest=latest)
+        rows = reads.select_texts(self.using, agent.id, branch=agent.branch, latest=latest)
         texts = [text for (text,) in rows]
         try:
             decoded = payloads.loads_all(texts)
@@ -131,10 +131,10 @@ class MessageReader(StorePart):
             return None
         return self._with_binaries(agent, decoded, texts)
 
-    @repeatable
-    def placed_payloads(
+    @retry_reads
+    def positioned_payloads(
         self, agent: AgentRecord, *, latest: int | None = None
-    ) -> list[PlacedPayload]:
+    ) -> list[PositionedPayload]:
         """Read payloads, the position of each, and whether it was redacted.
 
         Args:
@@ -146,12 +146,12 @@ class MessageReader(StorePart):
             them.
         """
         if latest is None:
-            rows = reads.contents(self.using, agent.id, branch=agent.branch)
+            rows = reads.select_contents(self.using, agent.id, branch=agent.branch)
             return self._placed(agent, rows)
-        result: list[PlacedPayload] = []
+        result: list[PositionedPayload] = []
         wanted = latest
         while wanted > 0:
-            rows = reads.contents(self.using, agent.id, branch=agent.branch, latest=wanted)
+            rows = reads.select_contents(self.using, agent.id, branch=agent.branch, latest=wanted)
             result = self._placed(agent, rows)
             if len(result) >= latest or len(rows) < wanted:
                 break
@@ -161,12 +161,12 @@ class MessageReader(StorePart):
 
     async def aplaced_payloads(
         self, agent: AgentRecord, *, latest: int | None = None
-    ) -> list[PlacedPayload]:
-        """Async twin of :meth:`placed_payloads`."""
-        return await self._arun(self.placed_payloads, agent, latest=latest)
+    ) -> list[PositionedPayload]:
+        """Async twin of :meth:`positioned_payloads`."""
+        return await self._arun(self.positioned_payloads, agent, latest=latest)
 
-    @repeatable
-    def redacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
+    @retry_reads
+    def redacted_on_other_branches(self, agent: AgentRecord) -> list[MessageRecord]:
         """Read the redacted messages of the other branches.
 
         A message may have been moved there since the caller read it.
@@ -183,10 +183,10 @@ class MessageReader(StorePart):
         return self._records(agent, values)
 
     async def aredacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
-        """Async twin of :meth:`redacted_aside`."""
-        return await self._arun(self.redacted_aside, agent)
+        """Async twin of :meth:`redacted_on_other_branches`."""
+        return await self._arun(self.redacted_on_other_branches, agent)
 
-    @repeatable
+    @retry_reads
     def restore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Read a conversation as the input of a model.
 
@@ -217,7 +217,7 @@ class MessageReader(StorePart):
     def _rows_to_restore(self, agent: AgentRecord, offset: int) -> list[tuple[int, str, Any]]:
         window = agent.data.window
         if window is None and not offset:
-            return reads.runs(self.using, agent.id, branch=agent.branch)
+            return reads.select_with_runs(self.using, agent.id, branch=agent.branch)
         if window is None:
             in_window = Q(message_id__gte=offset)
         else:
@@ -225,7 +225,7 @@ class MessageReader(StorePart):
             if window["kept"]:
                 in_window |= Q(message_id__in=window["kept"])
         rows = self._messages(agent).filter(in_window)
-        return list(rows.values_list("message_id", CONTENT_TEXT, "run_id"))
+        return list(rows.values_list("message_id", VISIBLE_TEXT, "run_id"))
 
     async def arestore(self, agent: AgentRecord, *, offset: int = 0) -> list[tuple[int, Any, Any]]:
         """Async twin of :meth:`restore`."""
@@ -264,7 +264,9 @@ class MessageReader(StorePart):
         """Async twin of :meth:`positions`."""
         return await self._arun(self.positions, keys)
 
-    def _placed(self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[PlacedPayload]:
+    def _placed(
+        self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
+    ) -> list[PositionedPayload]:
         readable, decoded = self._read(agent, rows)
         positions = [row[0] for row in readable]
         redacted = [bool(row[2]) for row in readable]
@@ -296,7 +298,7 @@ class MessageReader(StorePart):
         ]
         if indexes:
             incomplete = [decoded[index] for index in indexes]
-            complete = restored(self.using, agent.session, incomplete, agent.dialect)
+            complete = restore_binaries(self.using, agent.session, incomplete, agent.dialect)
             for index, payload in zip(indexes, complete, strict=True):
                 decoded[index] = payload
         return decoded
@@ -306,7 +308,7 @@ class MessageReader(StorePart):
         contents = [
             payload for record in records for payload in (record.message, record.redact_message)
         ]
-        complete = iter(restored(self.using, agent.session, contents, agent.dialect))
+        complete = iter(restore_binaries(self.using, agent.session, contents, agent.dialect))
         return [r._replace(message=next(complete), redact_message=next(complete)) for r in records]
 
     def _messages(self, agent: AgentRecord) -> MessageQuerySet:
@@ -314,13 +316,13 @@ class MessageReader(StorePart):
 
 
 # Same as `PlacedPayload._make`, without a Python call for each of thousands of rows.
-_placed_payload = functools.partial(tuple.__new__, PlacedPayload)
+_placed_payload = functools.partial(tuple.__new__, PositionedPayload)
 
 
 def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, Any]]:
     """Decode rows that begin with position and text; skip corrupt ones."""
     for row in rows:
-        payload = read(row[1])
+        payload = decode_payload(row[1])
         if isinstance(payload, CorruptPayload):
             _log_corrupt(agent, row[0])
         else:

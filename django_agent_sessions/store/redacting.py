@@ -13,22 +13,16 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from django_agent_sessions import audit, conf, notifying
-from django_agent_sessions.blobs import Uploads, note_uses
+from django_agent_sessions.blobs import Uploads, update_references
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.leftovers import overwrite_leftovers
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    AuditEvent,
-    Branch,
-    Session,
-    SessionMessage,
-)
+from django_agent_sessions.leftovers import secure_delete
+from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.records import AgentRecord
 
-from .alone import alone, lock_session
-from .overrides import Spot, drop_forms
+from .alone import with_lock, lock_session
+from .overrides import MessageRef, replace_variants
 from .reading import MessageReader
-from .rows import Row
+from .rows import MessageRow
 from .statement_sizes import check_statement_size
 
 
@@ -64,7 +58,7 @@ class RedactionStore(MessageReader):
             SessionNotFoundError: There is no message at this position.
             PayloadError: The redacted version is not JSON or exceeds a limit.
         """
-        row = Row(agent.dialect, redacted)
+        row = MessageRow(agent.dialect, redacted)
         check_statement_size(self.using, row.texts * 2)
         what = f"redacting message {message_id} of agent {agent.agent_id!r}"
         uploads = Uploads(self.using, agent.session, [row])
@@ -78,7 +72,7 @@ class RedactionStore(MessageReader):
 
         @contextmanager
         def attempt() -> Iterator[None]:
-            with uploads.attempt(), overwrite_leftovers(self.using):
+            with uploads.attempt(), secure_delete(self.using):
                 yield
 
         def redact(session: Session) -> int:
@@ -99,15 +93,15 @@ class RedactionStore(MessageReader):
                 using=self.using,
             )
             uploads.store()
-            columns = redacted_columns(row, event, keep=keeps_original(session))
+            columns = redacted_columns(row, event, keep=is_original_kept(session))
             rows = SessionMessage.objects.using(self.using)
             rows.filter(pk__in=references).update(**columns)
-            note_uses(self.using, agent.session, references.keys())
+            update_references(self.using, agent.session, references.keys())
             if not session.legal_hold:
-                drop_forms(self.using, agent.session, references.values())
-            return move_epoch(self.using, session, row.created_at)
+                replace_variants(self.using, agent.session, references.values())
+            return increment_redaction_epoch(self.using, session, row.created_at)
 
-        return alone(self.using, lock, redact, what=what, around=attempt)
+        return with_lock(self.using, lock, redact, what=what, around=attempt)
 
     async def aredact_message(
         self,
@@ -124,7 +118,7 @@ class RedactionStore(MessageReader):
             self.redact_message, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
 
-    def _copies(self, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, Spot]:
+    def _copies(self, agent: AgentRecord, position: int, first: UUID) -> dict[UUID, MessageRef]:
         """Find the copies of a message on all branches of the agent."""
         branches = Branch.objects.using(self.using).filter(agent=agent.id)
         numbers = {MAIN_BRANCH, agent.branch, *branches.values_list("number", flat=True)}
@@ -134,15 +128,15 @@ class RedactionStore(MessageReader):
         )
         rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
         values = rows.values_list("pk", "branch", "message_id")
-        return {key: Spot(agent.id, branch, position) for key, branch, position in values}
+        return {key: MessageRef(agent.id, branch, position) for key, branch, position in values}
 
 
-def keeps_original(session: Session) -> bool:
+def is_original_kept(session: Session) -> bool:
     """Return whether the originals of redacted messages are kept."""
     return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
 
 
-def redacted_columns(row: Row, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
+def redacted_columns(row: MessageRow, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
     """Return the updated columns of a redacted message."""
     columns = {
         "redact_message": row.stored,
@@ -180,7 +174,7 @@ def record_redaction(
     )
 
 
-def move_epoch(
+def increment_redaction_epoch(
     using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
 ) -> int:
     """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
@@ -190,5 +184,5 @@ def move_epoch(
         redactions=F("redactions") + int(redacted),
         updated_at=now or timezone.now(),
     )
-    notifying.written(using, session.pk)
+    notifying.notify_written(using, session.pk)
     return epoch

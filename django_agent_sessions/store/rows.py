@@ -18,14 +18,14 @@ from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import MessageRecord, NewMessage, Usage
 from django_agent_sessions.references import BlobRef, references
 
-from .cleaning import clean
+from .cleaning import mask_on_write
 
 _PART_SIZE = 2 * 1024 * 1024
 
 _created_at = SessionMessage._meta.get_field("created_at")
 
 
-class Row:
+class MessageRow:
     """One message: its payload as text, and the format-neutral columns read from it.
 
     ``message`` is the caller's payload. ``stored`` is what is written: without the large binaries,
@@ -53,8 +53,8 @@ class Row:
         self.run_id = run_id
         # A corrupt payload stays corrupt after its redaction.
         corrupt = isinstance(self.message, CorruptPayload)
-        cleaned = self.message if corrupt else clean(self.message, settings=settings)
-        extracted = blobs.extracted(cleaned, limited=limited, settings=settings)
+        cleaned = self.message if corrupt else mask_on_write(self.message, settings=settings)
+        extracted = blobs.extract_binaries(cleaned, limited=limited, settings=settings)
         self.stored = extracted.value
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
         self._payload = self.stored.text if corrupt else payloads.dumps(self.stored, settings)
@@ -121,13 +121,17 @@ class Row:
         )
 
 
-def rows_of(dialect: str, messages: Sequence[Any], run_id: UUID | None = None) -> list[Row]:
+def message_rows(
+    dialect: str, messages: Sequence[Any], run_id: UUID | None = None
+) -> list[MessageRow]:
     """Return the rows of one batch, with one timestamp and one reading of the settings."""
     settings, now = conf.get_settings(), timezone.now()
-    return [Row(dialect, message, run_id, now=now, settings=settings) for message in messages]
+    return [
+        MessageRow(dialect, message, run_id, now=now, settings=settings) for message in messages
+    ]
 
 
-def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
+def database_values(rows: Sequence[MessageRow], using: str) -> list[list[Any]]:
     """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`."""
     connection = connections[using]
     # Most rows of a batch share one datetime object, and adapting it takes as long as the rest
@@ -143,20 +147,20 @@ def values_of(rows: Sequence[Row], using: str) -> list[list[Any]]:
     return [row.values(adapt(row.created_at), adapt(row.updated_at)) for row in rows]
 
 
-def usage_of(rows: Sequence[Row]) -> Usage:
+def total_usage(rows: Sequence[MessageRow]) -> Usage:
     """Return the sum of what rows add to the session's counters."""
     tokens = [row.tokens for row in rows]
     return Usage(len(rows), sum(read for read, _ in tokens), sum(written for _, written in tokens))
 
 
-def chunks(rows: Sequence[Row]) -> list[Sequence[Row]]:
+def split_into_statements(rows: Sequence[MessageRow]) -> list[Sequence[MessageRow]]:
     """Split rows into statements that every database accepts."""
     if len(rows) == 1:
         return [rows]
-    parts: list[list[Row]] = []
+    parts: list[list[MessageRow]] = []
     size = 0
     for row in rows:
-        full = parts and (len(parts[-1]) >= statements.MOST_ROWS or size + row.size > _PART_SIZE)
+        full = parts and (len(parts[-1]) >= statements.MAX_ROWS or size + row.size > _PART_SIZE)
         if not parts or full:
             parts.append([])
             size = 0

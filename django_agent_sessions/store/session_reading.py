@@ -13,11 +13,11 @@ from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import AgentRecord, SessionRecord, Usage
 
 from .agents import agent_record
-from .base import StorePart, repeatable
+from .base import StorePart, retry_reads
 
 
 class SessionReader(StorePart):
-    @repeatable
+    @retry_reads
     def find(self, session_id: str) -> SessionRecord | None:
         """Read a session.
 
@@ -30,7 +30,7 @@ class SessionReader(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
-        row = named.session(self.using, self.namespace, validate_id(session_id), self.reach)
+        row = named.get_session(self.using, self.namespace, validate_id(session_id), self.reach)
         return None if row is None else session_record(row)
 
     async def afind(self, session_id: str) -> SessionRecord | None:
@@ -59,7 +59,7 @@ class SessionReader(StorePart):
         """Async twin of :meth:`get`."""
         return await self._arun(self.get, session_id)
 
-    @repeatable
+    @retry_reads
     def list_sessions(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> list[SessionRecord]:
@@ -72,7 +72,7 @@ class SessionReader(StorePart):
         Returns:
             The sessions.
         """
-        rows = self._reachable().filter(namespace=self.namespace).recent_first()
+        rows = self._accessible().filter(namespace=self.namespace).recent_first()
         if self.reach is NOBODY and connections[self.using].vendor == "postgresql":
             # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
             # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
@@ -88,7 +88,7 @@ class SessionReader(StorePart):
         """Async twin of :meth:`list_sessions`."""
         return await self._arun(self.list_sessions, limit=limit, after=after)
 
-    @repeatable
+    @retry_reads
     def find_external(self, external_id: str) -> SessionRecord | None:
         """Read a session by an id that a client chose.
 
@@ -106,7 +106,7 @@ class SessionReader(StorePart):
             raise ConfigurationError(
                 "external ids are unique per owner; pass an owner to the store"
             )
-        rows = self._reachable().filter(external_id=validate_id(external_id, "external_id"))
+        rows = self._accessible().filter(external_id=validate_id(external_id, "external_id"))
         row = rows.first()
         return None if row is None else session_record(row)
 
@@ -114,7 +114,7 @@ class SessionReader(StorePart):
         """Async twin of :meth:`find_external`."""
         return await self._arun(self.find_external, external_id)
 
-    @repeatable
+    @retry_reads
     def find_agent(
         self, session_id: str, agent_id: str
     ) -> tuple[SessionRecord, AgentRecord] | None:
@@ -151,7 +151,7 @@ class SessionReader(StorePart):
         """Async twin of :meth:`find_agent`."""
         return await self._arun(self.find_agent, session_id, agent_id)
 
-    @repeatable
+    @retry_reads
     def usage(self, session_id: str) -> Usage:
         """Return a session's counters: one row, however long the conversation is.
 
@@ -173,7 +173,7 @@ class SessionReader(StorePart):
     def _all(self) -> SessionQuerySet:
         return Session.objects.using(self.using)
 
-    def _reachable(self) -> SessionQuerySet:
+    def _accessible(self) -> SessionQuerySet:
         return self._all().owned_by(self.reach)
 
     def _not_found(self, session_id: str) -> SessionNotFoundError:

@@ -21,9 +21,9 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import SessionRecord, Usage
 
-from .base import insert, whole, write
-from .changes import SessionChanges, changed_columns, refuse_loss
-from .cleaning import cleaned_metadata, cleaned_title
+from .base import insert_unique, tracked_atomic, write
+from .changes import SessionChanges, session_updates, check_legal_hold
+from .cleaning import prepare_metadata, prepare_title
 from .session_reading import SessionReader, session_record
 
 
@@ -217,15 +217,15 @@ class SessionWriter(SessionReader):
             LegalHoldError: It is under legal hold, and its title or metadata would be lost.
             PayloadError: The metadata is not JSON.
         """
-        columns = changed_columns(changes, self.using)
+        columns = session_updates(changes, self.using)
 
         def update(unsure: bool) -> SessionRecord:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 # Locked, because a redaction writes titles and metadata too.
-                row = self._reachable().select_for_update().filter(pk=session).first()
+                row = self._accessible().select_for_update().filter(pk=session).first()
                 if row is None:
                     raise self._not_found(str(session))
-                refuse_loss(row, columns)
+                check_legal_hold(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.
                     if not (name == "archived_at" and value and row.archived_at):
@@ -233,7 +233,7 @@ class SessionWriter(SessionReader):
                 if columns:
                     row.updated_at = timezone.now()
                     row.save(using=self.using, update_fields=[*columns, "updated_at"])
-                    notifying.written(self.using, row.pk)
+                    notifying.notify_written(self.using, row.pk)
             return session_record(row)
 
         return write(self.using, update, what=f"updating session {session}", savepoint=False)
@@ -255,15 +255,15 @@ class SessionWriter(SessionReader):
             InvalidIdError: The id is invalid.
             LegalHoldError: It is under legal hold.
         """
-        rows = self._reachable().named(self.namespace, validate_id(session_id))
+        rows = self._accessible().named(self.namespace, validate_id(session_id))
 
         def delete(unsure: bool) -> bool:
             nonlocal rows
-            if batches.are_possible(self.using) and (key := batches.large(rows)):
+            if batches.can_commit_batches(self.using) and (key := batches.key_if_large(rows)):
                 # Becomes a tombstone before its messages are deleted.
                 rows = self._all().filter(pk=key)
-                batches.empty(rows, key)
-            with whole(self.using):
+                batches.delete_messages(rows, key)
+            with tracked_atomic(self.using):
                 row = rows.first()
                 if row is None:
                     return unsure
@@ -329,12 +329,12 @@ class SessionWriter(SessionReader):
             session_id=validate_id(session_id),
             session_type=session_type,
             owner_id=self.owner_id,
-            title=cleaned_title(title),
-            metadata=cleaned_metadata(metadata or {}, self.using),
+            title=prepare_title(title),
+            metadata=prepare_metadata(metadata or {}, self.using),
             created_at=now,
             updated_at=updated_at or now,
             last_activity_at=now,
         )
 
-        inserted = insert(self.using, row, what=f"creating session {session_id!r}")
+        inserted = insert_unique(self.using, row, what=f"creating session {session_id!r}")
         return session_record(row) if inserted else None

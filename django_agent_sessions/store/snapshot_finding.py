@@ -13,11 +13,11 @@ from django_agent_sessions.models import Session, Snapshot
 from django_agent_sessions.owners import reached
 from django_agent_sessions.querysets import begins_with
 
-from .base import repeatable, write
+from .base import retry_reads, write
 from .sessions import SessionWriter
 
 
-class SnapshotName(NamedTuple):
+class SnapshotIds(NamedTuple):
     """The ids that identify a snapshot."""
 
     namespace: str
@@ -28,19 +28,19 @@ class SnapshotName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotPlace:
+class SnapshotFilter:
     """A filter for snapshots: by namespace, and optionally by session and agent."""
 
     namespace: str
-    below: bool = False
+    include_nested: bool = False
     session_id: str | None = None
     session_prefix: str = ""
     agent_id: str | None = None
 
 
 class SnapshotFinder(SessionWriter):
-    @repeatable
-    def snapshot_names(self, places: Sequence[SnapshotPlace]) -> list[SnapshotName]:
+    @retry_reads
+    def snapshot_names(self, places: Sequence[SnapshotFilter]) -> list[SnapshotIds]:
         """List the snapshots that match any of the filters."""
         condition = Q()
         for place in places:
@@ -54,7 +54,7 @@ class SnapshotFinder(SessionWriter):
             "multi_agent__multi_agent_id",
             "snapshot_id",
         )
-        return [SnapshotName._make(row) for row in names]
+        return [SnapshotIds._make(row) for row in names]
 
     def delete_snapshot(
         self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
@@ -75,7 +75,7 @@ class SnapshotFinder(SessionWriter):
         return write(self.using, delete, what="deleting a snapshot")
 
     def _lock_by_name(self, session_id: str) -> Session:
-        rows = self._reachable().named(self.namespace, session_id)
+        rows = self._accessible().named(self.namespace, session_id)
         weaker = connections[self.using].features.has_select_for_no_key_update
         session = rows.select_for_update(no_key=weaker).first()
         if session is None:
@@ -93,8 +93,8 @@ class SnapshotFinder(SessionWriter):
         )
 
 
-def _condition(place: SnapshotPlace) -> Q:
-    if place.below:
+def _condition(place: SnapshotFilter) -> Q:
+    if place.include_nested:
         if not place.namespace:
             return Q(session__isnull=False)
         return begins_with("session__namespace", place.namespace)

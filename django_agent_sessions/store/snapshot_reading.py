@@ -10,30 +10,32 @@ from django.db.models import Q
 from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 from django_agent_sessions.records import AgentRecord
 
 from .agents import AgentStore, agent_record, agent_without_state
-from .base import repeatable
+from .base import retry_reads
 from .branches import BranchStore
-from .documents import document_of
-from .moments import LATEST, ranges
+from .documents import agent_document
+from .moments import LATEST_SNAPSHOT_ID, window_to_ranges
 from .orchestrations import OrchestratorSnapshotStore
-from .snapshot_records import LastRow, Loaded, spans_of
+from .snapshot_records import LastMessage, LoadedSnapshot, referenced_ranges
 
 _MOST_RANGES = 20
 _TRIES = 5
 
 
 class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
-    def last_row(self, agent: AgentRecord) -> LastRow | None:
+    def last_row(self, agent: AgentRecord) -> LastMessage | None:
         """Return the last message of a conversation; None if it is empty."""
         rows = self._messages(agent).order_by("-message_id")
         values = rows.values_list("message_id", "pk", "revision").first()
-        return None if values is None else LastRow(*values)
+        return None if values is None else LastMessage(*values)
 
-    @repeatable
-    def load_snapshot(self, session_id: str, agent_id: str, snapshot_id: str) -> Loaded | None:
+    @retry_reads
+    def load_snapshot(
+        self, session_id: str, agent_id: str, snapshot_id: str
+    ) -> LoadedSnapshot | None:
         """Read a snapshot with its messages; None if it does not exist."""
         rows = self._named_snapshots(session_id).filter(
             agent__agent_id=agent_id, snapshot_id=snapshot_id
@@ -43,14 +45,14 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             if row is None or row.agent is None:
                 return None
             agent = agent_without_state(row.agent)
-            if snapshot_id == LATEST and self._has_later_runs(agent, row):
+            if snapshot_id == LATEST_SNAPSHOT_ID and self._has_later_runs(agent, row):
                 return self._snapshot_of_log(session_id, agent_id, row.revision)
             contents, redacted, tail = self._referenced_messages(
                 agent.on_branch(row.branch), row.messages, row.length
             )
-            revision = row.revision if snapshot_id == LATEST else None
-            if snapshot_id != LATEST:
-                latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+            revision = row.revision if snapshot_id == LATEST_SNAPSHOT_ID else None
+            if snapshot_id != LATEST_SNAPSHOT_ID:
+                latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
                 revision = latest.values_list("revision", flat=True).first()
             last = self.last_row(agent)
             version = (row.session.redaction_epoch, row.branch, row.revision)
@@ -61,7 +63,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
                 continue
             if row.tail in (None, tail):
                 break
-            if snapshot_id == LATEST:
+            if snapshot_id == LATEST_SNAPSHOT_ID:
                 return self._snapshot_of_log(session_id, agent_id, row.revision)
             raise SessionConflictError(
                 f"messages of snapshot {snapshot_id} of agent {agent_id!r} were deleted since"
@@ -70,7 +72,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             raise SessionConflictError(
                 f"session {session_id!r} changed on each attempt to read it; try again"
             )
-        return Loaded(
+        return LoadedSnapshot(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
             agent=agent.id,
@@ -83,8 +85,8 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             redacted=frozenset(redacted),
         )
 
-    @repeatable
-    def load_log(self, session_id: str, agent_id: str) -> Loaded | None:
+    @retry_reads
+    def load_log(self, session_id: str, agent_id: str) -> LoadedSnapshot | None:
         """Build the latest snapshot of an agent that has none, from its message log."""
         return self._snapshot_of_log(session_id, agent_id, None)
 
@@ -107,10 +109,10 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
 
     def _snapshot_of_log(
         self, session_id: str, agent_id: str, revision: int | None
-    ) -> Loaded | None:
+    ) -> LoadedSnapshot | None:
         """Build a latest snapshot from the agent's message log."""
         agents = self._agents().filter(
-            session__in=self._reachable().named(self.namespace, session_id),
+            session__in=self._accessible().named(self.namespace, session_id),
             agent_id=agent_id,
             dialect=transcripts.STRANDS,
         )
@@ -127,7 +129,9 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             if not end and not data.state and not data.conversation_manager_state:
                 return None
             messages = [
-                [first, min(stop, end)] for first, stop in ranges(data.window, end) if first < end
+                [first, min(stop, end)]
+                for first, stop in window_to_ranges(data.window, end)
+                if first < end
             ]
             contents, redacted, _ = self._referenced_messages(agent, messages, end)
             epochs = agents.values_list("session__redaction_epoch", flat=True)
@@ -137,7 +141,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             raise SessionConflictError(
                 f"session {session_id!r} changed on each attempt to read it; try again"
             )
-        return Loaded(
+        return LoadedSnapshot(
             session=row.session_id,
             epoch=row.session.redaction_epoch,
             agent=agent.id,
@@ -145,7 +149,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             last=last,
             branch=MAIN_BRANCH,
             messages=messages,
-            document=document_of(data, row.updated_at),
+            document=agent_document(data, row.updated_at),
             contents=contents,
             redacted=frozenset(redacted),
         )
@@ -154,7 +158,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
         self, agent: AgentRecord, messages: list[Any], length: int
     ) -> tuple[dict[int, Any], set[int], UUID | None]:
         """Read payloads, the redacted positions, and the key of the last message."""
-        spans = spans_of(messages)
+        spans = referenced_ranges(messages)
         if not spans:
             return {}, set(), None
         if len(spans) > _MOST_RANGES:
@@ -163,7 +167,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
         for first, stop in spans:
             condition |= Q(message_id__gte=first, message_id__lt=stop)
         rows = self._messages(agent).filter(condition)
-        columns = ("message_id", CONTENT_TEXT, "redacted_at", "pk")
+        columns = ("message_id", VISIBLE_TEXT, "redacted_at", "pk")
         rows_and_payloads = self._contents(agent, rows.values_list(*columns))
         contents = {row[0]: payload for row, payload in rows_and_payloads}
         tail = next(

@@ -11,7 +11,7 @@ from django_agent_sessions.models import Branch
 from django_agent_sessions.records import AgentRecord, AgentState
 
 
-class LastRow(NamedTuple):
+class LastMessage(NamedTuple):
     """The last message of a conversation; while it exists, so do all before it."""
 
     position: int
@@ -20,14 +20,14 @@ class LastRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SaveState:
     """The state of an agent at the beginning of a save, with the session's row locked."""
 
     session: UUID
     epoch: int
     agent: AgentRecord
     revision: int | None
-    last: LastRow | None
+    last: LastMessage | None
 
     @property
     def end(self) -> int:
@@ -36,7 +36,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class SnapshotWrite:
     """What a save writes."""
 
     document: Any
@@ -50,18 +50,18 @@ class Saving:
     @property
     def length(self) -> int:
         """The position after the last referenced message."""
-        return max((stop for _, stop in spans_of(self.messages)), default=0)
+        return max((stop for _, stop in referenced_ranges(self.messages)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSnapshot:
     """A snapshot with the messages that it references."""
 
     session: UUID
     epoch: int
     agent: UUID
     revision: int | None
-    last: LastRow | None
+    last: LastMessage | None
     branch: int
     messages: list[Any]
     document: Any
@@ -69,7 +69,7 @@ class Loaded:
     redacted: frozenset[int] = frozenset()
 
 
-def spans_of(messages: Sequence[Any]) -> list[list[int]]:
+def referenced_ranges(messages: Sequence[Any]) -> list[list[int]]:
     """Return the ranges of positions that a snapshot references."""
     return [
         item if isinstance(item, list) else [item["position"], item["position"] + 1]

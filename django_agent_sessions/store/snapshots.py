@@ -14,17 +14,17 @@ from django.utils import timezone
 from django_agent_sessions import transcripts
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.leftovers import overwrite_leftovers
+from django_agent_sessions.leftovers import secure_delete
 from django_agent_sessions.models import MAIN_BRANCH, Session, Snapshot
 from django_agent_sessions.records import AgentRecord, Usage
-from django_agent_sessions.transient import TryAgainError
+from django_agent_sessions.transient import RetryError
 
 from .agents import agent_without_state
-from .alone import alone
-from .cleaning import clean
-from .moments import LATEST
+from .alone import with_lock
+from .cleaning import mask_on_write
+from .moments import LATEST_SNAPSHOT_ID
 from .snapshot_reading import SnapshotReader
-from .snapshot_records import Head, LastRow, Saving
+from .snapshot_records import SaveState, LastMessage, SnapshotWrite
 from .statement_sizes import check_values_size
 
 
@@ -34,31 +34,31 @@ class SnapshotStore(SnapshotReader):
         session_id: str,
         agent_id: str,
         snapshot_id: str,
-        plan: Callable[[Head], Saving],
-    ) -> Head:
+        plan: Callable[[SaveState], SnapshotWrite],
+    ) -> SaveState:
         """Save a snapshot and its new messages.
 
         ``plan`` gets the agent's state under the session's lock, and returns what to write.
         """
         what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
 
-        def save(session: Session) -> Head:
+        def save(session: Session) -> SaveState:
             try:
                 head = self._head(session, agent_id)
                 saving = plan(head)
-                overwriting = overwrite_leftovers(self.using) if saving.updated else None
+                overwriting = secure_delete(self.using) if saving.updated else None
                 with overwriting or contextlib.nullcontext():
                     return self._save(head, snapshot_id, saving)
             except StaleSessionError:
                 raise
             except SessionConflictError as error:
                 # A session manager appends without this lock.
-                raise TryAgainError from error
+                raise RetryError from error
 
         lock = functools.partial(self._lock_by_name, session_id)
-        return alone(self.using, lock, save, what=what, savepoint=False)
+        return with_lock(self.using, lock, save, what=what, savepoint=False)
 
-    def _head(self, session: Session, agent_id: str) -> Head:
+    def _head(self, session: Session, agent_id: str) -> SaveState:
         agents = self._agents().filter(session=session.pk, agent_id=agent_id)
         row = agents.defer("state", "conversation_manager_state", "internal_state").first()
         if row is None:
@@ -66,14 +66,14 @@ class SnapshotStore(SnapshotReader):
             agent = self.open_agent(record, agent_id, dialect=transcripts.STRANDS)
         else:
             agent = agent_without_state(row)
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST)
+        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
         revision = latest.values_list("revision", flat=True).first()
-        return Head(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
+        return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
 
-    def _save(self, head: Head, snapshot_id: str, saving: Saving) -> Head:
+    def _save(self, head: SaveState, snapshot_id: str, saving: SnapshotWrite) -> SaveState:
         agent, now = head.agent, timezone.now()
         last, revision = head.last, head.revision
-        document, messages = clean(saving.document), self._cleaned_messages(saving.messages)
+        document, messages = mask_on_write(saving.document), self._cleaned_messages(saving.messages)
         check_values_size(self.using, document, messages)
         if saving.keep is not None:
             self._move_to_side_branch(agent, saving.keep, saving.kind)
@@ -85,7 +85,7 @@ class SnapshotStore(SnapshotReader):
         if saving.appended:
             expected = 0 if last is None else last.position + 1
             records = self.append_many(agent, saving.appended, expected=expected, count=False)
-            last = LastRow(records[-1].message_id, records[-1].id, 0)
+            last = LastMessage(records[-1].message_id, records[-1].id, 0)
             for message in saving.appended:
                 summary = transcripts.summary(agent.dialect, message)
                 usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
@@ -112,30 +112,32 @@ class SnapshotStore(SnapshotReader):
                 created_at=now,
                 **columns,
             ).save(using=self.using, force_insert=True)
-        if snapshot_id == LATEST:
+        if snapshot_id == LATEST_SNAPSHOT_ID:
             revision = 0 if revision is None else revision + 1
             if saving.state is not None:
                 self.update_agent(agent, saving.state)
-        if usage != Usage() or snapshot_id == LATEST:
+        if usage != Usage() or snapshot_id == LATEST_SNAPSHOT_ID:
             self.touch(head.session, usage)
-        return Head(head.session, head.epoch, agent, revision, last)
+        return SaveState(head.session, head.epoch, agent, revision, last)
 
     def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:
         """Move later messages, and the latest snapshot with them, to a side branch."""
         branch = self.set_aside(agent, keep, kind=kind)
         if branch is not None:
-            latest = self._snapshots(agent).filter(snapshot_id=LATEST, branch=MAIN_BRANCH)
+            latest = self._snapshots(agent).filter(
+                snapshot_id=LATEST_SNAPSHOT_ID, branch=MAIN_BRANCH
+            )
             latest.filter(length__gt=keep + 1).update(branch=branch.number)
 
     def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
         return [
-            item if isinstance(item, list) else {**item, "message": clean(item["message"])}
+            item if isinstance(item, list) else {**item, "message": mask_on_write(item["message"])}
             for item in messages
         ]
 
     # --- queries of plans ---------------------------------------------------------------------
 
-    def is_there(self, agent: AgentRecord, row: LastRow) -> bool:
+    def is_there(self, agent: AgentRecord, row: LastMessage) -> bool:
         """Return whether a message still has the same position."""
         return self._key_at(agent, row.position) == row.key
 
@@ -144,7 +146,7 @@ class SnapshotStore(SnapshotReader):
         rows = self._messages(agent).filter(redacted_at__isnull=False)
         return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
 
-    def is_kept(self, agent: AgentRecord, position: int, *, but: str) -> bool:
+    def is_in_other_snapshot(self, agent: AgentRecord, position: int, *, but: str) -> bool:
         """Return whether another snapshot may reference a message of the main branch."""
         rows = self._snapshots(agent).exclude(snapshot_id=but)
         return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()

@@ -14,10 +14,10 @@ from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import SessionMessage, TurnUsage
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 from django_agent_sessions.records import (
     AgentRecord,
     BranchSize,
@@ -28,17 +28,17 @@ from django_agent_sessions.records import (
 )
 
 from .alone import lock_session
-from .base import repeatable, whole, write
+from .base import retry_reads, tracked_atomic, write
 from .messages import MessageStore
 
-USER = Q(role="user")
+IS_USER_MESSAGE = Q(role="user")
 """Condition for the messages that begin a turn."""
 
 _LARGEST = 2**62
 
 
 class TurnStore(MessageStore):
-    @repeatable
+    @retry_reads
     def turns(self, agent: AgentRecord) -> list[TurnItem]:
         """Read the messages that begin turns, which are the users' messages.
 
@@ -48,8 +48,8 @@ class TurnStore(MessageStore):
         Returns:
             The messages in order.
         """
-        rows = self._messages(agent).filter(USER)
-        values = rows.values_list("message_id", CONTENT_TEXT, "role", "created_at")
+        rows = self._messages(agent).filter(IS_USER_MESSAGE)
+        values = rows.values_list("message_id", VISIBLE_TEXT, "role", "created_at")
         # With large binaries: people choose a turn by its content.
         payloads = dict(self._payloads_by_position(agent, values))
         return [
@@ -61,7 +61,7 @@ class TurnStore(MessageStore):
         """Async twin of :meth:`turns`."""
         return await self._arun(self.turns, agent)
 
-    @repeatable
+    @retry_reads
     def turn_items(self, agent: AgentRecord) -> list[TurnItem]:
         """Read all messages with their turn numbers. Large binaries stay references.
 
@@ -73,17 +73,17 @@ class TurnStore(MessageStore):
         """
         items = []
         turn = 0
-        rows = self._messages(agent).values_list("message_id", CONTENT_TEXT, "role", "created_at")
+        rows = self._messages(agent).values_list("message_id", VISIBLE_TEXT, "role", "created_at")
         for position, text, role, created_at in rows.iterator():
             turn += role == "user"
-            items.append(TurnItem(turn, position, role, read(text), created_at))
+            items.append(TurnItem(turn, position, role, decode_payload(text), created_at))
         return items
 
     async def aturn_items(self, agent: AgentRecord) -> list[TurnItem]:
         """Async twin of :meth:`turn_items`."""
         return await self._arun(self.turn_items, agent)
 
-    @repeatable
+    @retry_reads
     def branch_sizes(self, agent: AgentRecord) -> dict[int, BranchSize]:
         """Count the messages and turns of each branch, without reading payloads.
 
@@ -95,7 +95,9 @@ class TurnStore(MessageStore):
         """
         rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
         counts_by_branch = rows.values_list("branch").annotate(
-            messages=Count("pk"), turns=Count("pk", filter=USER), first_at=Min("created_at")
+            messages=Count("pk"),
+            turns=Count("pk", filter=IS_USER_MESSAGE),
+            first_at=Min("created_at"),
         )
         return {branch: BranchSize(*counts) for branch, *counts in counts_by_branch}
 
@@ -121,7 +123,7 @@ class TurnStore(MessageStore):
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(unsure: bool) -> int | None:
-            with whole(self.using):
+            with tracked_atomic(self.using):
                 lock_session(self.using, agent.session)
                 return self._store_cost(agent, cost)
 
@@ -131,7 +133,7 @@ class TurnStore(MessageStore):
         """Async twin of :meth:`store_turn_cost`."""
         return await self._arun(self.store_turn_cost, agent, cost)
 
-    @repeatable
+    @retry_reads
     def turn_costs(self, agent: AgentRecord, *, turn: int | None = None) -> list[TurnCost]:
         """Read the stored usage of turns.
 
@@ -151,7 +153,7 @@ class TurnStore(MessageStore):
         """Async twin of :meth:`turn_costs`."""
         return await self._arun(self.turn_costs, agent, turn=turn)
 
-    @repeatable
+    @retry_reads
     def total_cost(self, agent: AgentRecord, *, branch: int | None = None) -> TurnCosts | None:
         """Return the sum of the stored usage of turns.
 
@@ -184,7 +186,7 @@ class TurnStore(MessageStore):
         counts = (
             self._messages(agent)
             .order_by()
-            .aggregate(all=Count("pk"), turn=Count("pk", filter=USER))
+            .aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
         )
         if not counts["all"]:
             return None
@@ -224,7 +226,7 @@ class TurnStore(MessageStore):
     def _forget_costs(self, agent: AgentRecord, position: int) -> None:
         """Delete the usage of turns that have no messages left before a position."""
         earlier = self._messages(agent).filter(message_id__lt=position).order_by()
-        counts = earlier.aggregate(all=Count("pk"), turn=Count("pk", filter=USER))
+        counts = earlier.aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
         orphans = self._costs(agent).filter(branch=agent.branch)
         if counts["all"]:
             orphans = orphans.filter(turn__gt=counts["turn"])

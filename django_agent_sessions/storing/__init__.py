@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from django.core.files.storage import Storage
 
-from .disk import Disk
-from .generic import AnyStorage
+from .disk import FileSystemBackend
+from .generic import StorageBackend
 from .parallel import in_parallel
 from .pieces import Pieces
-from .s3 import Bucket
+from .s3 import S3Backend
 
 __all__ = [
     "Pieces",
@@ -114,8 +114,8 @@ def is_link(storage: Storage, name: str) -> bool:
     return _backend(storage).is_link(name)
 
 
-def _backend(storage: Storage) -> AnyStorage:
-    for kind in (Disk, Bucket):
+def _backend(storage: Storage) -> StorageBackend:
+    for kind in (FileSystemBackend, S3Backend):
         if kind.fits(storage):
             return kind(storage)
-    return AnyStorage(storage)
+    return StorageBackend(storage)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from django.core.files.storage import FileSystemStorage, Storage
 
-from .generic import AnyStorage, keeps_ways
+from .generic import StorageBackend, inherits_methods
 
 _TRIES = 50
 """Number of attempts to create a folder that other processes remove."""
 
 
-class Disk(AnyStorage):
+class FileSystemBackend(StorageBackend):
     """Reads and writes files of Django's ``FileSystemStorage``."""
 
     storage: FileSystemStorage
@@ -23,7 +23,7 @@ class Disk(AnyStorage):
     @staticmethod
     def fits(storage: Storage) -> bool:
         """Return whether this class supports a storage."""
-        return isinstance(storage, FileSystemStorage) and keeps_ways(
+        return isinstance(storage, FileSystemStorage) and inherits_methods(
             storage,
             FileSystemStorage,
             ("open", "_open", "save", "_save", "delete", "exists", "listdir"),

@@ -9,10 +9,10 @@ from typing import IO
 from django.core.files.base import ContentFile
 from django.core.files.storage import Storage
 
-from .pieces import Pieces, part_of
+from .pieces import Pieces, open_part
 
 
-class AnyStorage:
+class StorageBackend:
     """Reads, writes, deletes and lists files of any storage."""
 
     width: int = 8
@@ -39,7 +39,7 @@ class AnyStorage:
         """Open a part of a file; raise :exc:`FileNotFoundError` if it does not exist."""
         file = self._open(name)
         try:
-            return part_of(file, start, stop)
+            return open_part(file, start, stop)
         except BaseException:
             file.close()
             raise
@@ -118,7 +118,7 @@ class AnyStorage:
             return False
 
 
-def keeps_ways(storage: Storage, base: type, ways: tuple[str, ...]) -> bool:
+def inherits_methods(storage: Storage, base: type, ways: tuple[str, ...]) -> bool:
     """Return whether a storage's class inherits these methods from its base unchanged."""
     # Not `type`, which returns the proxy class of Django's lazy default storage.
     kind = storage.__class__

@@ -10,7 +10,7 @@ PIECE = 64 * 1024
 """The maximal size of a piece in bytes."""
 
 
-def part_of(file: IO[bytes], start: int, stop: int | None) -> Pieces:
+def open_part(file: IO[bytes], start: int, stop: int | None) -> Pieces:
     """Return the pieces of a part of an open file."""
     file.seek(0, os.SEEK_END)
     size = file.tell()

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 from django.core.files.storage import Storage
 
-from .generic import AnyStorage, keeps_ways
-from .pieces import Pieces, part_of
+from .generic import StorageBackend, inherits_methods
+from .pieces import Pieces, open_part
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _BYPASSED_METHODS = (
 """Methods that are bypassed here, and therefore must not be overridden in the storage."""
 
 
-class Bucket(AnyStorage):
+class S3Backend(StorageBackend):
     """Reads and writes objects of an ``S3Storage``."""
 
     # Any, because django-storages has no type annotations.
@@ -68,7 +68,7 @@ class Bucket(AnyStorage):
     def fits(storage: Storage) -> bool:
         """Return whether this class supports a storage."""
         base = _base(storage)
-        return base is not None and keeps_ways(storage, base, _BYPASSED_METHODS)
+        return base is not None and inherits_methods(storage, base, _BYPASSED_METHODS)
 
     def read(self, name: str) -> bytes:
         """Read an object with one request."""
@@ -89,7 +89,7 @@ class Bucket(AnyStorage):
         """Open a part of an object with one request; the storage's file downloads all of it."""
         if self.storage.gzip:
             # A range of the compressed data is useless.
-            return part_of(io.BytesIO(self.read(name)), start, stop)
+            return open_part(io.BytesIO(self.read(name)), start, stop)
         key = self._key(name)
         last = "" if stop is None else stop - 1
         parameters: dict[str, Any] = self._parameters(key, _READ_PARAMETERS)
@@ -280,7 +280,7 @@ def _make_client(storage: Any) -> Any:
     """
     config = storage.client_config
     base = _base(storage)
-    if base is None or config is None or not keeps_ways(storage, base, ("connection",)):
+    if base is None or config is None or not inherits_methods(storage, base, ("connection",)):
         return storage.connection.meta.client
     kind = type(config)
     if config.max_pool_connections == kind().max_pool_connections:

@@ -30,16 +30,16 @@ second thread can connect to: for SQLite, a file. This is the only package that 
 
 from __future__ import annotations
 
-from .base import HOSTILE_IDS, IMPOSSIBLE_IDS, Contract
+from .base import HOSTILE_IDS, INVALID_IDS, Contract
 from .context import AnyContextContract
 from .conversation import ConversationContract
 from .driver import AsyncDriver, ClearingDriver, Driver, PoppingDriver, RedactingDriver
 from .removal import BatchContract, ClearContract, PopContract, RedactionContract
-from .traces import columns_holding, everything_said, files_holding
+from .traces import columns_containing, error_texts, files_containing
 
 __all__ = [
     "HOSTILE_IDS",
-    "IMPOSSIBLE_IDS",
+    "INVALID_IDS",
     "AnyContextContract",
     "AsyncDriver",
     "BatchContract",
@@ -52,7 +52,7 @@ __all__ = [
     "PoppingDriver",
     "RedactingDriver",
     "RedactionContract",
-    "columns_holding",
-    "everything_said",
-    "files_holding",
+    "columns_containing",
+    "error_texts",
+    "files_containing",
 ]

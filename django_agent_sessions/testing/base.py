@@ -33,7 +33,7 @@ HOSTILE_IDS = (
 )
 """Valid ids with characters that are special in SQL, HTML, paths and format strings."""
 
-IMPOSSIBLE_IDS = ("", "   ", ".", "..", "line\nbreak", "nul\x00", "\x1b[2J", "\ud800", "x" * 256)
+INVALID_IDS = ("", "   ", ".", "..", "line\nbreak", "nul\x00", "\x1b[2J", "\ud800", "x" * 256)
 """Invalid ids."""
 
 
@@ -74,7 +74,7 @@ class Contract(Generic[D]):
         for text in texts:
             driver.append(session_id, [driver.payload(text)])
 
-    def said(self, session_id: str, *, driver: D | None = None) -> list[str]:
+    def read_texts(self, session_id: str, *, driver: D | None = None) -> list[str]:
         """Return the texts of a conversation, read by a new driver; [] if there is no session."""
         driver = driver or self.driver()
         try:
@@ -88,7 +88,7 @@ class Contract(Generic[D]):
         return list(messages.order_by("message_id").values_list("message_id", flat=True))
 
 
-def in_threads(*functions: Callable[[], Any]) -> list[Any]:
+def run_in_threads(*functions: Callable[[], Any]) -> list[Any]:
     """Run functions concurrently, each in its own thread.
 
     Returns:
@@ -118,13 +118,13 @@ def in_threads(*functions: Callable[[], Any]) -> list[Any]:
 
 
 @contextmanager
-def rolled_back() -> Iterator[None]:
+def rolled_back_transaction() -> Iterator[None]:
     """Open a transaction and roll it back at the end."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
-def numbered(prefix: str, count: int) -> Sequence[str]:
+def numbered_texts(prefix: str, count: int) -> Sequence[str]:
     """Return the texts ``prefix-0``, ``prefix-1`` and so on."""
     return [f"{prefix}-{number}" for number in range(count)]

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from .base import Contract, in_threads, rolled_back
+from .base import Contract, run_in_threads, rolled_back_transaction
 from .driver import AsyncDriver
 
 A = TypeVar("A", bound=AsyncDriver)
@@ -34,14 +34,16 @@ class AnyContextContract(Contract[A]):
         # The transaction is the test's own, of the `db` fixture.
         assert asyncio.run(self.converse("loop", "a", "b")) == ["a", "b"]
 
-        assert self.said("loop") == ["a", "b"]
+        assert self.read_texts("loop") == ["a", "b"]
         assert self.positions("loop") == [0, 1]
 
     @pytest.mark.django_db(transaction=True)
     def test_a_loop_without_a_transaction_commits_at_once(self) -> None:
         async def main() -> list[str]:
             await self.converse("loop", "a")
-            return await asyncio.to_thread(lambda: in_threads(lambda: self.said("loop"))[0])
+            return await asyncio.to_thread(
+                lambda: run_in_threads(lambda: self.read_texts("loop"))[0]
+            )
 
         assert asyncio.run(main()) == ["a"]
 
@@ -59,7 +61,7 @@ class AnyContextContract(Contract[A]):
         def run(number: int) -> list[str]:
             return asyncio.run(self.converse(f"thread-{number}", "a", "b"))
 
-        assert in_threads(*(partial(run, n) for n in range(4))) == [["a", "b"]] * 4
+        assert run_in_threads(*(partial(run, n) for n in range(4))) == [["a", "b"]] * 4
 
     @pytest.mark.django_db(transaction=True)
     @pytest.mark.parametrize("entry_point", ["asyncio.run", "async_to_sync"])
@@ -71,7 +73,7 @@ class AnyContextContract(Contract[A]):
 
         with transaction.atomic():
             assert wait_for("kept") == ["kept"]
-        with rolled_back():
+        with rolled_back_transaction():
             assert wait_for("undone") == ["kept", "undone"]
 
-        assert in_threads(lambda: self.said("waiting")) == [["kept"]]
+        assert run_in_threads(lambda: self.read_texts("waiting")) == [["kept"]]

@@ -13,8 +13,16 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.owners import EVERYBODY, NOBODY
 
-from .base import HOSTILE_IDS, IMPOSSIBLE_IDS, Contract, D, in_threads, numbered, rolled_back
-from .traces import everything_said
+from .base import (
+    HOSTILE_IDS,
+    INVALID_IDS,
+    Contract,
+    D,
+    run_in_threads,
+    numbered_texts,
+    rolled_back_transaction,
+)
+from .traces import error_texts
 
 
 def _nested(depth: int) -> Any:
@@ -55,7 +63,7 @@ class ConversationContract(Contract[D]):
         self.say("order", "c", "d")
         self.say("order", "e", driver=driver)
 
-        assert self.said("order") == ["a", "b", "c", "d", "e"]
+        assert self.read_texts("order") == ["a", "b", "c", "d", "e"]
         assert self.positions("order") == [0, 1, 2, 3, 4]
 
     @pytest.mark.django_db(transaction=True)
@@ -63,16 +71,16 @@ class ConversationContract(Contract[D]):
         self.say("shared", "start")
 
         def write(name: str) -> None:
-            self.say("shared", *numbered(name, 10))
+            self.say("shared", *numbered_texts(name, 10))
 
-        in_threads(*(partial(write, name) for name in "abcd"))
+        run_in_threads(*(partial(write, name) for name in "abcd"))
 
-        said = self.said("shared")
+        said = self.read_texts("shared")
         assert sorted(said) == sorted(
-            ["start", *(text for name in "abcd" for text in numbered(name, 10))]
+            ["start", *(text for name in "abcd" for text in numbered_texts(name, 10))]
         )
         for name in "abcd":
-            assert [text for text in said if text[0] == name] == numbered(name, 10)
+            assert [text for text in said if text[0] == name] == numbered_texts(name, 10)
         assert self.positions("shared") == list(range(41))
 
     def test_sessions_and_namespaces_do_not_meet(self) -> None:
@@ -80,9 +88,9 @@ class ConversationContract(Contract[D]):
         self.say("two", "second")
         self.say("one", "elsewhere", driver=self.driver(namespace="other"))
 
-        assert self.said("one") == ["first"]
-        assert self.said("two") == ["second"]
-        assert self.said("one", driver=self.driver(namespace="other")) == ["elsewhere"]
+        assert self.read_texts("one") == ["first"]
+        assert self.read_texts("two") == ["second"]
+        assert self.read_texts("one", driver=self.driver(namespace="other")) == ["elsewhere"]
 
     def test_nobody_reaches_the_session_of_somebody_else_or_of_nobody(self) -> None:
         ada, bob = self.user("ada"), self.user("bob")
@@ -92,9 +100,9 @@ class ConversationContract(Contract[D]):
         for session_id in ("adas", "nobodys"):
             with pytest.raises(self.not_found):
                 self.say(session_id, "intruding", driver=self.driver(owner=bob))
-            assert self.said(session_id, driver=self.driver(owner=bob)) == []
-        assert self.said("adas", driver=self.driver(owner=ada)) == ["private"]
-        assert self.said("nobodys") == ["internal"]
+            assert self.read_texts(session_id, driver=self.driver(owner=bob)) == []
+        assert self.read_texts("adas", driver=self.driver(owner=ada)) == ["private"]
+        assert self.read_texts("nobodys") == ["internal"]
 
     def test_an_owner_that_is_left_out_reaches_no_session_of_a_user(self) -> None:
         ada = self.user("ada")
@@ -103,8 +111,8 @@ class ConversationContract(Contract[D]):
         for driver in (self.driver(), self.driver(owner=NOBODY)):
             with pytest.raises(self.not_found):
                 self.say("adas", "intruding", driver=driver)
-            assert self.said("adas", driver=driver) == []
-        assert self.said("adas", driver=self.driver(owner=ada)) == ["private"]
+            assert self.read_texts("adas", driver=driver) == []
+        assert self.read_texts("adas", driver=self.driver(owner=ada)) == ["private"]
 
     def test_everybody_reaches_each_session_and_creates_none_by_a_mistyped_id(self) -> None:
         ada = self.user("ada")
@@ -114,8 +122,8 @@ class ConversationContract(Contract[D]):
 
         self.say("adas", "answered", driver=everybody)
 
-        assert self.said("adas", driver=self.driver(owner=ada)) == ["private", "answered"]
-        assert self.said("nobodys", driver=everybody) == ["internal"]
+        assert self.read_texts("adas", driver=self.driver(owner=ada)) == ["private", "answered"]
+        assert self.read_texts("nobodys", driver=everybody) == ["internal"]
         with pytest.raises((self.not_found, ConfigurationError)):
             self.say("adsa", "lost", driver=everybody)
         assert self.positions("adsa") == []
@@ -125,16 +133,16 @@ class ConversationContract(Contract[D]):
         self.say(session_id, "here")
         self.say("another", "there")
 
-        assert self.said(session_id) == ["here"]
+        assert self.read_texts(session_id) == ["here"]
 
     @pytest.mark.parametrize(("one", "other"), [("user", "USER"), ("josé", "jose"), ("a", "a ")])
     def test_ids_that_only_look_alike_are_different(self, one: str, other: str) -> None:
         self.say(one, "one")
         self.say(other, "other")
 
-        assert (self.said(one), self.said(other)) == (["one"], ["other"])
+        assert (self.read_texts(one), self.read_texts(other)) == (["one"], ["other"])
 
-    @pytest.mark.parametrize("session_id", IMPOSSIBLE_IDS)
+    @pytest.mark.parametrize("session_id", INVALID_IDS)
     def test_an_id_that_cannot_be_one_is_refused(self, session_id: str) -> None:
         with pytest.raises(self.invalid_id):
             self.say(session_id, "nowhere")
@@ -154,8 +162,8 @@ class ConversationContract(Contract[D]):
                 driver.append("good", [driver.payload("plantedsecret", data)])
             self.say("good", "after", driver=driver)
 
-        assert "plantedsecret" not in everything_said(refusal.value)
-        assert self.said("good") == ["before", "after"]
+        assert "plantedsecret" not in error_texts(refusal.value)
+        assert self.read_texts("good") == ["before", "after"]
         assert self.positions("good") == [0, 1]
 
     def test_a_corrupt_message_hides_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -165,7 +173,7 @@ class ConversationContract(Contract[D]):
         damaged.save(update_fields=["message"])
 
         with caplog.at_level("WARNING", "django_agent_sessions"):
-            assert self.said("damaged") == ["first", "third"]
+            assert self.read_texts("damaged") == ["first", "third"]
             self.say("damaged", "fourth")
 
         assert self.positions("damaged") == [0, 1, 2, 3]
@@ -176,28 +184,28 @@ class ConversationContract(Contract[D]):
     def test_outside_a_transaction_a_write_is_committed_at_once(self) -> None:
         self.say("committed", "acknowledged")
 
-        assert in_threads(lambda: self.said("committed")) == [["acknowledged"]]
+        assert run_in_threads(lambda: self.read_texts("committed")) == [["acknowledged"]]
 
     @pytest.mark.django_db(transaction=True)
     def test_a_transaction_sees_what_is_written_in_it_and_takes_it_along(self) -> None:
         self.say("joined", "before")
 
-        with rolled_back():
+        with rolled_back_transaction():
             self.say("joined", "undone")
-            assert self.said("joined") == ["before", "undone"]
+            assert self.read_texts("joined") == ["before", "undone"]
         with transaction.atomic():
             self.say("joined", "kept")
 
-        assert in_threads(lambda: self.said("joined")) == [["before", "kept"]]
+        assert run_in_threads(lambda: self.read_texts("joined")) == [["before", "kept"]]
         assert self.positions("joined") == [0, 1]
 
     @pytest.mark.django_db(transaction=True)
     def test_one_driver_goes_on_after_a_rollback(self) -> None:
         driver = self.driver()
-        with rolled_back():
+        with rolled_back_transaction():
             self.say("undone", "lost", driver=driver)
 
         self.say("undone", "new", driver=driver)
 
-        assert self.said("undone") == ["new"]
+        assert self.read_texts("undone") == ["new"]
         assert self.positions("undone") == [0]

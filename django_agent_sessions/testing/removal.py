@@ -8,9 +8,9 @@ from typing import TypeVar
 import pytest
 from django.db import transaction
 
-from .base import Contract, D, in_threads, numbered, rolled_back
+from .base import Contract, D, run_in_threads, numbered_texts, rolled_back_transaction
 from .driver import ClearingDriver, PoppingDriver, RedactingDriver
-from .traces import columns_holding, files_holding
+from .traces import columns_containing, files_containing
 
 C = TypeVar("C", bound=ClearingDriver)
 P = TypeVar("P", bound=PoppingDriver)
@@ -23,11 +23,11 @@ class BatchContract(Contract[D]):
     @pytest.mark.parametrize("count", [2, 450])
     def test_a_batch_stays_together_and_in_order(self, count: int) -> None:
         driver = self.driver()
-        texts = list(numbered("text", count))
+        texts = list(numbered_texts("text", count))
 
         driver.append("batch", [driver.payload(text) for text in texts])
 
-        assert self.said("batch") == texts
+        assert self.read_texts("batch") == texts
         assert self.positions("batch") == list(range(count))
 
     def test_one_bad_message_takes_the_whole_batch(self) -> None:
@@ -39,7 +39,7 @@ class BatchContract(Contract[D]):
             driver.append("batch", batch)
 
         self.say("batch", "after", driver=driver)
-        assert self.said("batch") == ["before", "after"]
+        assert self.read_texts("batch") == ["before", "after"]
 
     @pytest.mark.django_db(transaction=True)
     def test_batches_at_the_same_time_do_not_mix(self) -> None:
@@ -48,14 +48,14 @@ class BatchContract(Contract[D]):
         def write(name: str) -> None:
             driver = self.driver()
             for _ in range(5):
-                driver.append("batch", [driver.payload(text) for text in numbered(name, 4)])
+                driver.append("batch", [driver.payload(text) for text in numbered_texts(name, 4)])
 
-        in_threads(*(partial(write, name) for name in "abc"))
+        run_in_threads(*(partial(write, name) for name in "abc"))
 
-        said = self.said("batch")[1:]
+        said = self.read_texts("batch")[1:]
         assert self.positions("batch") == list(range(61))
         for first in range(0, 60, 4):
-            assert said[first : first + 4] == list(numbered(said[first][0], 4))
+            assert said[first : first + 4] == list(numbered_texts(said[first][0], 4))
 
 
 class PopContract(Contract[P]):
@@ -75,25 +75,25 @@ class PopContract(Contract[P]):
     def test_a_rollback_brings_a_taken_message_back(self) -> None:
         self.say("stack", "a", "b")
 
-        with rolled_back():
+        with rolled_back_transaction():
             self.driver().pop("stack")
 
-        assert self.said("stack") == ["a", "b"]
+        assert self.read_texts("stack") == ["a", "b"]
 
     @pytest.mark.django_db(transaction=True)
     def test_no_two_callers_take_the_same_message(self) -> None:
         driver = self.driver()
-        texts = list(numbered("text", 40))
+        texts = list(numbered_texts("text", 40))
         driver.append("stack", [driver.payload(text) for text in texts])
 
         def take() -> list[str]:
             mine = self.driver()
             return mine.texts([mine.pop("stack") for _ in range(10)])
 
-        taken = in_threads(take, take, take, take)
+        taken = run_in_threads(take, take, take, take)
 
         assert sorted(text for one in taken for text in one) == sorted(texts)
-        assert self.said("stack") == []
+        assert self.read_texts("stack") == []
 
 
 class ClearContract(Contract[C]):
@@ -105,19 +105,19 @@ class ClearContract(Contract[C]):
 
         self.driver().clear("full")
 
-        assert self.said("full") == []
-        assert columns_holding("plantedsecret") == []
+        assert self.read_texts("full") == []
+        assert columns_containing("plantedsecret") == []
         self.say("full", "new")
-        assert self.said("full") == ["new"]
+        assert self.read_texts("full") == ["new"]
         assert self.positions("full") == [0]
-        assert self.said("other") == ["stays"]
+        assert self.read_texts("other") == ["stays"]
 
     def test_emptying_twice_is_no_error(self) -> None:
         self.say("full", "a")
         self.driver().clear("full")
         self.driver().clear("full")
 
-        assert self.said("full") == []
+        assert self.read_texts("full") == []
 
 
 class RedactionContract(Contract[R]):
@@ -127,14 +127,14 @@ class RedactionContract(Contract[R]):
     def test_the_original_is_in_no_column_and_no_file(self) -> None:
         driver = self.driver()
         self.say("private", "a", "my card is plantedsecret", "c", driver=driver)
-        assert columns_holding("plantedsecret")
+        assert columns_containing("plantedsecret")
 
         driver.redact("private", 1, driver.payload("my card is [CARD]"))
 
-        assert columns_holding("plantedsecret") == []
-        assert files_holding("plantedsecret") == []
+        assert columns_containing("plantedsecret") == []
+        assert files_containing("plantedsecret") == []
         for reader in (driver, self.driver()):
-            assert self.said("private", driver=reader) == ["a", "my card is [CARD]", "c"]
+            assert self.read_texts("private", driver=reader) == ["a", "my card is [CARD]", "c"]
         assert self.positions("private") == [0, 1, 2]
 
     @pytest.mark.django_db(transaction=True)
@@ -145,5 +145,5 @@ class RedactionContract(Contract[R]):
         with transaction.atomic():
             driver.redact("private", 0, driver.payload("[GONE]"))
 
-        assert columns_holding("plantedsecret") == []
-        assert files_holding("plantedsecret") == []
+        assert columns_containing("plantedsecret") == []
+        assert files_containing("plantedsecret") == []

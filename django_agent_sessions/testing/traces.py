@@ -8,7 +8,7 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
 
 
-def columns_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
+def columns_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
     """Return the columns of this app's tables that contain a text.
 
     Args:
@@ -38,7 +38,7 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-def files_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
+def files_containing(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
     """Return the files of an SQLite database that contain a text, in free pages and logs too.
 
     Args:
@@ -56,7 +56,7 @@ def files_holding(text: str, *, using: str = DEFAULT_DB_ALIAS) -> list[str]:
     return [file.name for file in files if file.is_file() and text.encode() in file.read_bytes()]
 
 
-def everything_said(error: BaseException) -> str:
+def error_texts(error: BaseException) -> str:
     """Return every text of an error that a log or an error page could show.
 
     Args:

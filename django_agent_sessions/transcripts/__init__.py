@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from . import assistant_ui, openai, strands
 from .formats import ASSISTANT_UI, OPENAI, STRANDS
-from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown
+from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown_part
 from .text import TEXT_CAP, displayable
 
 __all__ = [
@@ -39,8 +39,8 @@ def parts(dialect: str, payload: object) -> tuple[Part, ...]:
         if dialect == ASSISTANT_UI:
             return assistant_ui.parts(payload)
     except Exception:
-        return (unknown(payload),)
-    return (unknown(payload),)
+        return (unknown_part(payload),)
+    return (unknown_part(payload),)
 
 
 def summary(dialect: str, payload: object) -> Summary:

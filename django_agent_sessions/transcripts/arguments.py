@@ -11,7 +11,7 @@ _CONTAINERS = ("{", "[")
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
-def parsed(value: object) -> Any:
+def parse_json(value: object) -> Any:
     """Parse a string of JSON.
 
     Models write these strings. An invalid string, one with values that JSON cannot express again,
@@ -26,11 +26,11 @@ def parsed(value: object) -> Any:
     return value if _too_deep(value) else decoded
 
 
-def parsed_container(value: object) -> Any:
+def parse_json_container(value: object) -> Any:
     """Parse a tool's output if it is a JSON object or array, else return None."""
     if not isinstance(value, str) or not value.lstrip().startswith(_CONTAINERS):
         return None
-    decoded = parsed(value)
+    decoded = parse_json(value)
     return None if decoded is value else decoded
 
 

@@ -15,8 +15,16 @@ from typing import Any
 
 from django_agent_sessions.references import Path
 
-from .arguments import parsed, parsed_container
-from .media import Encoded, Media, base64_size, inline, is_encoded, media_type, referenced
+from .arguments import parse_json, parse_json_container
+from .media import (
+    EncodedText,
+    Media,
+    base64_size,
+    media_from_data,
+    is_encoded_text,
+    media_type,
+    media_from_url,
+)
 from .parts import (
     EMPTY_SUMMARY,
     Part,
@@ -24,11 +32,11 @@ from .parts import (
     Summary,
     neutral_role,
     result_part,
-    spoken,
+    text_or_media_part,
     text_of,
-    unknown,
+    unknown_part,
 )
-from .text import readable, searchable
+from .text import readable_texts, join_searchable_text
 
 _PathAndParts = tuple[Path, tuple[Part, ...]]
 
@@ -40,25 +48,25 @@ _OUTPUTS = ("output", "result", "errorText")
 
 def parts(payload: object) -> tuple[Part, ...]:
     """Return the parts of a message."""
-    return tuple(part for _, found in placed(payload) for part in found)
+    return tuple(part for _, found in parts_with_paths(payload) for part in found)
 
 
-def placed(payload: object) -> Iterator[_PathAndParts]:
+def parts_with_paths(payload: object) -> Iterator[_PathAndParts]:
     """Yield the paths and parts of a message."""
     content = payload.get("content") if isinstance(payload, dict) else None
     if not isinstance(content, dict):
-        yield (), (unknown(payload),)
+        yield (), (unknown_part(payload),)
         return
     for key in _LISTS:
         value = content.get(key)
-        if (text := spoken(PartKind.TEXT, value)) is not None:
+        if (text := text_or_media_part(PartKind.TEXT, value)) is not None:
             yield ("content", key), (text,)
             return
         if isinstance(value, list | tuple):
             for position, part in enumerate(value):
                 yield from _part(part, ("content", key, position))
             return
-    yield ("content",), (unknown(content),)
+    yield ("content",), (unknown_part(content),)
 
 
 def summary(payload: object) -> Summary:
@@ -66,29 +74,29 @@ def summary(payload: object) -> Summary:
     content = payload.get("content") if isinstance(payload, dict) else None
     if not isinstance(content, dict):
         return EMPTY_SUMMARY
-    text = searchable(readable(parts(payload)))
+    text = join_searchable_text(readable_texts(parts(payload)))
     return Summary(neutral_role(content.get("role")), text, None, None, None)
 
 
-def inline_binaries(part: dict[str, Any]) -> Iterator[Encoded]:
+def inline_binaries(part: dict[str, Any]) -> Iterator[EncodedText]:
     """Yield the values of a part that may be binaries."""
     for key in ("url", "image"):
         value = part.get(key)
         if isinstance(value, str) and value[:5].lower() != "data:":
             continue
-        if is_encoded(value):
+        if is_encoded_text(value):
             yield value
     for holder in (part, part.get("audio")):
         if not isinstance(holder, dict) or holder.get("sourceType") is not None:
             continue
-        if is_encoded(value := holder.get("data")):
+        if is_encoded_text(value := holder.get("data")):
             yield value
 
 
 def _part(part: Any, path: Path) -> Iterator[_PathAndParts]:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
-        yield path, (unknown(part),)
+        yield path, (unknown_part(part),)
     elif isinstance(part.get("toolCallId"), str) and _tool_name(part, kind):
         yield from _tool(part, _tool_name(part, kind), path)
     elif kind == "step-start":
@@ -96,7 +104,7 @@ def _part(part: Any, path: Path) -> Iterator[_PathAndParts]:
     else:
         reader = _READERS.get(kind)
         found = reader(part) if reader is not None else None
-        yield path, (unknown(part) if found is None else found,)
+        yield path, (unknown_part(part) if found is None else found,)
 
 
 def _tool_name(part: dict[str, Any], kind: str) -> str:
@@ -108,7 +116,7 @@ def _tool_name(part: dict[str, Any], kind: str) -> str:
 def _tool(part: dict[str, Any], name: str, path: Path) -> Iterator[_PathAndParts]:
     call_id = part["toolCallId"]
     input_key = next((key for key in _INPUTS if part.get(key) is not None), "")
-    data = parsed(part["argsText"]) if input_key == "argsText" else part.get(input_key)
+    data = parse_json(part["argsText"]) if input_key == "argsText" else part.get(input_key)
     call = Part(PartKind.TOOL_CALL, name=name, call_id=call_id, data=data)
     yield (*path, input_key) if input_key else path, (call,)
     for key in _OUTPUTS:
@@ -120,31 +128,31 @@ def _result(part: dict[str, Any], key: str, call_id: str, name: str) -> Part:
     value, state = part[key], part.get("state")
     failed = key == "errorText" or part.get("isError") is True
     status = _STATUSES.get(state, "") if isinstance(state, str) else ""
-    text = spoken(PartKind.TEXT, value) if value else None
+    text = text_or_media_part(PartKind.TEXT, value) if value else None
     return result_part(
         () if text is None else (text,),
         call_id=call_id,
         name=name,
         status="error" if failed else status,
-        data=parsed_container(value) if text is not None else value,
+        data=parse_json_container(value) if text is not None else value,
     )
 
 
 def _text_reader(kind: PartKind) -> Callable[[dict[str, Any]], Part | None]:
     def read(part: dict[str, Any]) -> Part | None:
-        return spoken(kind, part.get("text"))
+        return text_or_media_part(kind, part.get("text"))
 
     return read
 
 
 def _file(part: dict[str, Any]) -> Part | None:
-    if is_encoded(url := part.get("url")):
-        found = referenced(url)
-    elif is_encoded(data := part.get("data")):
+    if is_encoded_text(url := part.get("url")):
+        found = media_from_url(url)
+    elif is_encoded_text(data := part.get("data")):
         kind = part.get("sourceType")
         # The id of a stored file: neither inline nor at a URL.
-        by_id = Media() if kind == "id" else inline(data)
-        found = referenced(data) if kind == "url" else by_id
+        by_id = Media() if kind == "id" else media_from_data(data)
+        found = media_from_url(data) if kind == "url" else by_id
     else:
         return None
     declared_type = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
@@ -154,9 +162,9 @@ def _file(part: dict[str, Any]) -> Part | None:
 
 
 def _image(part: dict[str, Any]) -> Part | None:
-    if not is_encoded(image := part.get("image")):
+    if not is_encoded_text(image := part.get("image")):
         return None
-    found = referenced(image)
+    found = media_from_url(image)
     name = text_of(part.get("filename"))
     return Part(
         PartKind.IMAGE, name=name, media_type=found.media_type, size=found.size, url=found.url
@@ -166,19 +174,19 @@ def _image(part: dict[str, Any]) -> Part | None:
 def _audio(part: dict[str, Any]) -> Part | None:
     audio = part.get("audio")
     data = audio.get("data") if isinstance(audio, dict) else None
-    if not isinstance(audio, dict) or not is_encoded(data):
+    if not isinstance(audio, dict) or not is_encoded_text(data):
         return None
     declared_type = media_type("audio", audio.get("format"))
     return Part(PartKind.DOCUMENT, media_type=declared_type, size=base64_size(data))
 
 
 def _source(part: dict[str, Any]) -> Part | None:
-    url: Encoded = value if is_encoded(value := part.get("url")) else ""
+    url: EncodedText = value if is_encoded_text(value := part.get("url")) else ""
     title = text_of(part.get("title"))
     if not url and not title:
         return None
     declared_type = _media_type(part.get("mediaType"))
-    found = referenced(url)
+    found = media_from_url(url)
     return Part(
         PartKind.DOCUMENT,
         name=title or text_of(part.get("filename")),

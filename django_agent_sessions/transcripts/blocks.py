@@ -21,8 +21,8 @@ from django_agent_sessions.references import BlobRef, Path, value_at
 
 from . import assistant_ui, openai, strands
 from .formats import ASSISTANT_UI, OPENAI, STRANDS
-from .media import is_encoded
-from .parts import Part, PartKind, unknown
+from .media import is_encoded_text
+from .parts import Part, PartKind, unknown_part
 
 _EXTRAS = ("refusal", "audio")
 _CALLS = {
@@ -48,7 +48,7 @@ _RESULTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TranscriptBlock:
     """One block of a payload with its path."""
 
     path: Path
@@ -57,11 +57,11 @@ class Block:
     parts: tuple[Part, ...]
     """Its parts, usually one; none if it has no content, such as a cache point."""
 
-    inner: tuple[Block, ...] = ()
+    inner: tuple[TranscriptBlock, ...] = ()
     """The contents of a tool result, each with its own path."""
 
 
-def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
+def blocks(dialect: str, payload: object) -> tuple[TranscriptBlock, ...]:
     """Return the blocks of a payload."""
     # A payload is untrusted: if the conversion fails, a page must still show it.
     try:
@@ -70,18 +70,20 @@ def blocks(dialect: str, payload: object) -> tuple[Block, ...]:
         if dialect == OPENAI:
             return tuple(_openai(payload))
         if dialect == ASSISTANT_UI:
-            return tuple(Block(*found) for found in assistant_ui.placed(payload))
+            return tuple(
+                TranscriptBlock(*found) for found in assistant_ui.parts_with_paths(payload)
+            )
     except Exception:
-        return (Block((), (unknown(payload),)),)
-    return (Block((), (unknown(payload),)),)
+        return (TranscriptBlock((), (unknown_part(payload),)),)
+    return (TranscriptBlock((), (unknown_part(payload),)),)
 
 
-def address_of(path: Path) -> str:
+def path_to_json(path: Path) -> str:
     """Return a path as JSON, for a link or an attribute."""
     return json.dumps(list(path), separators=(",", ":"))
 
 
-def path_of(address: str) -> Path:
+def path_from_json(address: str) -> Path:
     """Parse a path from JSON; raise :exc:`ValueError` if it is invalid."""
     try:
         found = json.loads(address)
@@ -101,7 +103,7 @@ def part_at(dialect: str, payload: object, path: Path) -> Part | None:
     return None
 
 
-def binary(dialect: str, payload: object, path: Path) -> tuple[bytes | BlobRef, str] | None:
+def binary_at(dialect: str, payload: object, path: Path) -> tuple[bytes | BlobRef, str] | None:
     """Return the binary at a path, or its reference, with its media type; None if there is none."""
     part = part_at(dialect, payload, path)
     if part is None:
@@ -125,19 +127,21 @@ def binary(dialect: str, payload: object, path: Path) -> tuple[bytes | BlobRef, 
 # --- Strands ---------------------------------------------------------------------------------
 
 
-def _strands(message: object) -> Iterator[Block]:
+def _strands(message: object) -> Iterator[TranscriptBlock]:
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, list | tuple):
         for position, block in enumerate(content):
             path = ("content", position)
-            yield Block(path, strands.parts({"content": [block]}), tuple(_results(block, path)))
-    elif is_encoded(content):
-        yield Block(("content",), strands.parts(message))
+            yield TranscriptBlock(
+                path, strands.parts({"content": [block]}), tuple(_results(block, path))
+            )
+    elif is_encoded_text(content):
+        yield TranscriptBlock(("content",), strands.parts(message))
     else:
-        yield Block((), strands.parts(message))
+        yield TranscriptBlock((), strands.parts(message))
 
 
-def _results(block: object, path: Path) -> Iterator[Block]:
+def _results(block: object, path: Path) -> Iterator[TranscriptBlock]:
     result = block.get("toolResult") if isinstance(block, dict) else None
     contents = result.get("content") if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(contents, list | tuple):
@@ -146,7 +150,7 @@ def _results(block: object, path: Path) -> Iterator[Block]:
         rest = {key: value for key, value in result.items() if key != "structuredContent"}
         read = strands.parts({"content": [{"toolResult": {**rest, "content": [content]}}]})
         found = read[0].parts if read else ()
-        yield Block((*path, "toolResult", "content", position), found)
+        yield TranscriptBlock((*path, "toolResult", "content", position), found)
 
 
 def _strands_binary(block: Any) -> Iterator[Any]:
@@ -160,9 +164,9 @@ def _strands_binary(block: Any) -> Iterator[Any]:
 # --- OpenAI ----------------------------------------------------------------------------------
 
 
-def _openai(item: object) -> Iterator[Block]:
+def _openai(item: object) -> Iterator[TranscriptBlock]:
     if not isinstance(item, dict):
-        yield Block((), openai.parts(item))
+        yield TranscriptBlock((), openai.parts(item))
     elif item.get("type", "message") == "message":
         yield from _message(item)
     elif item["type"] == "reasoning":
@@ -171,16 +175,16 @@ def _openai(item: object) -> Iterator[Block]:
         yield from _item(item)
 
 
-def _message(message: dict[str, Any]) -> Iterator[Block]:
+def _message(message: dict[str, Any]) -> Iterator[TranscriptBlock]:
     parts = openai.parts(message)
     if len(parts) == 1 and parts[0].kind is PartKind.UNKNOWN and parts[0].data is message:
-        yield Block((), parts)
+        yield TranscriptBlock((), parts)
         return
     if message.get("reasoning_content") is not None:
         yield _field_block(message, "reasoning_content")
     if "tool_call_id" in message or message.get("role") == "function":
         result = tuple(part for part in parts if part.kind is PartKind.TOOL_RESULT)
-        yield Block(("content",), result, tuple(_elements(message, "content")))
+        yield TranscriptBlock(("content",), result, tuple(_elements(message, "content")))
     else:
         yield from _contents(message)
         yield from (_field_block(message, key) for key in _EXTRAS if message.get(key) is not None)
@@ -188,46 +192,46 @@ def _message(message: dict[str, Any]) -> Iterator[Block]:
     if isinstance(calls, list | tuple):
         for position, call in enumerate(calls):
             read = openai.parts({"role": "assistant", "tool_calls": [call]})
-            yield Block(("tool_calls", position), read)
+            yield TranscriptBlock(("tool_calls", position), read)
     elif calls is not None:
         yield _field_block(message, "tool_calls")
     if message.get("function_call") is not None:
         yield _field_block(message, "function_call")
 
 
-def _field_block(message: dict[str, Any], key: str) -> Block:
-    return Block((key,), openai.parts({"role": "assistant", key: message[key]}))
+def _field_block(message: dict[str, Any], key: str) -> TranscriptBlock:
+    return TranscriptBlock((key,), openai.parts({"role": "assistant", key: message[key]}))
 
 
-def _contents(message: dict[str, Any]) -> Iterator[Block]:
+def _contents(message: dict[str, Any]) -> Iterator[TranscriptBlock]:
     content = message.get("content")
     if isinstance(content, list | tuple):
         for position, block in enumerate(content):
             read = openai.parts({"role": "user", "content": [block]})
-            yield Block(("content", position), read)
+            yield TranscriptBlock(("content", position), read)
     elif content is not None:
-        yield Block(("content",), openai.parts({"role": "user", "content": content}))
+        yield TranscriptBlock(("content",), openai.parts({"role": "user", "content": content}))
 
 
-def _reasoning(item: dict[str, Any]) -> Iterator[Block]:
+def _reasoning(item: dict[str, Any]) -> Iterator[TranscriptBlock]:
     found = [
-        Block((key, position), openai.parts({"type": "reasoning", key: [block]}))
+        TranscriptBlock((key, position), openai.parts({"type": "reasoning", key: [block]}))
         for key in ("summary", "content")
         if isinstance(item.get(key), list | tuple)
         for position, block in enumerate(item[key])
     ]
-    yield from found or [Block((), openai.parts(item))]
+    yield from found or [TranscriptBlock((), openai.parts(item))]
 
 
-def _item(item: dict[str, Any]) -> Iterator[Block]:
+def _item(item: dict[str, Any]) -> Iterator[TranscriptBlock]:
     for part in openai.parts(item):
         if part.kind is PartKind.TOOL_CALL:
-            yield Block(_path_if_present(item, _call_key(item)), (part,))
+            yield TranscriptBlock(_path_if_present(item, _call_key(item)), (part,))
         elif part.kind is PartKind.TOOL_RESULT:
             key = _RESULTS.get(item["type"], "output")
-            yield Block(_path_if_present(item, key), (part,), tuple(_elements(item, key)))
+            yield TranscriptBlock(_path_if_present(item, key), (part,), tuple(_elements(item, key)))
         else:
-            yield Block((), (part,))
+            yield TranscriptBlock((), (part,))
 
 
 def _call_key(item: dict[str, Any]) -> str:
@@ -239,7 +243,7 @@ def _path_if_present(item: dict[str, Any], key: str) -> Path:
     return (key,) if key in item else ()
 
 
-def _elements(item: dict[str, Any], key: str) -> Iterator[Block]:
+def _elements(item: dict[str, Any], key: str) -> Iterator[TranscriptBlock]:
     values = item.get(key)
     if not isinstance(values, list | tuple):
         return
@@ -249,7 +253,7 @@ def _elements(item: dict[str, Any], key: str) -> Iterator[Block]:
     for position, value in enumerate(values):
         read = openai.parts({**other_fields, key: [value]})
         results = [part for part in read if part.kind is PartKind.TOOL_RESULT]
-        yield Block((key, position), results[0].parts if results else ())
+        yield TranscriptBlock((key, position), results[0].parts if results else ())
 
 
 def _openai_binary(value: Any) -> Iterator[Any]:

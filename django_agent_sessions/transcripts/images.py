@@ -6,7 +6,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 _GIFS = (b"GIF87a", b"GIF89a")
 
-CLAIMED = frozenset({"", "image/png", "image/jpeg", "image/gif", "image/webp"})
+DISPLAYABLE_TYPES = frozenset({"", "image/png", "image/jpeg", "image/gif", "image/webp"})
 """Declared media types of displayable images; the bytes must be checked as well."""
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeGuard
 
 from django_agent_sessions.references import BlobRef
 
-Encoded = str | BlobRef
+EncodedText = str | BlobRef
 """A text with an encoded binary, or the reference that replaces it."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,126}\Z")
@@ -68,7 +68,7 @@ def media_type(family: str, file_format: object) -> str:
     return _TYPES.get(candidate_type) or _valid_media_type(candidate_type)
 
 
-def is_encoded(value: object) -> TypeGuard[Encoded]:
+def is_encoded_text(value: object) -> TypeGuard[EncodedText]:
     """Return whether a value is a text, or a reference that replaces a text."""
     return isinstance(value, str) or (isinstance(value, BlobRef) and value.prefix is not None)
 
@@ -85,7 +85,7 @@ def binary_size(value: bytes | bytearray | memoryview | BlobRef) -> int:
     return value.size if isinstance(value, BlobRef) else len(value)
 
 
-def base64_size(encoded: Encoded, start: int = 0) -> int:
+def base64_size(encoded: EncodedText, start: int = 0) -> int:
     """Return the decoded size of base64 text in bytes, without decoding it."""
     if isinstance(encoded, BlobRef):
         return encoded.size
@@ -94,12 +94,12 @@ def base64_size(encoded: Encoded, start: int = 0) -> int:
     return (length - encoded.count("=", max(start, len(encoded) - 4))) * 3 // 4
 
 
-def referenced(reference: Encoded) -> Media:
+def media_from_url(reference: EncodedText) -> Media:
     """Return the media at a URL, which may be a data URL (RFC 2397)."""
     if isinstance(reference, BlobRef):
         if not reference.prefix:
             return Media(size=reference.size)
-        media = referenced(reference.prefix)
+        media = media_from_url(reference.prefix)
         return media if media.size is None else media._replace(size=reference.size)
     if reference[:5].lower() != "data:":
         return Media(url=reference)
@@ -111,10 +111,10 @@ def referenced(reference: Encoded) -> Media:
     return Media(_valid_media_type(header.partition(";")[0].strip()), size)
 
 
-def inline(encoded: Encoded) -> Media:
+def media_from_data(encoded: EncodedText) -> Media:
     """Return the media of inline data: a data URL, or plain base64."""
     if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
-        return referenced(encoded)
+        return media_from_url(encoded)
     return Media(size=base64_size(encoded))
 
 

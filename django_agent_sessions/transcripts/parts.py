@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from django_agent_sessions.references import BlobRef
 
-from .media import referenced
+from .media import media_from_url
 
 MAX_COUNT = 2**31 - 1
 """The largest token count or latency of a ``Summary``: the maximum of an integer column."""
@@ -104,18 +104,18 @@ EMPTY_SUMMARY = Summary("", "", None, None, None)
 """The summary of an invalid payload."""
 
 
-def unknown(value: object) -> Part:
+def unknown_part(value: object) -> Part:
     """Return a part with a raw value of an unknown format."""
     return Part(PartKind.UNKNOWN, data=value)
 
 
-def spoken(kind: PartKind, value: object) -> Part | None:
+def text_or_media_part(kind: PartKind, value: object) -> Part | None:
     """Convert a text field, or a reference that replaces its text; None for other values."""
     if isinstance(value, str):
         return Part(kind, text=value)
     if not isinstance(value, BlobRef) or value.prefix is None:
         return None
-    media = referenced(value)
+    media = media_from_url(value)
     media_type = value.media_type or media.media_type
     kind = PartKind.IMAGE if media_type.startswith("image/") else PartKind.DOCUMENT
     return Part(kind, media_type=media_type, size=value.size)

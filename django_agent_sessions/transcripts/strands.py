@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .media import (
-    Encoded,
+    EncodedText,
     Media,
     base64_size,
     binary_size,
-    inline,
+    media_from_data,
     is_binary,
-    is_encoded,
+    is_encoded_text,
     media_type,
-    referenced,
+    media_from_url,
 )
 from .parts import (
     EMPTY_SUMMARY,
@@ -30,11 +30,11 @@ from .parts import (
     count_of,
     neutral_role,
     result_part,
-    spoken,
+    text_or_media_part,
     text_of,
-    unknown,
+    unknown_part,
 )
-from .text import readable, searchable
+from .text import readable_texts, join_searchable_text
 
 _Parts = tuple[Part, ...]
 _Reader = Callable[[Any], _Parts | None]
@@ -46,10 +46,10 @@ _STATUSES = frozenset({"success", "error"})
 def parts(message: object) -> tuple[Part, ...]:
     """Return the parts of a message."""
     content = message.get("content") if isinstance(message, dict) else None
-    if (part := spoken(PartKind.TEXT, content)) is not None:
+    if (part := text_or_media_part(PartKind.TEXT, content)) is not None:
         return (part,)
     if not isinstance(content, list | tuple):
-        return (unknown(message),)
+        return (unknown_part(message),)
     return tuple(part for block in content for part in _block(block, _BLOCKS))
 
 
@@ -62,7 +62,7 @@ def summary(message: object) -> Summary:
     if not isinstance(message, dict):
         return EMPTY_SUMMARY
     role = neutral_role(message.get("role"))
-    text = searchable(_texts(message.get("content")))
+    text = join_searchable_text(_texts(message.get("content")))
     metadata = message.get("metadata")
     if not isinstance(metadata, dict):
         return Summary(role, text, None, None, None)
@@ -87,13 +87,13 @@ def _texts(content: object) -> Iterator[str]:
             if isinstance(block, dict) and len(block) == 1 and isinstance(block.get("text"), str):
                 yield block["text"]
             else:
-                yield from readable(_block(block, _BLOCKS))
+                yield from readable_texts(_block(block, _BLOCKS))
 
 
 def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:
     """Convert a block: a dict, usually with one key, which is the type of its value."""
     if not isinstance(block, dict) or not block:
-        yield unknown(block)
+        yield unknown_part(block)
         return
     for key, value in block.items():
         reader = readers.get(key) if isinstance(key, str) else None
@@ -101,11 +101,11 @@ def _block(block: object, readers: Mapping[str, _Reader]) -> Iterator[Part]:
         if found is not None:
             yield from found
         else:
-            yield unknown({key: value})
+            yield unknown_part({key: value})
 
 
 def _text(value: Any) -> _Parts | None:
-    part = spoken(PartKind.TEXT, value)
+    part = text_or_media_part(PartKind.TEXT, value)
     return None if part is None else (part,)
 
 
@@ -177,16 +177,16 @@ def _media(kind: PartKind, family: str) -> _Reader:
 def _source(source: dict[str, Any]) -> Media:
     if "bytes" in source:
         data = source["bytes"]
-        return inline(data) if is_encoded(data) else Media(size=_size(data))
+        return media_from_data(data) if is_encoded_text(data) else Media(size=_size(data))
     location = source.get("location", source.get("s3Location"))
     if isinstance(location, dict):
-        return referenced(_address(location, "uri") or _address(location, "url"))
+        return media_from_url(_address(location, "uri") or _address(location, "url"))
     return Media()
 
 
-def _address(location: dict[str, Any], key: str) -> Encoded:
+def _address(location: dict[str, Any], key: str) -> EncodedText:
     value = location.get(key)
-    return value if is_encoded(value) else ""
+    return value if is_encoded_text(value) else ""
 
 
 def _source_text(source: dict[str, Any]) -> str:
@@ -200,7 +200,7 @@ def _size(value: object) -> int | None:
         return binary_size(value)
     if isinstance(value, dict) and value.get("__bytes_encoded__") is True:
         data = value.get("data")
-        return base64_size(data) if is_encoded(data) else None
+        return base64_size(data) if is_encoded_text(data) else None
     return None
 
 

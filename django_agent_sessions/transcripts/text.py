@@ -31,7 +31,7 @@ def displayable(text: str) -> str:
     return _INVALID.sub("\ufffd", text)
 
 
-def searchable(texts: Iterable[str]) -> str:
+def join_searchable_text(texts: Iterable[str]) -> str:
     """Join the texts of a message for its text column, up to ``TEXT_CAP`` characters."""
     joined: list[str] = []
     remaining = TEXT_CAP
@@ -44,7 +44,7 @@ def searchable(texts: Iterable[str]) -> str:
     return displayable("\n".join(joined))
 
 
-def readable(parts: Iterable[Part]) -> Iterator[str]:
+def readable_texts(parts: Iterable[Part]) -> Iterator[str]:
     """Yield the texts of the text column: those of all parts but reasoning and unknown ones."""
     for part in parts:
         if part.kind not in _EXCLUDED:

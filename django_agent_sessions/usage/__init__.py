@@ -7,7 +7,7 @@ contain no content.
 
 from __future__ import annotations
 
-from .counting import Counted, rebuild, roll_up
+from .counting import RollUpResult, rebuild, roll_up
 from .latencies import percentile
 from .reading import (
     AgentFigures,
@@ -25,7 +25,7 @@ from .reading import (
 
 __all__ = [
     "AgentFigures",
-    "Counted",
+    "RollUpResult",
     "DayFigures",
     "Figures",
     "OwnerFigures",

@@ -20,7 +20,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from django_agent_sessions import bridge
-from django_agent_sessions.ids import first_id_at, made_at
+from django_agent_sessions.ids import first_id_for_time, time_of_id
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Session,
@@ -29,8 +29,8 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 
-from .latencies import bucket
-from .tallies import Row, Tallies, Tally, add, day_of
+from .latencies import bucket_of
+from .tallies import RollupKey, Tallies, Counts, add_to_rollups, day_of
 
 LAG = timedelta(minutes=10)
 """Younger rows wait for the next roll-up: a transaction commits after its keys are created."""
@@ -39,7 +39,7 @@ _CURSOR = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RollUpResult:
     """The result of a roll-up.
 
     Attributes:
@@ -59,7 +59,7 @@ def roll_up(
     batch: int = 20_000,
     until: datetime | None = None,
     seconds: float | None = None,
-) -> Counted:
+) -> RollUpResult:
     """Count the messages and sessions that were created since the last roll-up.
 
     Concurrent roll-ups are safe: they wait for each other and count nothing twice. Each batch is a
@@ -75,14 +75,14 @@ def roll_up(
         What was counted.
     """
     # Imported here: the admin imports this module, and the store is slow to import.
-    from django_agent_sessions.store.base import whole, write
+    from django_agent_sessions.store.base import tracked_atomic, write
 
     alias = bridge.database(using)
     deadline = None if seconds is None else time.monotonic() + seconds
     end = timezone.now() - LAG if until is None else until
 
     def count(unsure: bool) -> tuple[int, int]:
-        with whole(alias):
+        with tracked_atomic(alias):
             return _count_batch(alias, batch, end)
 
     UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
@@ -93,12 +93,12 @@ def roll_up(
         sessions += more_sessions
         complete = more_messages < batch and more_sessions < batch
         if complete or (deadline is not None and time.monotonic() >= deadline):
-            return Counted(messages, sessions, complete)
+            return RollUpResult(messages, sessions, complete)
 
 
 def rebuild(
     *, using: str | None = None, batch: int = 20_000, until: datetime | None = None
-) -> Counted:
+) -> RollUpResult:
     """Delete all figures, and count the existing messages and sessions again.
 
     Deleted messages are then no longer counted.
@@ -123,14 +123,14 @@ def rebuild(
 
 def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
     cursor = _locked_cursor(alias)
-    tallies: Tallies = defaultdict(Tally)
+    tallies: Tallies = defaultdict(Counts)
     messages = _next_messages(alias, cursor.message, end, batch)
     for message in messages:
         _tally_message(tallies, message)
     sessions = _next_sessions(alias, cursor.session, end, batch)
     for session in sessions:
         _tally_session(tallies, session)
-    add(alias, tallies)
+    add_to_rollups(alias, tallies)
     counted_until = end
     if messages:
         cursor.message = messages[-1].id
@@ -204,14 +204,14 @@ def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) ->
 
 
 def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
-    bounds = {"id__lt": first_id_at(end)}
+    bounds = {"id__lt": first_id_for_time(end)}
     return bounds if after is None else {"id__gt": after, **bounds}
 
 
 def _tally_message(tallies: Tallies, message: _Message) -> None:
     day = day_of(message.created_at)
-    day_tally = tallies[Row(UsageRollup.Dimension.DAY, day, "")]
-    agent_tally = tallies[Row(UsageRollup.Dimension.AGENT, day, message.agent_id)]
+    day_tally = tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
+    agent_tally = tallies[RollupKey(UsageRollup.Dimension.AGENT, day, message.agent_id)]
     owner_tally = tallies[_owner_row(day, message.owner)]
     # For an agent, sessions are the conversations that it began.
     agent_tally.sessions += message.first
@@ -220,22 +220,22 @@ def _tally_message(tallies: Tallies, message: _Message) -> None:
         tally.input_tokens += message.input_tokens or 0
         tally.output_tokens += message.output_tokens or 0
     if message.latency_ms is not None:
-        name = str(bucket(message.latency_ms))
+        name = str(bucket_of(message.latency_ms))
         for tally in (day_tally, agent_tally, owner_tally):
             tally.latencies[name] += 1
 
 
 def _tally_session(tallies: Tallies, session: _Session) -> None:
     day = day_of(session.created_at)
-    tallies[Row(UsageRollup.Dimension.DAY, day, "")].sessions += 1
+    tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")].sessions += 1
     tallies[_owner_row(day, session.owner)].sessions += 1
 
 
-def _owner_row(day: date, owner: Any) -> Row:
+def _owner_row(day: date, owner: Any) -> RollupKey:
     key = "" if owner is None else str(owner)
-    return Row(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
+    return RollupKey(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
 
 
 def _creation_time(key: UUID) -> datetime:
-    created = made_at(key)
+    created = time_of_id(key)
     return created if settings.USE_TZ else timezone.make_naive(created)

@@ -18,7 +18,7 @@ _MIDDLE = 2 / (_GROWTH + 1)
 _ZERO_BUCKET = -1
 
 
-def bucket(milliseconds: int) -> int:
+def bucket_of(milliseconds: int) -> int:
     """Return the number of the bucket of a latency."""
     if milliseconds < 1:
         return _ZERO_BUCKET
@@ -29,7 +29,7 @@ def percentile(latencies: Mapping[int, int], share: float) -> float | None:
     """Return a percentile of a histogram, by the nearest rank.
 
     Args:
-        latencies: Number of latencies per :func:`bucket`.
+        latencies: Number of latencies per :func:`bucket_of`.
         share: 0.5 for the median, 0.95 for p95.
 
     Returns:

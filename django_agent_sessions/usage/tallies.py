@@ -17,7 +17,7 @@ from django_agent_sessions.models import UsageRollup
 _CHUNK = 500
 
 
-class Row(NamedTuple):
+class RollupKey(NamedTuple):
     """The unique key of a roll-up row."""
 
     dimension: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class Counts:
     """The counts that one batch adds to one row."""
 
     sessions: int = 0
@@ -36,7 +36,7 @@ class Tally:
     latencies: Counter[str] = field(default_factory=Counter)
 
 
-Tallies = defaultdict[Row, Tally]
+Tallies = defaultdict[RollupKey, Counts]
 """The counts of one batch, by row."""
 
 
@@ -45,7 +45,7 @@ def day_of(moment: datetime) -> date:
     return (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).date()
 
 
-def add(alias: str, tallies: Tallies) -> None:
+def add_to_rollups(alias: str, tallies: Tallies) -> None:
     """Add counts to the existing roll-up rows, and create the others.
 
     The caller holds the cursor's lock, so that no other process writes in between.
@@ -66,24 +66,24 @@ def add(alias: str, tallies: Tallies) -> None:
     )
 
 
-def _chunks(keys: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _chunks(keys: Sequence[RollupKey]) -> Iterator[Sequence[RollupKey]]:
     for _, group in groupby(keys, lambda row: (row.dimension, row.period)):
         same_period = list(group)
         for start in range(0, len(same_period), _CHUNK):
             yield same_period[start : start + _CHUNK]
 
 
-def _existing(alias: str, keys: Sequence[Row]) -> dict[Row, UsageRollup]:
+def _existing(alias: str, keys: Sequence[RollupKey]) -> dict[RollupKey, UsageRollup]:
     """Read the existing rows of one dimension and period, with a lock as for the cursor."""
     rows = UsageRollup.objects.using(alias).filter(
         dimension=keys[0].dimension,
         period=keys[0].period,
         key__in=[row.key for row in keys],
     )
-    return {Row(row.dimension, row.period, row.key): row for row in rows.select_for_update()}
+    return {RollupKey(row.dimension, row.period, row.key): row for row in rows.select_for_update()}
 
 
-def _sum(existing: UsageRollup | None, key: Row, tally: Tally) -> UsageRollup:
+def _sum(existing: UsageRollup | None, key: RollupKey, tally: Counts) -> UsageRollup:
     row = UsageRollup(dimension=key.dimension, period=key.period, key=key.key)
     previous = row if existing is None else existing
     row.sessions = previous.sessions + tally.sessions

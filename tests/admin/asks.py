@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django_agent_sessions.admin.redacting.preview import seal
+from django_agent_sessions.admin.redacting.preview import places_digest
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
@@ -106,7 +106,7 @@ def selected(action: str, **more: str) -> dict[str, Any]:
 
 def sealed(there: Conversation, text: str) -> str:
     """What the preview gives to the confirmation."""
-    return seal(redact(there.session.pk, Find(text), reason="", dry_run=True))
+    return places_digest(redact(there.session.pk, Find(text), reason="", dry_run=True))
 
 
 def hold(there: Conversation) -> None:

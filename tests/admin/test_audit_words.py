@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.admin.audit_words import in_words
+from django_agent_sessions.admin.audit_words import describe_details
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,13 @@ from django_agent_sessions.admin.audit_words import in_words
     ],
 )
 def test_details_are_said_in_words(details, words):
-    assert in_words(details) == words
+    assert describe_details(details) == words
 
 
 def test_what_was_found_in_a_session_are_messages():
-    assert in_words({"found": 1, "first": "a", "last": "a"}, within=True) == "1 message found"
+    assert (
+        describe_details({"found": 1, "first": "a", "last": "a"}, within=True) == "1 message found"
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,4 +50,4 @@ def test_what_was_found_in_a_session_are_messages():
     ],
 )
 def test_details_that_nobody_here_wrote_are_shown_as_they_stand(details, words):
-    assert in_words(details) == words
+    assert describe_details(details) == words

@@ -141,16 +141,16 @@ def test_no_selected_session_is_deleted_if_one_of_them_is_held(officer, conversa
 def test_a_hold_that_comes_between_question_and_answer_is_said(
     officer, conversation, monkeypatch, way
 ):
-    from django_agent_sessions.admin.deletion import Deletion
+    from django_agent_sessions.admin.deletion import SessionDeletionMixin
 
-    shown = Deletion.get_deleted_objects
+    shown = SessionDeletionMixin.get_deleted_objects
 
     def hold_right_after(self, objs, request):
         result = shown(self, objs, request)
         holds.hold(conversation.id, reason="Case 7")
         return result
 
-    monkeypatch.setattr(Deletion, "get_deleted_objects", hold_right_after)
+    monkeypatch.setattr(SessionDeletionMixin, "get_deleted_objects", hold_right_after)
     if way == "page":
         response = officer.post(delete_url(conversation), {"post": "yes"}, follow=True)
     else:

@@ -83,7 +83,7 @@ def test_it_holds_neither_secrets_nor_reasons(
     def broken(*args, **kwargs):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("django_agent_sessions.audit.masked", broken)
+    monkeypatch.setattr("django_agent_sessions.audit.mask_reason", broken)
     # Reading one's own is not recorded, so that the preview of a redaction works.
     Session.objects.update(owner=get_user_model().objects.get())
 

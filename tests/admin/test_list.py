@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from django_agent_sessions.admin.changelist import Position
+from django_agent_sessions.admin.changelist import SessionListCursor
 from django_agent_sessions.models import Session, SessionAgent
 
 from .people import NOON, grant, many, staff
@@ -182,7 +182,9 @@ def test_a_broken_position_leads_to_the_first_page(reader, parameter, position):
 def test_a_position_reads_back_to_the_microsecond():
     session = Session(last_activity_at=NOON + timedelta(microseconds=123457))
 
-    assert Position.read(str(Position.of(session))) == Position.of(session)
+    assert SessionListCursor.read(str(SessionListCursor.of(session))) == SessionListCursor.of(
+        session
+    )
 
 
 def test_no_other_order_can_be_asked_for(reader):

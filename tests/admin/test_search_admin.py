@@ -175,7 +175,7 @@ def test_what_was_found_has_pages_too(reader, talks):
 
 
 def test_it_is_said_when_more_match_than_are_listed(reader, talks, monkeypatch):
-    monkeypatch.setattr(search, "MATCHES", 5)
+    monkeypatch.setattr(search, "MAX_MATCHES", 5)
     Session.objects.bulk_create(
         Session(session_id=f"s-{number}", title="Weekly report") for number in range(9)
     )

@@ -331,12 +331,12 @@ AXIS = charts.Axis("Day", ["1", "2", "3"], ["one", "two", "three"])
 
 
 def test_bars_stand_upon_each_other_and_fill_the_scale():
-    chart = charts.bars(
+    chart = charts.bar_chart(
         "t",
         "Tokens",
         AXIS,
         [charts.Series("in", "a", [3, 0, 1]), charts.Series("out", "b", [5, 0, 0])],
-        charts.compact,
+        charts.format_compact,
     )
 
     assert chart.ticks == ["8", "4", "0"]
@@ -353,7 +353,7 @@ def test_bars_stand_upon_each_other_and_fill_the_scale():
 def test_lines_have_gaps_where_there_is_nothing():
     series = [charts.Series("p50", "a", [500, None, 1000])]
 
-    chart = charts.lines("l", "Latency", AXIS, series, charts.duration)
+    chart = charts.line_chart("l", "Latency", AXIS, series, charts.format_duration)
 
     assert chart.strokes[0].path == "M5 50.00M25 0.00"
     assert chart.rows[1] == ["two", "–"]
@@ -365,7 +365,9 @@ def test_many_points_are_a_line_and_a_lonely_one_stays_visible():
     values = [None, 1.0, None, *[1.0] * 87]
     series = [charts.Series("p50", "a", values)]
 
-    chart = charts.lines("l", "Latency", charts.Axis("Day", days, days), series, charts.duration)
+    chart = charts.line_chart(
+        "l", "Latency", charts.Axis("Day", days, days), series, charts.format_duration
+    )
 
     assert chart.strokes[0].points == "M15 50.00h0"
 
@@ -374,7 +376,7 @@ def test_many_points_are_a_line_and_a_lonely_one_stays_visible():
     ("value", "end"), [(0, 2), (1, 2), (2, 2), (3, 4), (9, 10), (11, 20), (101, 200), (999, 1000)]
 )
 def test_a_scale_ends_at_a_round_number(value, end):
-    assert charts.nice(value) == end
+    assert charts.axis_maximum(value) == end
 
 
 @pytest.mark.parametrize(
@@ -390,7 +392,7 @@ def test_a_scale_ends_at_a_round_number(value, end):
     ],
 )
 def test_large_numbers_are_short(value, written):
-    assert charts.compact(value) == written
+    assert charts.format_compact(value) == written
 
 
 @pytest.mark.parametrize(
@@ -405,9 +407,9 @@ def test_large_numbers_are_short(value, written):
     ],
 )
 def test_a_duration_is_written_in_its_unit(value, written):
-    assert charts.duration(value) == written
+    assert charts.format_duration(value) == written
 
 
 def test_a_bar_in_a_table_is_a_share_of_the_longest():
-    assert charts.share(1, 4) == "25.00"
-    assert charts.share(0, 0) == "0"
+    assert charts.bar_width(1, 4) == "25.00"
+    assert charts.bar_width(0, 0) == "0"

@@ -183,7 +183,7 @@ def expect_clean(folder: Path) -> None:
     """Asserts that rows, files and messages belong together, each to each."""
     found = collect(older_than=NONE, dry_run=True, unknown_sessions=True)
     assert (found.files, found.rows, found.missing, found.damaged) == ([], 0, [], [])
-    assert (found.young, found.failures) == (0, {})
+    assert (found.too_recent, found.failures) == (0, {})
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert files == set(Blob.objects.values_list("file", flat=True))
     used = {

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from django_agent_sessions import transcripts
 from django_agent_sessions.admin.transcript.trees import tree
-from django_agent_sessions.blobs import extracted
+from django_agent_sessions.blobs import extract_binaries
 from django_agent_sessions.interchange.markdown import _json_block
 from django_agent_sessions.payloads import dumps, loads, without_hashes
-from django_agent_sessions.references import BlobRef, references, resolved
-from django_agent_sessions.rest.ai_sdk.parts import content
-from django_agent_sessions.rest.serializers.fields import shown
+from django_agent_sessions.references import BlobRef, references, resolve
+from django_agent_sessions.rest.ai_sdk.parts import content_part
+from django_agent_sessions.rest.serializers.fields import displayable_json
 from django_agent_sessions.transcripts import ASSISTANT_UI, OPENAI, STRANDS, Part, PartKind
-from django_agent_sessions.transcripts.blocks import binary, blocks
+from django_agent_sessions.transcripts.blocks import binary_at, blocks
 from tests.strategies import json_values
 
 from .messages import PNG
@@ -110,7 +110,7 @@ frontend = fields(
 def small(payload: Any) -> tuple[Any, dict[str, bytes]]:
     """A payload as it is stored when every binary is a file, and the files."""
     with override_settings(AGENT_SESSIONS=SMALL):
-        found = extracted(payload)
+        found = extract_binaries(payload)
     files = {reference.sha256: data for reference, data in found.binaries.items()}
     return loads(dumps(found.value)), files
 
@@ -118,7 +118,7 @@ def small(payload: Any) -> tuple[Any, dict[str, bytes]]:
 def filled(parts: tuple[Part, ...], files: dict[str, bytes]) -> tuple[Part, ...]:
     """Parts in whose raw data the binaries are back."""
     return tuple(
-        replace(part, data=resolved(part.data, files), parts=filled(part.parts, files))
+        replace(part, data=resolve(part.data, files), parts=filled(part.parts, files))
         for part in parts
     )
 
@@ -130,7 +130,7 @@ def compare(dialect: str, payload: Any) -> None:
     assert [block.path for block in after] == [block.path for block in before]
     for block in before:
         for place in (block, *block.inner):
-            plain, found = (binary(dialect, one, place.path) for one in (payload, stored))
+            plain, found = (binary_at(dialect, one, place.path) for one in (payload, stored))
             if found is not None and isinstance(found[0], BlobRef):
                 found = (files[found[0].sha256], found[1])
             assert found == plain
@@ -179,7 +179,7 @@ def test_a_text_that_is_nothing_but_a_picture_is_one_when_it_is_elsewhere(dialec
     (part,) = transcripts.parts(dialect, stored)
     (part,) = part.parts or (part,)
     assert (part.kind, part.media_type, part.size) == (PartKind.IMAGE, "image/png", 108)
-    found = binary(dialect, stored, path)
+    found = binary_at(dialect, stored, path)
     assert found is not None
     assert isinstance(found[0], BlobRef)
     assert files[found[0].sha256] == PNG + bytes(100)
@@ -197,7 +197,7 @@ def test_the_hash_of_a_binary_is_shown_nowhere_and_nothing_else_changes(value):
         for reference in found:
             kept = kept.replace(f'{{"$blob":{{"sha256":"{reference.sha256}",', '{"$blob":{')
             assert reference.sha256 not in cleaned
-            assert reference.sha256 not in json.dumps(shown(stored))
+            assert reference.sha256 not in json.dumps(displayable_json(stored))
             assert reference.sha256 not in tree(stored)
             assert reference.sha256 not in _json_block(stored)
         assert cleaned == kept
@@ -207,5 +207,5 @@ def test_the_hash_of_a_binary_is_shown_nowhere_and_nothing_else_changes(value):
 def test_a_reference_has_an_address_in_the_parts_of_the_ai_sdk():
     stored, _ = small({"role": "user", "content": [{"image": {"source": {"bytes": PNG}}}]})
     (block,) = blocks(STRANDS, stored)
-    told = content(block.parts[0], block.path, lambda path: f"/media/{path[1]}")
+    told = content_part(block.parts[0], block.path, lambda path: f"/media/{path[1]}")
     assert told == {"type": "file", "mediaType": "application/octet-stream", "url": "/media/0"}

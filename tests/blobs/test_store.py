@@ -15,7 +15,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_agent_sessions.blobs import extracted
+from django_agent_sessions.blobs import extract_binaries
 from django_agent_sessions.blobs.collecting import collect
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, PayloadError
 from django_agent_sessions.holds import hold, release
@@ -23,7 +23,7 @@ from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.payloads import dumps, loads
 from django_agent_sessions.records import NewMessage
 from django_agent_sessions.redaction import Find, WholeMessage, redact
-from django_agent_sessions.references import references, resolved
+from django_agent_sessions.references import references, resolve
 from django_agent_sessions.rest.serializers.redaction import RedactionSerializer
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -287,11 +287,11 @@ trees = st.recursive(
 @given(value=trees)
 def test_any_payload_comes_back_equal_from_its_parts(value, least):
     with override_settings(AGENT_SESSIONS={"BLOB_STORAGE": "default", "BLOB_MIN_BYTES": least}):
-        parts = extracted(value)
+        parts = extract_binaries(value)
     read = loads(dumps(parts.value))
     assert {r for _, r in references(read)} == set(parts.binaries)
     contents = {reference.sha256: data for reference, data in parts.binaries.items()}
-    assert resolved(read, contents) == value
+    assert resolve(read, contents) == value
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/a/b c/"])

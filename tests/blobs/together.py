@@ -15,10 +15,7 @@ from django.test import override_settings
 
 django.setup()
 
-from django_agent_sessions.exceptions import (
-    SessionNotFoundError,
-    StaleSessionError,
-)
+from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore

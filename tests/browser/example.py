@@ -14,12 +14,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 
 from django_agent_sessions import transcripts, usage
-from django_agent_sessions.models import (
-    Session,
-    SessionAgent,
-    SessionMessage,
-    SessionMultiAgent,
-)
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.redaction import Find, redact
 from tests.admin.transcripts import call, result, said
 from tests.usage_data import key_made_at

@@ -10,11 +10,7 @@ from agents import Runner
 from playwright.sync_api import expect
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.models import (
-    AuditEvent,
-    Session,
-    SessionAgent,
-)
+from django_agent_sessions.models import AuditEvent, Session, SessionAgent
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.openai_agents.team import requests as requests_of
 from tests.adapters.openai_agents.team import texts as texts_of

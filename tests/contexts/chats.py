@@ -18,7 +18,7 @@ from django_agent_sessions.models import SessionMessage
 class Call:
     """A step in which the model calls a tool."""
 
-    tool: str
+    write_tool_call: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
 

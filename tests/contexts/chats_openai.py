@@ -84,7 +84,7 @@ class _OpenAIModel(agents.Model):
             ResponseFunctionToolCall(
                 type="function_call",
                 call_id=f"call-{uuid4().hex[:12]}",
-                name=step.tool,
+                name=step.write_tool_call,
                 arguments=json.dumps(step.arguments),
             )
             if isinstance(step, Call)

@@ -26,7 +26,9 @@ class StrandsAgent:
         manager: DjangoSessionManager | None = None,
     ) -> None:
         script = [
-            scripted.call(step.tool, **step.arguments) if isinstance(step, Call) else step
+            scripted.call(step.write_tool_call, **step.arguments)
+            if isinstance(step, Call)
+            else step
             for step in steps
         ]
         self.agent = strands.Agent(

@@ -13,12 +13,12 @@ from django_agent_sessions import holds, usage
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.interchange.jsonl import export_sessions
-from django_agent_sessions.leases.rows import give_back, take
+from django_agent_sessions.leases.rows import release_row, acquire_row
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, AgentState, TurnCost
 from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from tests.adapters.openai_agents.scripted import call as openai_call
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.strands.agents import build
@@ -79,8 +79,8 @@ def with_binaries(store: SessionStore) -> AgentRecord:
 def leased(store: SessionStore) -> None:
     agent = talk(store, "leased")
     token = new_id()
-    take(store.using, agent.session, token, holder="here", seconds=60)
-    give_back(store.using, agent.session, token)
+    acquire_row(store.using, agent.session, token, holder="here", seconds=60)
+    release_row(store.using, agent.session, token)
 
 
 def everything(store: SessionStore, folder: Path) -> None:
@@ -94,7 +94,7 @@ def everything(store: SessionStore, folder: Path) -> None:
     redacted(store)
     with_binaries(store)
     leased(store)
-    KeyedStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore().write_object("key", b"x" * 100)
     lines = folder / "sessions.jsonl"
     lines.write_text("".join(export_sessions(Session.objects.all())))
     call_command("agent_sessions_import", "jsonl", str(lines), "--namespace", "copy", verbosity=0)

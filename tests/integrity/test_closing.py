@@ -18,7 +18,7 @@ from django_agent_sessions.models import (
     StoredObject,
     UsageRollup,
 )
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 
 from .healthy import said, talk, travelled
 from .running import check, codes
@@ -114,7 +114,7 @@ def test_nothing_is_mended_under_legal_hold(store):
 
 def test_figures_are_compared_alike_on_each_database(store):
     agent = travelled(store)
-    KeyedStore().write_object("key", bytes(range(256)))
+    SnapshotStorageStore().write_object("key", bytes(range(256)))
     usage.roll_up(until=timezone.now() + timedelta(minutes=1))
     ago = timezone.now() - timedelta(days=2)
     RunLease.objects.create(session_id=agent.session, expires_at=timezone.now())

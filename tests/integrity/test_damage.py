@@ -33,7 +33,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.store import SessionStore, alone
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from tests.blobs.messages import image, picture, user
 
 from .healthy import TEXTS, said, talk, travelled, with_binaries
@@ -248,14 +248,14 @@ def an_orchestrator_was_damaged(store):
 
 @planted("stored-object")
 def a_part_of_an_object_was_lost(store):
-    KeyedStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore().write_object("key", b"x" * 100)
     StoredPart.objects.all().delete()
 
 
 @planted("stored-object")
 def an_object_of_a_session_is_longer_than_it_says(store):
     talk(store)
-    KeyedStore().write_object("key", b"x" * 100, session=store.get("talk"))
+    SnapshotStorageStore().write_object("key", b"x" * 100, session=store.get("talk"))
     StoredObject.objects.update(size=99)
 
 
@@ -427,7 +427,7 @@ def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
 
 def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
     agent = talk(store)
-    read, lock = pieces.large, alone.lock_session
+    read, lock = pieces.row_batches, alone.lock_session
     appended: list[Any] = []
     locked: list[Any] = []
 
@@ -441,7 +441,7 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
         locked.append(session)
         return lock(using, session)
 
-    monkeypatch.setattr(batch, "large", append_first)
+    monkeypatch.setattr(batch, "row_batches", append_first)
     monkeypatch.setattr(checking, "lock_session", lock_and_tell)
 
     assert codes() == []

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
 from .healthy import everything, talk
@@ -124,7 +124,7 @@ def many(name: str, sessions: int, each: int) -> None:
         agent = SessionAgent.objects.create(session=session, agent_id="a", dialect="openai")
         SessionMessage.objects.bulk_create(
             SessionMessage(
-                id=id_at(now, position),
+                id=id_for_time(now, position),
                 session=session,
                 agent=agent,
                 message_id=position,

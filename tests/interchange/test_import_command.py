@@ -12,9 +12,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_agent_sessions.interchange import export_sessions
-from django_agent_sessions.interchange.kinds import KINDS
+from django_agent_sessions.interchange.kinds import SOURCES
 from django_agent_sessions.management.commands.agent_sessions_import import Command
-from django_agent_sessions.management.stopping import STOPPED
+from django_agent_sessions.management.stopping import INTERRUPTED_STATUS
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.owners import NOBODY
 from tests.adapters.strands.layouts import Directory, agent
@@ -201,7 +201,7 @@ def test_an_import_that_is_stopped_says_so_in_a_sentence_and_goes_on_when_run_ag
     with pytest.raises(SystemExit) as end:
         Command().run_from_argv(["manage.py", "agent_sessions_import", "jsonl", str(lines), *stop])
 
-    assert end.value.code == STOPPED == 130
+    assert end.value.code == INTERRUPTED_STATUS == 130
     assert capsys.readouterr().err == "Stopped. Run the command again to continue from here.\n"
     assert owners() == {"ada-1": None}
     assert "sessions: 2 new, 0 continued, 1 already imported" in run("jsonl", lines)
@@ -331,8 +331,8 @@ def test_a_database_of_openais_sdk_comes_in(tmp_path):
 
 
 def test_every_kind_says_what_its_place_is():
-    assert all(place and callable(opened) for place, opened in KINDS.values())
-    assert set(KINDS) >= {
+    assert all(place and callable(opened) for place, opened in SOURCES.values())
+    assert set(SOURCES) >= {
         "strands-files",
         "openai-sqlite",
         "openai-advanced-sqlite",

@@ -22,12 +22,7 @@ from django_agent_sessions.interchange.jsonl import (
     MULTI_AGENT_PAYLOADS,
     SESSION_COLUMNS,
 )
-from django_agent_sessions.models import (
-    Session,
-    SessionAgent,
-    SessionMessage,
-    SessionMultiAgent,
-)
+from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.records import AgentState
 from tests.strategies import exactly, json_values
 from tests.test_fields import set_raw

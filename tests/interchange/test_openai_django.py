@@ -18,15 +18,7 @@ from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.interchange.openai_django import OpenAIDjangoSessionsSource
 from django_agent_sessions.interchange.sources import Skipped
 
-from .openai_items import (
-    agent_of,
-    items_of,
-    messages_of,
-    said,
-    session_of,
-    sessions_of,
-    skipped_of,
-)
+from .openai_items import agent_of, items_of, messages_of, said, session_of, sessions_of, skipped_of
 
 pytestmark = [
     pytest.mark.django_db,

@@ -24,15 +24,7 @@ from django_agent_sessions.interchange.openai_sqlalchemy import OpenAISQLAlchemy
 from django_agent_sessions.interchange.sources import Skipped
 from tests.strategies import exactly
 
-from .openai_items import (
-    batches,
-    items_of,
-    messages_of,
-    said,
-    session_of,
-    sessions_of,
-    skipped_of,
-)
+from .openai_items import batches, items_of, messages_of, said, session_of, sessions_of, skipped_of
 
 _run = uuid4().hex[:8]
 SESSIONS, ITEMS = f"agent_sessions_{_run}", f"agent_messages_{_run}"

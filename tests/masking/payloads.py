@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from hypothesis import strategies as st
 
-from django_agent_sessions.masking import Literal
+from django_agent_sessions.masking import TextFinder
 
 SECRET = "Zoë's pläntéd/secret"
-FINDERS = [Literal(SECRET)]
+FINDERS = [TextFinder(SECRET)]
 
 
 def escaped(text: str, times: int, ascii_only: bool) -> str:

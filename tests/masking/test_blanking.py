@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, Required, cast, get_arg
 import pytest
 from typing_extensions import get_type_hints, is_typeddict
 
-from django_agent_sessions.masking import blank, blank_block
+from django_agent_sessions.masking import redact_message, redact_block
 
 ResponseInputItemParam = pytest.importorskip("openai.types.responses").ResponseInputItemParam
 TypeAdapter = pytest.importorskip("pydantic").TypeAdapter
@@ -86,13 +86,13 @@ def test_every_item_stays_valid_and_says_nothing(name):
     item = sample(ITEMS[name])
     assert refused(ITEMS[name], item) == []
 
-    blanked = blank("openai", item)
+    blanked = redact_message("openai", item)
 
     assert SECRET not in str(blanked)
     kind = ResponseInputItemParam if "Compaction" in name else ITEMS[name]
     assert refused(kind, blanked) == []
-    assert blank("openai", blanked) == blanked
-    assert blank_block("openai", item, ()) == blanked
+    assert redact_message("openai", blanked) == blanked
+    assert redact_block("openai", item, ()) == blanked
 
 
 def test_words_of_the_api_stay():
@@ -113,12 +113,14 @@ def test_words_of_the_api_stay():
         "action": {"type": "click", "button": "left", "x": 1, "y": 2},
     }
 
-    assert blank("openai", message) == message
-    assert blank("openai", click) == click
+    assert redact_message("openai", message) == message
+    assert redact_message("openai", click) == click
 
 
 def test_an_encrypted_compaction_becomes_a_message():
-    blanked = blank("openai", {"type": "compaction", "id": "c", "encrypted_content": "abc"})
+    blanked = redact_message(
+        "openai", {"type": "compaction", "id": "c", "encrypted_content": "abc"}
+    )
 
     assert blanked == {"type": "message", "role": "assistant", "content": "[REDACTED]"}
 
@@ -127,7 +129,7 @@ def test_names_of_people_and_keys_and_numbers_of_others_go():
     said = {"role": "user", "name": "Ada Planted", "content": "x"}
     item = {"type": "x", "data": {"ada@example.org": 1, "n": 4111}, "pin": 4111, "Ada Planted": 1}
 
-    assert blank("openai", said) == {"role": "user", "content": "[REDACTED]"}
-    blanked = blank("openai", item)
+    assert redact_message("openai", said) == {"role": "user", "content": "[REDACTED]"}
+    blanked = redact_message("openai", item)
     assert blanked["type"] == "x"
     assert not any(word in str(blanked) for word in ("ada@", "4111", "Planted"))

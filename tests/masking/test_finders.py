@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from django_agent_sessions.masking import Literal, mask_tree
+from django_agent_sessions.masking import TextFinder, mask_tree
 
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be", "utf-16")
 
 
 def masked(text: str, secret: str) -> str:
-    return str(mask_tree({"text": text}, [Literal(secret)])[0]["text"])
+    return str(mask_tree({"text": text}, [TextFinder(secret)])[0]["text"])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_string_is_found_in_base64_within_a_text(before, said, after):
 def test_base64_in_the_arguments_of_a_tool_is_found():
     call: Any = {"toolUse": {"toolUseId": "1", "name": "put", "input": {"data": coded("hunter2")}}}
 
-    assert mask_tree(call, [Literal("hunter2")])[0]["toolUse"]["input"] == {"data": "[REDACTED]"}
+    assert mask_tree(call, [TextFinder("hunter2")])[0]["toolUse"]["input"] == {"data": "[REDACTED]"}
 
 
 def test_other_base64_stays():
@@ -147,7 +147,7 @@ def test_a_row_of_backslashes_does_not_hold_the_search(secret, text):
 
 @pytest.mark.timeout(20)
 def test_what_is_longer_than_a_text_costs_nothing():
-    secrets: Any = [Literal(f'"a{number}%' + "x" * 1900) for number in range(2000)]
+    secrets: Any = [TextFinder(f'"a{number}%' + "x" * 1900) for number in range(2000)]
 
     assert mask_tree({"text": "terms & privacy"}, secrets)[1] == []
 

@@ -8,18 +8,18 @@ import pytest
 
 from django_agent_sessions import detectors
 from django_agent_sessions.masking import (
-    Detecting,
+    DetectorFinder,
     Finder,
-    Literal,
-    blank,
-    blank_spans,
+    TextFinder,
+    redact_message,
+    redact_spans,
     mask_text,
     mask_tree,
-    removed,
+    masked_texts,
 )
 
-FIND = [Literal("plantedsecret")]
-EMAILS = [Detecting(detectors.load(["email"]))]
+FIND = [TextFinder("plantedsecret")]
+EMAILS = [DetectorFinder(detectors.load(["email"]))]
 CARD = "4111111111111111"
 
 
@@ -69,12 +69,12 @@ def test_a_mask_that_somebody_made_up_hides_nothing(fake):
     text = f"pay with [REDACTED:{fake}] now"
     wanted = fake.removeprefix("X")
 
-    assert wanted not in mask_tree({"text": text}, [Literal(wanted)])[0]["text"]
+    assert wanted not in mask_tree({"text": text}, [TextFinder(wanted)])[0]["text"]
     whole = {"role": "user", "content": [{"text": f"[REDACTED:{fake}]"}]}
-    assert wanted not in str(blank("strands", whole))
-    cut = blank_spans({"content": text}, ("content",), (9, 9 + len(f"[REDACTED:{fake}]")))
+    assert wanted not in str(redact_message("strands", whole))
+    cut = redact_spans({"content": text}, ("content",), (9, 9 + len(f"[REDACTED:{fake}]")))
     assert wanted not in cut["content"]
-    assert removed([whole["content"][0]], [{"other": "[REDACTED]"}]) == {f"[REDACTED:{fake}]"}
+    assert masked_texts([whole["content"][0]], [{"other": "[REDACTED]"}]) == {f"[REDACTED:{fake}]"}
 
 
 def test_detectors_look_into_a_mask_that_somebody_made_up():
@@ -84,8 +84,8 @@ def test_detectors_look_into_a_mask_that_somebody_made_up():
 def test_the_masks_of_our_detectors_and_of_the_settings_stay(settings):
     settings.AGENT_SESSIONS = {"DETECTORS": ["tests.masking.test_masks.StaffNumber"]}
     finders: list[Finder] = [
-        Detecting(detectors.load(detectors.names()[:-1])),
-        Literal("REDACTED"),
+        DetectorFinder(detectors.load(detectors.names()[:-1])),
+        TextFinder("REDACTED"),
     ]
     names = [name.upper() for name in detectors.names()]
     text = " ".join(["[REDACTED]", *(f"[REDACTED:{name}]" for name in names)])
@@ -101,4 +101,4 @@ def test_many_findings_beside_many_masks():
 
     assert mask_tree(text, FIND)[0] == "[REDACTED] [REDACTED] " * 40_000
     spans = [(at * 25 + 4, at * 25 + 14) for at in range(10_000)]
-    assert "planted" in blank_spans([text], (0,), *spans)[0]
+    assert "planted" in redact_spans([text], (0,), *spans)[0]

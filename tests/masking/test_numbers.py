@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.masking import Literal, mask_tree
+from django_agent_sessions.masking import TextFinder, mask_tree
 
 CARD = "4111 1111 1111 1111"
 
@@ -15,7 +15,7 @@ CARD = "4111 1111 1111 1111"
 )
 @pytest.mark.parametrize("sought", [CARD, "4111111111111111", "4111-1111-1111-1111"])
 def test_digits_are_found_in_any_groups(said, sought):
-    changed, hits = mask_tree({"card": said}, [Literal(sought)], free=True)
+    changed, hits = mask_tree({"card": said}, [TextFinder(sought)], free=True)
 
     assert len(hits) == 1
     assert "1111" not in changed["card"]
@@ -24,7 +24,7 @@ def test_digits_are_found_in_any_groups(said, sought):
 def test_a_number_in_the_arguments_of_a_tool_is_found_by_its_groups():
     payload = {"input": {"card": 4111111111111111, "other": 4111111111111112}}
 
-    changed, hits = mask_tree(payload, [Literal(CARD)])
+    changed, hits = mask_tree(payload, [TextFinder(CARD)])
 
     assert len(hits) == 1
     assert changed == {"input": {"card": "[REDACTED]", "other": 4111111111111112}}
@@ -43,7 +43,7 @@ def test_a_number_in_the_arguments_of_a_tool_is_found_by_its_groups():
     ],
 )
 def test_signs_and_letters_of_a_number_hide_nothing(said, sought):
-    now = str(mask_tree(f"It is {said}, yes.", [Literal(sought)], free=True)[0])
+    now = str(mask_tree(f"It is {said}, yes.", [TextFinder(sought)], free=True)[0])
 
     assert "[REDACTED]" in now
     assert not any(map(str.isdigit, now.replace("%2B", "")))
@@ -53,8 +53,8 @@ def test_signs_and_letters_of_a_number_hide_nothing(said, sought):
     "said", ["14111 1111 1111 1111", "4111 1111 1111 11112", "4111 1111 1111 111"]
 )
 def test_a_part_of_another_number_is_not_it(said):
-    assert mask_tree(said, [Literal("4111111111111111")], free=True)[0] == said
+    assert mask_tree(said, [TextFinder("4111111111111111")], free=True)[0] == said
 
 
 def test_a_short_number_is_found_only_as_it_is():
-    assert mask_tree("12 34", [Literal("1234")], free=True)[0] == "12 34"
+    assert mask_tree("12 34", [TextFinder("1234")], free=True)[0] == "12 34"

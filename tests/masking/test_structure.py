@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from django_agent_sessions.masking import Literal, mask_tree
+from django_agent_sessions.masking import TextFinder, mask_tree
 
 SECRET = "hunter2"
 CARD = 4111111111111111
 
 
 def masked(value: Any, secret: str = SECRET, kept: Any = None) -> Any:
-    return mask_tree(value, [Literal(secret)], kept=kept)[0]
+    return mask_tree(value, [TextFinder(secret)], kept=kept)[0]
 
 
 def test_fixed_words_that_no_sdk_has_are_content():
@@ -136,7 +136,7 @@ def test_a_secret_that_is_split_at_white_space_is_found(texts):
 
     assert "planted" not in str(now)
     assert "secret" not in str(now)
-    assert mask_tree(now, [Literal("planted secret")]) == (now, [])
+    assert mask_tree(now, [TextFinder("planted secret")]) == (now, [])
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "Müller-Geheim", "密码 日本", "x😀y"])

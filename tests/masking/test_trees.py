@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from django_agent_sessions import detectors
 from django_agent_sessions.masking import (
     MASK_PATTERN,
-    Detecting,
+    DetectorFinder,
     Finder,
-    Literal,
-    Pattern,
+    TextFinder,
+    PatternFinder,
     mask_tree,
 )
 from tests.strategies import exactly, json_values
@@ -90,7 +90,7 @@ def test_ids_and_names_of_tools_stay_and_so_does_the_shape(place):
 
 @given(json_values)
 def test_what_does_not_hold_the_secret_is_the_very_same_object(value):
-    finders = [Literal("neverinahypothesis")]
+    finders = [TextFinder("neverinahypothesis")]
     for free in (True, False):
         masked, hits = mask_tree(value, finders, free=free)
         assert masked is value
@@ -100,10 +100,10 @@ def test_what_does_not_hold_the_secret_is_the_very_same_object(value):
 @given(json_values, st.booleans())
 def test_masking_any_payload_once_is_enough(value, free):
     finders: list[Finder] = [
-        Literal("0"),
-        Literal("a"),
-        Pattern(r"[é-ÿ]+"),
-        Detecting(detectors.available()),
+        TextFinder("0"),
+        TextFinder("a"),
+        PatternFinder(r"[é-ÿ]+"),
+        DetectorFinder(detectors.available()),
     ]
     before = exactly(value)
     masked, _ = mask_tree(value, finders, free=free)
@@ -118,10 +118,10 @@ def test_masking_any_payload_once_is_enough(value, free):
 @example(["plantedsecret", "plantedsecret"])
 def test_a_mask_is_never_masked(pieces):
     finders: list[Finder] = [
-        Literal("plantedsecret"),
-        Literal("REDACTED"),
-        Literal("EMAIL"),
-        Pattern(r"[A-Z]+"),
+        TextFinder("plantedsecret"),
+        TextFinder("REDACTED"),
+        TextFinder("EMAIL"),
+        PatternFinder(r"[A-Z]+"),
     ]
     text = " ".join(pieces)
     masked, _ = mask_tree(text, finders)
@@ -138,7 +138,7 @@ def test_an_id_becomes_another_wherever_it_stands():
         {"type": "function_call_output", "call_id": "plantedsecret", "output": "x"},
         {"type": "function_call", "call_id": "other", "name": "f", "arguments": "{}"},
     ]
-    finders: list[Finder] = [Literal("plantedsecret"), Literal("redacted"), Literal("e")]
+    finders: list[Finder] = [TextFinder("plantedsecret"), TextFinder("redacted"), TextFinder("e")]
     masked = [mask_tree(item, finders[:1])[0] for item in items]
 
     assert masked[0]["call_id"] == masked[1]["call_id"] != "plantedsecret"
@@ -152,7 +152,7 @@ def test_names_of_tools_and_nodes_stay_even_if_they_are_called_like_the_secret()
     answer = {"role": "function", "name": "secret", "content": "b"}
     tools = {"type": "mcp_list_tools", "tools": [{"name": "secret", "input_schema": {}}]}
     graph = {"completed_nodes": ["secret"], "node_results": {"secret": {"result": "b"}}}
-    finders = [Literal("secret")]
+    finders = [TextFinder("secret")]
 
     for payload in (call, answer, tools, graph):
         assert mask_tree(payload, finders)[0] is payload
@@ -163,7 +163,7 @@ def test_names_of_tools_and_nodes_stay_even_if_they_are_called_like_the_secret()
 
 def test_numbers_are_masked_where_a_number_may_be_a_text():
     call = {"toolUse": {"toolUseId": "1", "name": "pay", "input": {"card": 4111, "at": [4111.5]}}}
-    finders = [Literal("4111")]
+    finders = [TextFinder("4111")]
     arguments = {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a": 4111}'}
 
     assert mask_tree(call, finders)[0]["toolUse"]["input"] == {
@@ -177,7 +177,7 @@ def test_numbers_are_masked_where_a_number_may_be_a_text():
 
 def test_two_keys_that_become_alike_are_both_kept():
     masked, _ = mask_tree(
-        {"plantedsecret": 1, "PlantedSecret": 2}, [Literal("plantedsecret")], free=True
+        {"plantedsecret": 1, "PlantedSecret": 2}, [TextFinder("plantedsecret")], free=True
     )
 
     assert list(masked.values()) == [1, 2]
@@ -188,7 +188,7 @@ def test_two_keys_that_become_alike_are_both_kept():
     "text", ['{"a": "plain\\ntext", "b": 1}', '["\\u00e9 \\"n\\" \\\\n", 2]', '"\\u00e9"']
 )
 def test_an_escape_is_not_cut(text):
-    finders = [Literal(name) for name in ("nt", "ne", "0e9", "u00", "\\")]
+    finders = [TextFinder(name) for name in ("nt", "ne", "0e9", "u00", "\\")]
     masked, _ = mask_tree(text, finders)
 
     assert type(json.loads(masked)) is type(json.loads(text))
@@ -198,7 +198,7 @@ def test_an_escape_is_not_cut(text):
 def test_json_punctuation_in_the_secret_leaves_json():
     call = {"arguments": '{"user": "ada", "pin": "1234", "x": 1}'}
 
-    masked, hits = mask_tree(call, [Literal('"ada", "pin": "1234"')])
+    masked, hits = mask_tree(call, [TextFinder('"ada", "pin": "1234"')])
 
     assert len(hits) == 1
     assert isinstance(json.loads(masked["arguments"]), dict)
@@ -207,7 +207,7 @@ def test_json_punctuation_in_the_secret_leaves_json():
 
 def test_a_name_tells_a_secret_beside_another_finding_in_json():
     arguments = json.dumps({"email": "ada@example.org", "password": "Tr0ub4dor&3x"})
-    masked, _ = mask_tree({"arguments": arguments}, [Detecting(detectors.available())])
+    masked, _ = mask_tree({"arguments": arguments}, [DetectorFinder(detectors.available())])
 
     assert "Tr0ub4dor" not in masked["arguments"]
     assert "ada@" not in masked["arguments"]
@@ -220,7 +220,9 @@ def test_a_name_tells_a_secret_beside_another_finding_in_json():
 def test_words_that_look_like_base64_are_read_as_words(padding, space, length):
     text = space.join(["b" * length, "plantedsecret", "b" * padding])
 
-    masked, hits = mask_tree({"type": "program_output", "result": text}, [Literal("plantedsecret")])
+    masked, hits = mask_tree(
+        {"type": "program_output", "result": text}, [TextFinder("plantedsecret")]
+    )
 
     assert len(hits) == 1
     assert "plantedsecret" not in masked["result"]
@@ -230,13 +232,13 @@ def test_a_picture_is_not_torn_by_a_short_find():
     picture = base64.b64encode(bytes(range(256)) * 40).decode()
     item = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": picture}
 
-    assert mask_tree(item, [Literal(picture[100:103])])[0] is item
+    assert mask_tree(item, [TextFinder(picture[100:103])])[0] is item
 
 
 def test_bytes_that_are_no_text_keep_their_length():
     data = b"\xff\xd8" + b" plantedsecret " * 3 + bytes(range(128, 256))
 
-    masked, hits = mask_tree({"image": {"source": {"bytes": data}}}, [Literal("plantedsecret")])
+    masked, hits = mask_tree({"image": {"source": {"bytes": data}}}, [TextFinder("plantedsecret")])
 
     assert len(hits) == 3
     assert masked["image"]["source"]["bytes"] == data.replace(b"plantedsecret", b"*" * 13)
@@ -246,7 +248,7 @@ def test_log_probabilities_of_a_changed_text_go_and_others_stay():
     block = {"type": "output_text", "text": "plantedsecret", "logprobs": [{"token": "pl"}]}
     other = {**block, "text": "b"}
 
-    masked, _ = mask_tree({"content": [block, other]}, [Literal("plantedsecret")])
+    masked, _ = mask_tree({"content": [block, other]}, [TextFinder("plantedsecret")])
 
     assert masked["content"] == [{**block, "text": "[REDACTED]", "logprobs": []}, other]
 
@@ -263,7 +265,7 @@ def test_a_detector_does_not_read_signatures():
         ],
     }
 
-    assert mask_tree(sealed, [Detecting(detectors.available())])[0] is sealed
+    assert mask_tree(sealed, [DetectorFinder(detectors.available())])[0] is sealed
 
 
 HOSTILE = {
@@ -293,7 +295,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_payload_takes_no_time_that_grows_with_its_square(name):
     texts = ("planted secret", '"plantedsecret/', "plantedsecret", "4111 1111 1111 1111")
-    finders = [Literal(text) for text in texts]
+    finders = [TextFinder(text) for text in texts]
     masked, _ = mask_tree({"input": HOSTILE[name]}, finders)
 
     assert mask_tree(masked, finders) == (masked, [])
@@ -307,7 +309,7 @@ def test_the_deepest_payload_with_the_deepest_json_inside(free):
     for _ in range(49):
         value = {"text": [{"a": [value]}]} if free else {"content": [{"text": [value]}]}
 
-    masked, hits = mask_tree(value, [Literal("plantedsecret")], free=free)
+    masked, hits = mask_tree(value, [TextFinder("plantedsecret")], free=free)
 
     assert len(hits) == 1
     assert "plantedsecret" not in json.dumps(masked)

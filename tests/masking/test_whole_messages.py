@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from django_agent_sessions.masking import blank, blank_block, blanking, removed, vocabulary
+from django_agent_sessions.masking import (
+    redact_message,
+    redact_block,
+    blanking,
+    masked_texts,
+    vocabulary,
+)
 from django_agent_sessions.masking.vocabulary import KEYS, TOOL_STATES
 from django_agent_sessions.transcripts import ASSISTANT_UI, OPENAI, STRANDS, summary
 from django_agent_sessions.transcripts.blocks import blocks
@@ -190,10 +196,10 @@ def test_nothing_that_was_said_is_left_anywhere(pair):
 
     assert not any(SECRET in text for text in texts(blanked))
     assert standing(blanked, PLAIN) <= IDS_AND_NAMES
-    assert blank(dialect, payload) == blanked
-    assert blank(dialect, blanked) == blanked
+    assert redact_message(dialect, payload) == blanked
+    assert redact_message(dialect, blanked) == blanked
     assert SECRET not in summary(dialect, blanked).text
-    assert all(isinstance(text, str) for text in removed(payload, blanked))
+    assert all(isinstance(text, str) for text in masked_texts(payload, blanked))
 
 
 @given(payloads)
@@ -202,7 +208,7 @@ def test_what_cannot_be_blanked_part_by_part_becomes_a_mask(pair):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blanking, "_redact", lambda dialect, message: 1 / 0)
-        blanked = blank(dialect, payload)
+        blanked = redact_message(dialect, payload)
 
     assert not any(SECRET in text for text in texts(blanked))
     assert "[REDACTED]" in texts(blanked)
@@ -215,7 +221,7 @@ def test_each_block_of_it_can_be_blanked_alone(pair):
     dialect, payload = pair
 
     for block in blocks(dialect, payload):
-        blank_block(dialect, payload, block.path)
+        redact_block(dialect, payload, block.path)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -227,7 +233,7 @@ def test_one_that_nests_deeper_than_can_be_followed_becomes_a_mask(dialect):
         {"role": "user", "content": deep, "output": deep},
         stored({"type": "file", "mediaType": deep}),
     ):
-        blanked = blank(dialect, payload)
+        blanked = redact_message(dialect, payload)
 
         assert SECRET not in json.dumps(blanked)
 
@@ -239,8 +245,8 @@ def test_flags_are_kept_only_if_they_are_flags(value):
     odd = stored({**call, **dict.fromkeys(flags, value), "approval": {"approved": value}})
     sound = stored({**call, **dict.fromkeys(flags, True), "approval": {"approved": False}})
 
-    assert blank(ASSISTANT_UI, odd) == stored({**call, "approval": {}})
-    assert blank(ASSISTANT_UI, sound) == sound
+    assert redact_message(ASSISTANT_UI, odd) == stored({**call, "approval": {}})
+    assert redact_message(ASSISTANT_UI, sound) == sound
 
 
 def test_ids_and_names_that_say_more_are_others_and_alike_wherever_they_stand():
@@ -249,14 +255,18 @@ def test_ids_and_names_that_say_more_are_others_and_alike_wherever_they_stand():
     call = {"type": "function_call", "call_id": f"call_{SECRET}", "name": "pay", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": f"call_{SECRET}", "output": "x"}
 
-    used = blank(STRANDS, {"role": "assistant", "content": [{"toolUse": use}]})["content"][0]
-    answered = blank(STRANDS, {"role": "user", "content": [{"toolResult": result}]})["content"][0]
-    called = blank(OPENAI, call)
+    used = redact_message(STRANDS, {"role": "assistant", "content": [{"toolUse": use}]})["content"][
+        0
+    ]
+    answered = redact_message(STRANDS, {"role": "user", "content": [{"toolResult": result}]})[
+        "content"
+    ][0]
+    called = redact_message(OPENAI, call)
 
     assert used["toolUse"]["toolUseId"] == answered["toolResult"]["toolUseId"]
     assert used["toolUse"]["name"] == "redacted"
     assert called["call_id"].startswith("call_redacted")
-    assert called["call_id"] == blank(OPENAI, output)["call_id"]
+    assert called["call_id"] == redact_message(OPENAI, output)["call_id"]
     assert called["name"] == "pay"
 
 
@@ -269,8 +279,8 @@ def test_ids_as_providers_give_them_stay(name):
     message = {"role": "assistant", "content": [use], "tracking_id": name}
     call = {"type": "function_call", "id": name, "call_id": name, "name": "a.b", "arguments": "{}"}
 
-    assert blank(STRANDS, message) == message
-    assert blank(OPENAI, call) == call
+    assert redact_message(STRANDS, message) == message
+    assert redact_message(OPENAI, call) == call
 
 
 def test_what_a_frontend_cites_or_calls_its_data_is_its_content():
@@ -278,7 +288,9 @@ def test_what_a_frontend_cites_or_calls_its_data_is_its_content():
     data = {"type": "data-hiv", "id": "hiv", "name": "hiv", "data": {"hiv": True}}
     tool = {"type": f"tool-{SECRET}", "toolCallId": "c"}
 
-    cited, other, called = blank(ASSISTANT_UI, stored(source, data, tool))["content"]["parts"]
+    cited, other, called = redact_message(ASSISTANT_UI, stored(source, data, tool))["content"][
+        "parts"
+    ]
 
     assert "h.example" not in json.dumps(cited)
     assert cited["sourceId"].startswith("redacted-")

@@ -21,7 +21,7 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
 )
 from django_agent_sessions.redaction import Detect, Find, redact
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .planting import SECRET, plant
 
@@ -60,21 +60,26 @@ def test_a_secret_planted_everywhere_is_nowhere(upstream_sqlite, store, caplog, 
     caplog.set_level(logging.DEBUG)
     logging.getLogger("django.db.backends").setLevel(logging.INFO)
     session = plant(store)
-    holding = set(columns_holding(SECRET))
+    holding = set(columns_containing(SECRET))
     assert {column.split("_session", 1)[-1].split(".")[-1] for column in holding} >= {
         "title", "metadata", "origin", "state", "conversation_manager_state", "internal_state",
         "message", "text",
     }  # fmt: skip
     if connection.vendor == "sqlite":
-        assert files_holding(SECRET)
+        assert files_containing(SECRET)
 
     done = redact(session.id, Find(SECRET), reason=f"GDPR: {SECRET.upper()}", actor=ada)
 
     assert (done.messages, done.states, done.epoch) == (12, 3, 1)
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     assert columns_holding_any_case(SECRET) == []
-    assert columns_holding(ENCODED) == []
-    assert files_holding(SECRET) == files_holding(SECRET.upper()) == files_holding(ENCODED) == []
+    assert columns_containing(ENCODED) == []
+    assert (
+        files_containing(SECRET)
+        == files_containing(SECRET.upper())
+        == files_containing(ENCODED)
+        == []
+    )
     assert SECRET not in caplog.text.lower()
     if connection.vendor == "postgresql" and shutil.which("pg_dump"):
         dumped = dump()
@@ -159,7 +164,7 @@ def test_every_spelling_is_found(store, planted, wanted):
     done = redact(session.id, Find(wanted), reason="r")
 
     assert (done.messages, done.states) == (12, 3)
-    assert columns_holding("lanted") == columns_holding("LANTED") == []
+    assert columns_containing("lanted") == columns_containing("LANTED") == []
 
 
 def test_what_is_not_the_secret_stays(store):
@@ -192,7 +197,7 @@ def test_detectors_find_everywhere_and_name_what_they_found(store):
     done = redact(session.id, Detect(("email",)), reason="asked by ada@example.org")
 
     assert {hit.kind for hit in done.hits} == {"EMAIL"}
-    assert columns_holding("ada@example") == columns_holding("ADA@EXAMPLE") == []
+    assert columns_containing("ada@example") == columns_containing("ADA@EXAMPLE") == []
     assert Session.objects.get().title == "About [REDACTED:EMAIL]"
     assert AuditEvent.objects.get().reason == "asked by [REDACTED]"
     assert AuditEvent.objects.get().details["kinds"] == {"EMAIL": len(done.hits)}
@@ -202,7 +207,7 @@ def test_a_pattern_finds_everywhere(store):
     session = plant(store)
     redact(session.id, Find(r"planted[a-z]+", pattern=True), reason="plantedsecret and planted")
 
-    assert columns_holding(SECRET) == columns_holding(SECRET.upper()) == []
+    assert columns_containing(SECRET) == columns_containing(SECRET.upper()) == []
 
 
 def test_ids_that_programs_use_are_told_and_stay(store):

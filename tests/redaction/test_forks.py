@@ -10,39 +10,20 @@ from django.core.management import call_command
 
 from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.holds import hold
-from django_agent_sessions.models import (
-    AuditEvent,
-    Branch,
-    SessionMessage,
-    Snapshot,
-)
-from django_agent_sessions.redaction import (
-    Find,
-    aredact,
-    descendants_of,
-    redact,
-)
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.models import AuditEvent, Branch, SessionMessage, Snapshot
+from django_agent_sessions.redaction import Find, aredact, descendants_of, redact
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from tests.test_documentation import example
 
 from .planting import SECRET
-from .timelines import (
-    SCOPES,
-    TABLES,
-    epoch_of,
-    found_in_database,
-    plant,
-    rows_of,
-    spot,
-    user,
-)
+from .timelines import SCOPES, TABLES, epoch_of, found_in_database, plant, rows_of, spot, user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> KeyedStore:
-    return KeyedStore()
+def store() -> SnapshotStorageStore:
+    return SnapshotStorageStore()
 
 
 def forked(store: Any) -> tuple[Any, Any, list[Any]]:

@@ -12,7 +12,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.strands.agents import build
 
@@ -28,9 +28,9 @@ def masked(settings):
 
 
 def expect_nowhere() -> None:
-    assert columns_holding(CARD) == []
-    assert columns_holding("411111111") == []
-    assert files_holding("4111 1111") == []
+    assert columns_containing(CARD) == []
+    assert columns_containing("411111111") == []
+    assert files_containing("4111 1111") == []
 
 
 def test_the_store_masks_all_that_it_writes(store):

@@ -13,7 +13,7 @@ from django.db import connection, connections, transaction
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.redaction import Find, redact
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 from tests.processes import Process, go, outputs, ready, start
 
 from .planting import SECRET
@@ -38,8 +38,8 @@ def shared(store):
 def expect_nowhere() -> None:
     # Whoever reads the bytes of a database that its process has open lets go of SQLite's locks.
     connections.close_all()
-    assert files_holding(SECRET) == []
-    assert columns_holding(SECRET) == []
+    assert files_containing(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.redaction import Block, Detect, Find, Span, WholeMessage, redact
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .planting import SECRET, plant
 
@@ -200,7 +200,7 @@ def test_an_audit_that_fails_takes_all_back(store, monkeypatch):
 
     assert Session.objects.get().redaction_epoch == 0
     assert not SessionMessage.objects.filter(redacted_at__isnull=False).exists()
-    assert columns_holding(SECRET)
+    assert columns_containing(SECRET)
 
 
 def test_an_error_at_the_last_statement_takes_all_back(store, monkeypatch):
@@ -209,7 +209,7 @@ def test_an_error_at_the_last_statement_takes_all_back(store, monkeypatch):
     def fail(*args, **kwargs):
         raise RuntimeError("no epoch")
 
-    monkeypatch.setattr("django_agent_sessions.redaction.work.move_epoch", fail)
+    monkeypatch.setattr("django_agent_sessions.redaction.work.increment_redaction_epoch", fail)
     with pytest.raises(RuntimeError, match="no epoch"):
         redact(session.id, Find(SECRET), reason="r")
 
@@ -233,8 +233,8 @@ def test_in_a_transaction_it_is_in_no_file_after_the_commit(upstream_sqlite, sto
     with transaction.atomic():
         redact(session.id, Find(SECRET), reason="r")
 
-    assert files_holding(SECRET) == []
-    assert columns_holding(SECRET) == []
+    assert files_containing(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 # --- originals -------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_a_kept_original_is_shown_by_nothing(store, settings):
     session = plant(store)
     redact(session.id, Find(SECRET), reason="r")
 
-    assert columns_holding(SECRET) == ["agent_sessions_sessionmessage.message"]
+    assert columns_containing(SECRET) == ["agent_sessions_sessionmessage.message"]
     for name in ("strands", "openai"):
         agent = store.read_agent(session, name)
         assert SECRET not in str(store.payloads(agent)).lower()
@@ -292,8 +292,8 @@ def test_a_later_redaction_takes_the_kept_originals(upstream_sqlite, store, sett
     done = redact(session.id, *scopes(keys), reason="r")
 
     assert done.messages == 12
-    assert columns_holding(SECRET) == columns_holding(SECRET.upper()) == []
-    assert files_holding(SECRET) == []
+    assert columns_containing(SECRET) == columns_containing(SECRET.upper()) == []
+    assert files_containing(SECRET) == []
     assert redact(session.id, *scopes(keys), reason="r").messages == 0
 
 
@@ -316,7 +316,7 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
     # The lock, agents, orchestrators, branches, snapshots, stored objects; then the event, the
     # message, its binaries (2), the epoch, and the mark by which a lost commit is found again.
     assert statements_of(lambda: redact(session.id, Find(SECRET), reason="r")) == 6 + chunks + 6
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_thousands_of_messages(store, session, agent):
@@ -327,7 +327,7 @@ def test_thousands_of_messages(store, session, agent):
     done = redact(session.id, Detect(("email",)), reason="asked by ada77@example.org")
 
     assert (done.messages, len(done.hits)) == (count, count)
-    assert columns_holding("example.org") == []
+    assert columns_containing("example.org") == []
 
 
 def test_a_message_of_36_megabytes(store, session, agent):

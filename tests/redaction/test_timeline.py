@@ -22,17 +22,10 @@ from django_agent_sessions.models import (
     StoredPart,
     UsageRollup,
 )
-from django_agent_sessions.redaction import (
-    Block,
-    Detect,
-    Find,
-    Span,
-    WholeMessage,
-    redact,
-)
+from django_agent_sessions.redaction import Block, Detect, Find, Span, WholeMessage, redact
 from django_agent_sessions.redaction.originals import purge_originals
 from django_agent_sessions.search import find_messages, find_sessions
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from django_agent_sessions.usage import roll_up
 
 from .planting import SECRET
@@ -55,8 +48,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> KeyedStore:
-    return KeyedStore()
+def store() -> SnapshotStorageStore:
+    return SnapshotStorageStore()
 
 
 # --- everywhere ---------------------------------------------------------------------------------

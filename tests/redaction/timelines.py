@@ -20,8 +20,8 @@ from django_agent_sessions.models import (
 )
 from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 from django_agent_sessions.redaction import Block, Find, Span, WholeMessage
-from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .planting import SECRET
 
@@ -61,7 +61,7 @@ def document(secret: str) -> dict[str, Any]:
     }
 
 
-def plant(store: KeyedStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
+def plant(store: SnapshotStorageStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
     """Plants it: on three branches, in snapshots, forms of messages, and stored objects."""
     session = store.open("s", title="Trips")
     agent = store.open_agent(
@@ -100,7 +100,7 @@ def add_snapshot(
 
 def found_in_database(text: str) -> list[str]:
     """Where a text is in any column of any table, or in the files of SQLite."""
-    return [*columns_holding(text), *columns_holding(text.upper()), *files_holding(text)]
+    return [*columns_containing(text), *columns_containing(text.upper()), *files_containing(text)]
 
 
 def rows_of(*tables: type[models.Model]) -> list[Any]:

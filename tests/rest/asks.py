@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 
 from .planted import IMAGE, INTERNAL, KEPT, METHODS, SAID, STATES
 
-VIEW, READ = Allowed.VIEW, Allowed.READ
-ADD, CHANGE, DELETE = Allowed.ADD, Allowed.CHANGE, Allowed.DELETE
-REDACT = Allowed.REDACT
-EXPORT, ORIGINAL, STATE = Allowed.EXPORT, Allowed.VIEW_ORIGINAL, Allowed.VIEW_STATE
-EVERY = frozenset(Allowed)
-NONE: frozenset[Allowed] = frozenset()
+VIEW, READ = SessionPermission.VIEW, SessionPermission.READ
+ADD, CHANGE, DELETE = SessionPermission.ADD, SessionPermission.CHANGE, SessionPermission.DELETE
+REDACT = SessionPermission.REDACT
+EXPORT, ORIGINAL, STATE = (
+    SessionPermission.EXPORT,
+    SessionPermission.VIEW_ORIGINAL,
+    SessionPermission.VIEW_STATE,
+)
+EVERY = frozenset(SessionPermission)
+NONE: frozenset[SessionPermission] = frozenset()
 ENOUGH = frozenset({VIEW, READ})
 """What opens other people's sessions for reading."""
 
@@ -33,10 +37,10 @@ class Ask:
     route: str
     method: str
     answer: int = 200
-    needs: frozenset[Allowed] = NONE
+    needs: frozenset[SessionPermission] = NONE
     """What others need beside ``scope=all`` and enough for reading."""
 
-    owner_needs: frozenset[Allowed] = NONE
+    owner_needs: frozenset[SessionPermission] = NONE
     shows: tuple[str, ...] = ()
     """The secrets that whoever is let in is shown."""
 
@@ -64,7 +68,7 @@ class Ask:
         return "-".join([self.method, self.route, *map(str, said)])
 
 
-def needs(*allowed: Allowed) -> frozenset[Allowed]:
+def needs(*allowed: SessionPermission) -> frozenset[SessionPermission]:
     return frozenset(allowed)
 
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 
 from .asks import (
     ABOUT_SOMETHING,
@@ -33,27 +33,16 @@ from .asks import (
     needs,
 )
 from .conftest import client_of
-from .planted import (
-    METHODS,
-    SECRETS,
-    Planted,
-    ask,
-    body_of,
-    plant,
-    recorded,
-    routes,
-    rows,
-    seen_in,
-)
+from .planted import METHODS, SECRETS, Planted, ask, body_of, plant, recorded, routes, rows, seen_in
 
 pytestmark = pytest.mark.django_db
 
 
-def permission_sets() -> Iterator[frozenset[Allowed]]:
+def permission_sets() -> Iterator[frozenset[SessionPermission]]:
     """None, reading, each with reading, all but each (so that none opens by itself), and all."""
     yield NONE
     yield ENOUGH
-    for one in Allowed:
+    for one in SessionPermission:
         yield frozenset({one}) if one in ENOUGH else ENOUGH | {one}
         yield EVERY - {one}
     yield EVERY
@@ -69,7 +58,7 @@ def planted(ada) -> Planted:
     return plant(ada)
 
 
-def grant(user: Any, allowed: frozenset[Allowed]) -> APIClient:
+def grant(user: Any, allowed: frozenset[SessionPermission]) -> APIClient:
     """Gives exactly these permissions, and a client of the user who has them."""
     found = Permission.objects.filter(
         content_type__app_label="agent_sessions", codename__in=list(allowed)
@@ -101,7 +90,7 @@ def wrong(
 def check(
     one: Ask,
     client: APIClient,
-    granted: frozenset[Allowed],
+    granted: frozenset[SessionPermission],
     planted: Planted,
     before: Any,
     trail: set[Any],
@@ -204,7 +193,7 @@ def test_a_stream_lets_in_whom_a_transcript_does(planted, ada, bob, route):
 def test_every_permission_that_the_api_knows_opens_something():
     opened = set().union(*(one.needs for one in ASKS)) | {STATE} | ENOUGH
     # The usage of everybody and the trail are the admin's.
-    assert opened == EVERY - {Allowed.VIEW_AUDIT, Allowed.VIEW_USAGE}
+    assert opened == EVERY - {SessionPermission.VIEW_AUDIT, SessionPermission.VIEW_USAGE}
 
 
 def test_every_secret_is_shown_to_somebody():

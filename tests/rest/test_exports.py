@@ -11,7 +11,7 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 
 from django_agent_sessions import payloads
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
@@ -82,7 +82,7 @@ def test_every_export_is_recorded_that_of_owners_too(trip, api, form):
 
 def test_a_project_may_keep_exports_to_itself(trip, ada):
     class Strict(SessionViewSet):
-        owner_may = frozenset(SessionViewSet.owner_may) - {Allowed.EXPORT}
+        owner_may = frozenset(SessionViewSet.owner_may) - {SessionPermission.EXPORT}
 
     view = Strict.as_view({"get": "export"})
     request = APIRequestFactory().get("/")

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
 
 from django_agent_sessions import holds
 from django_agent_sessions.models import Session
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
@@ -27,11 +27,11 @@ class Elsewhere(SessionViewSet):
 
 
 class ReadOnly(SessionViewSet):
-    owner_may = frozenset({Allowed.READ})
+    owner_may = frozenset({SessionPermission.READ})
 
 
 class Renaming(SessionViewSet):
-    owner_may = frozenset({Allowed.READ, Allowed.CHANGE})
+    owner_may = frozenset({SessionPermission.READ, SessionPermission.CHANGE})
 
 
 def ask(view, user, method: str, body, **kwargs):

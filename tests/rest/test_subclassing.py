@@ -13,16 +13,12 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.test import APIClient
 
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.routers import SessionRouter
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
 from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer
-from django_agent_sessions.rest.viewsets import (
-    AgentViewSet,
-    ConversationViewSet,
-    SessionViewSet,
-)
+from django_agent_sessions.rest.viewsets import AgentViewSet, ConversationViewSet, SessionViewSet
 from django_agent_sessions.store import SessionStore
 
 from .conftest import Talk
@@ -50,7 +46,7 @@ class NotOnMondays(IsAuthenticated):
 
 
 class Sessions(SessionViewSet):
-    owner_may = frozenset({Allowed.READ})
+    owner_may = frozenset({SessionPermission.READ})
     namespace = "shop"
     permission_classes = [NotOnMondays]
     pagination_class = Short

@@ -32,8 +32,8 @@ class PulledPlugError(Exception):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Two sessions or three messages are as much as one transaction deletes."""
-    monkeypatch.setattr(batches, "SESSIONS", 2)
-    monkeypatch.setattr(batches, "MESSAGES", 3)
+    monkeypatch.setattr(batches, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(batches, "MAX_MESSAGES", 3)
 
 
 def said(store, name, count):
@@ -134,7 +134,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
     session, _ = said(store, "s", 10)
     Session.objects.filter(pk=session.id).update(owner=ada, external_id="x", title="Secret")
     # First it is set aside, and a look at it comes before each part.
-    interrupted(batches.set_aside, at=4)
+    interrupted(batches.session_tombstoned, at=4)
 
     with pytest.raises(PulledPlugError), audit.acting("cleaner"):
         WAYS[way]()
@@ -158,7 +158,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
 def test_what_an_interruption_left_is_deleted_by_the_command(store, interrupted, admin_client):
     session, _ = said(store, "s", 10)
     Session.objects.update(title="Secret")
-    interrupted(batches.set_aside, at=4)
+    interrupted(batches.session_tombstoned, at=4)
     with pytest.raises(PulledPlugError):
         store.delete("s")
     change = reverse("admin:agent_sessions_session_change", args=[session.id])
@@ -192,7 +192,7 @@ def test_a_callers_transaction_stays_one(store, interrupted):
 def test_a_hold_that_comes_in_between_stops_it(store, interrupted):
     session, _ = said(store, "s", 10)
     interrupted(
-        batches.set_aside,
+        batches.session_tombstoned,
         at=3,
         do=lambda row: Session.objects.filter(pk=row.pk).update(legal_hold=True),
     )
@@ -202,10 +202,10 @@ def test_a_hold_that_comes_in_between_stops_it(store, interrupted):
 
     left = SessionMessage.objects.count()
     assert left > 0
-    assert batches.finish(Session.objects.using(DEFAULT_DB_ALIAS)) == 0
+    assert batches.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 0
     assert SessionMessage.objects.count() == left
     holds.release(session.id, reason="closed")
-    assert batches.finish(Session.objects.using(DEFAULT_DB_ALIAS)) == 1
+    assert batches.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 1
     assert nothing_left()
 
 

@@ -202,15 +202,15 @@ def test_the_store(planted, ada):
 
 
 def test_deletions(planted, monkeypatch):
-    monkeypatch.setattr(batches, "MESSAGES", 3)
+    monkeypatch.setattr(batches, "MAX_MESSAGES", 3)
     # In parts: as if no transaction were open.
-    monkeypatch.setattr(batches, "are_possible", lambda using: True)
+    monkeypatch.setattr(batches, "can_commit_batches", lambda using: True)
     oldest = Session.objects.order_by("pk")[60]
     with no_table_read_whole():
         assert SessionStore().delete("crowd-100")
         Session.objects.filter(pk__lt=oldest.pk).delete()
         Session.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
-        batches.finish(Session.objects.all())
+        batches.delete_tombstones(Session.objects.all())
 
 
 def test_usage_is_counted(planted):

@@ -8,7 +8,7 @@ from django.db import connection
 
 from django_agent_sessions.checks import check_character_sets
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.testing import everything_said
+from django_agent_sessions.testing import error_texts
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -60,7 +60,7 @@ def test_what_has_no_emoji_is_told_with_what_mends_it_and_no_more(store, agent):
 
     with pytest.raises(PayloadError, match="check --database default") as refusal:
         store.append(agent, {"role": "user", "content": SMILE})
-    assert "plantedsecret" not in everything_said(refusal.value)
+    assert "plantedsecret" not in error_texts(refusal.value)
     [told] = found()
     assert told.id == "agent_sessions.W010"
     assert "agent_sessions_sessionmessage.text" in told.msg

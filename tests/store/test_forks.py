@@ -11,12 +11,7 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import (
-    Blob,
-    BlobReference,
-    Session,
-    SessionMessage,
-)
+from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.transcripts import STRANDS

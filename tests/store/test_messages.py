@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.records import AgentState, NewMessage, Usage
-from django_agent_sessions.testing import everything_said
+from django_agent_sessions.testing import error_texts
 from django_agent_sessions.transcripts import TEXT_CAP
 from tests.strategies import exactly, json_values
 
@@ -143,7 +143,7 @@ def test_what_the_server_cannot_take_is_refused_and_the_connection_lives(store):
             if connection.vendor == "mysql":
                 with pytest.raises(PayloadError, match="max_allowed_packet") as refusal:
                     write()
-                assert "plantedsecret" not in everything_said(refusal.value)
+                assert "plantedsecret" not in error_texts(refusal.value)
             else:
                 write()
         store.append(agent, user("after"))
@@ -286,7 +286,7 @@ def test_appending_to_what_was_deleted_says_so(store, session, agent):
         ):
             with pytest.raises(SessionNotFoundError, match="agent 'default'") as refusal:
                 write()
-            assert "plantedsecret" not in everything_said(refusal.value)
+            assert "plantedsecret" not in error_texts(refusal.value)
         store.open("fine")
 
 

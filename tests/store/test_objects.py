@@ -8,15 +8,15 @@ from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
 from django_agent_sessions.holds import hold, release
 from django_agent_sessions.models import Session, StoredObject, StoredPart
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.store.keyed import KeyedStore
+from django_agent_sessions.store.keyed import SnapshotStorageStore
 from django_agent_sessions.store.objects import PART_SIZE
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def store() -> KeyedStore:
-    return KeyedStore()
+def store() -> SnapshotStorageStore:
+    return SnapshotStorageStore()
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE, PART_SIZE + 1])
@@ -45,10 +45,10 @@ def test_what_is_written_again_takes_the_place_of_what_was_there(store):
 
 def test_owners_and_namespaces_are_apart(ada, bob):
     stores = [
-        KeyedStore(),
-        KeyedStore(owner=ada),
-        KeyedStore(owner=bob),
-        KeyedStore(owner=bob, namespace="n"),
+        SnapshotStorageStore(),
+        SnapshotStorageStore(owner=ada),
+        SnapshotStorageStore(owner=bob),
+        SnapshotStorageStore(owner=bob, namespace="n"),
     ]
     for number, store in enumerate(stores):
         store.write_object("key", str(number).encode())
@@ -60,12 +60,12 @@ def test_owners_and_namespaces_are_apart(ada, bob):
 
 
 def test_an_object_of_a_session_is_its_owners_whoever_writes(ada, store):
-    session = KeyedStore(owner=ada).open("s")
-    everybodys = KeyedStore(owner=EVERYBODY)
+    session = SnapshotStorageStore(owner=ada).open("s")
+    everybodys = SnapshotStorageStore(owner=EVERYBODY)
 
     everybodys.write_object("key", b"x", session=session)
 
-    assert KeyedStore(owner=ada).read_object("key", session=session) == b"x"
+    assert SnapshotStorageStore(owner=ada).read_object("key", session=session) == b"x"
     assert StoredObject.objects.get().owner == ada
     assert everybodys.object_keys() == ["key"]
     assert store.object_keys() == []
@@ -92,18 +92,18 @@ def test_keys_that_cannot_be(store, key):
 def test_a_session_goes_with_its_last_object_unless_it_is_held_or_used(store):
     session = store.open("s")
     store.write_object("key", b"x", session=session)
-    assert not store.drop_if_empty(session.id)
+    assert not store.delete_session_if_empty(session.id)
     hold(session.id, reason="court")
     with pytest.raises(LegalHoldError):
         store.delete_object("key", session=session)
     release(session.id, reason="over")
     store.delete_object("key", session=session)
     store.open_agent(session, dialect="openai")
-    assert not store.drop_if_empty(session.id)
+    assert not store.delete_session_if_empty(session.id)
 
     other = store.open("other")
-    assert store.drop_if_empty(other.id)
-    assert not store.drop_if_empty(other.id)
+    assert store.delete_session_if_empty(other.id)
+    assert not store.delete_session_if_empty(other.id)
     assert [row.session_id for row in Session.objects.all()] == ["s"]
 
 

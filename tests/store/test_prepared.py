@@ -13,7 +13,7 @@ from django_agent_sessions import prepared
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ON_POSTGRESQL = connection.vendor == "postgresql"
-ENOUGH = prepared.AFTER + 3
+ENOUGH = prepared.PREPARE_AFTER + 3
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_prepared_statements_are_counted_and_logged_as_any_other(store, agent):
 
 def test_a_short_connection_prepares_nothing(store, agent):
     connection.close()
-    append(store, agent, prepared.AFTER)
+    append(store, agent, prepared.PREPARE_AFTER)
 
     assert on_the_server() == 0
 

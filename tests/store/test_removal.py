@@ -7,7 +7,7 @@ from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +63,7 @@ def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
 
     epoch = store.redact_message(agent, 1, {"role": "assistant", "content": "[gone]"})
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     gone = {"role": "assistant", "content": "[gone]"}
     record = store.read_message(agent, 1)
     assert record.message == record.redact_message == record.content == gone
@@ -98,12 +98,12 @@ def test_after_a_redaction_no_byte_of_the_original_is_in_a_file(upstream_sqlite,
     # A first version that an update left behind in a free page is as secret.
     store.update_message(agent, 2, user("c"))
     if connection.vendor == "sqlite":
-        assert files_holding("plantedsecret")
+        assert files_containing("plantedsecret")
 
     store.redact_message(agent, 1, user("[gone]"))
 
-    assert files_holding("plantedsecret") == []
-    assert columns_holding("plantedsecret") == []
+    assert files_containing("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     assert store.payloads(agent) == [user("a"), user("[gone]"), user("c")]
 
 
@@ -117,7 +117,7 @@ def test_a_redaction_in_a_transaction_is_in_no_file_after_its_commit(upstream_sq
         store.append(agent, user("b"))
         store.redact_message(agent, 0, user("[gone]"))
 
-    assert files_holding("plantedsecret") == []
+    assert files_containing("plantedsecret") == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,9 +11,9 @@ from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.store.snapshot_finding import SnapshotPlace
-from django_agent_sessions.store.snapshot_records import Head, Saving
+from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.store.snapshot_finding import SnapshotFilter
+from django_agent_sessions.store.snapshot_records import SaveState, SnapshotWrite
 
 pytestmark = pytest.mark.django_db
 
@@ -21,16 +21,16 @@ DOCUMENT = {"data": {"messages": None}}
 
 
 @pytest.fixture
-def store() -> KeyedStore:
-    return KeyedStore()
+def store() -> SnapshotStorageStore:
+    return SnapshotStorageStore()
 
 
 def said(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}
 
 
-def save(store: KeyedStore, snapshot_id: str = "", **what: Any) -> Head:
-    return store.save_snapshot("s", "a", snapshot_id, lambda head: Saving(DOCUMENT, **what))
+def save(store: SnapshotStorageStore, snapshot_id: str = "", **what: Any) -> SaveState:
+    return store.save_snapshot("s", "a", snapshot_id, lambda head: SnapshotWrite(DOCUMENT, **what))
 
 
 def test_a_save_makes_the_session_and_the_agent(store):
@@ -50,11 +50,11 @@ def test_a_save_makes_the_session_and_the_agent(store):
 
 def test_the_plan_is_told_what_there_is(store):
     first = save(store, messages=[[0, 1]], appended=[said("1")])
-    found: list[Head] = []
+    found: list[SaveState] = []
 
-    def plan(head: Head) -> Saving:
+    def plan(head: SaveState) -> SnapshotWrite:
         found.append(head)
-        return Saving(DOCUMENT, [[0, 1]])
+        return SnapshotWrite(DOCUMENT, [[0, 1]])
 
     store.save_snapshot("s", "a", "", plan)
 
@@ -65,7 +65,7 @@ def test_the_plan_is_told_what_there_is(store):
 def test_a_save_that_fails_writes_nothing(store):
     with pytest.raises(PayloadError):
         store.save_snapshot(
-            "s", "a", "", lambda head: Saving({"x": float("nan")}, [[0, 1]], [said("1")])
+            "s", "a", "", lambda head: SnapshotWrite({"x": float("nan")}, [[0, 1]], [said("1")])
         )
 
     assert not SessionMessage.objects.exists()
@@ -89,31 +89,33 @@ def test_what_is_set_aside_takes_the_snapshots_of_it_along(store):
 def test_snapshots_are_found_by_what_they_are_called(store, ada):
     save(store, messages=[])
     save(store, "x", messages=[])
-    other = KeyedStore(owner=ada, namespace="n/m")
+    other = SnapshotStorageStore(owner=ada, namespace="n/m")
     save(other, messages=[])
 
-    def names(*places: SnapshotPlace, using: KeyedStore = store) -> list[tuple[str, str]]:
+    def names(
+        *places: SnapshotFilter, using: SnapshotStorageStore = store
+    ) -> list[tuple[str, str]]:
         return sorted((n.namespace, n.snapshot_id) for n in using.snapshot_names(places))
 
-    assert names(SnapshotPlace("")) == [("", ""), ("", "x")]
-    assert names(SnapshotPlace("n", below=True)) == []
-    assert names(SnapshotPlace("", below=True)) == [("", ""), ("", "x")]
-    everybodys = KeyedStore(owner=EVERYBODY)
-    assert names(SnapshotPlace("n", below=True), using=everybodys) == [("n/m", "")]
-    assert names(SnapshotPlace("", below=True), using=everybodys) == [
+    assert names(SnapshotFilter("")) == [("", ""), ("", "x")]
+    assert names(SnapshotFilter("n", include_nested=True)) == []
+    assert names(SnapshotFilter("", include_nested=True)) == [("", ""), ("", "x")]
+    everybodys = SnapshotStorageStore(owner=EVERYBODY)
+    assert names(SnapshotFilter("n", include_nested=True), using=everybodys) == [("n/m", "")]
+    assert names(SnapshotFilter("", include_nested=True), using=everybodys) == [
         ("", ""),
         ("", "x"),
         ("n/m", ""),
     ]
-    assert names(SnapshotPlace("", below=True), using=other) == [("n/m", "")]
-    assert names(SnapshotPlace("", session_prefix="S")) == []
-    assert names(SnapshotPlace("", session_prefix="s", agent_id="a")) != []
-    assert names(SnapshotPlace("", session_id="s", agent_id="b")) == []
+    assert names(SnapshotFilter("", include_nested=True), using=other) == [("n/m", "")]
+    assert names(SnapshotFilter("", session_prefix="S")) == []
+    assert names(SnapshotFilter("", session_prefix="s", agent_id="a")) != []
+    assert names(SnapshotFilter("", session_id="s", agent_id="b")) == []
 
 
 def test_what_is_somebody_elses_is_not_there(ada, bob):
-    save(KeyedStore(owner=ada), messages=[])
-    theirs = KeyedStore(owner=bob)
+    save(SnapshotStorageStore(owner=ada), messages=[])
+    theirs = SnapshotStorageStore(owner=bob)
 
     assert theirs.load_snapshot("s", "a", "") is None
     assert not theirs.delete_snapshot("s", "", agent_id="a")

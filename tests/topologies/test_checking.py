@@ -39,7 +39,7 @@ def test_a_label_is_found_in_what_an_sdk_makes_of_it():
 
 def test_what_was_told_is_read_and_a_torn_line_is_not(told):
     assert told.acknowledged == {"w:0": "common", "w:1": "common"}
-    assert told.unknown == {"w:2"}
+    assert told.unknown_files == {"w:2"}
     assert told.errors == {("w", "OSError 2013"): 1}
 
 

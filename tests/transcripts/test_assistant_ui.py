@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_agent_sessions.masking import blank, blank_block
+from django_agent_sessions.masking import redact_message, redact_block
 from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import (
     ASSISTANT_UI,
@@ -21,8 +21,8 @@ from django_agent_sessions.transcripts import (
     parts,
     summary,
 )
-from django_agent_sessions.transcripts.blocks import binary, blocks
-from django_agent_sessions.transcripts.text import readable, searchable
+from django_agent_sessions.transcripts.blocks import binary_at, blocks
+from django_agent_sessions.transcripts.text import readable_texts, join_searchable_text
 
 from .test_hostile import Treacherous, all_parts, anything
 
@@ -184,7 +184,7 @@ def test_a_summary_has_the_words_and_no_figures_of_a_client():
     ],
 )
 def test_inline_binaries_are_found(said, found):
-    assert binary(ASSISTANT_UI, stored(said), ("content", "parts", 0)) == found
+    assert binary_at(ASSISTANT_UI, stored(said), ("content", "parts", 0)) == found
 
 
 WORDS = [
@@ -227,22 +227,22 @@ def test_reading_anything_never_raises_and_yields_what_columns_and_pages_hold(pa
     assert len(summed.text) <= TEXT_CAP
     summed.text.encode()
     if isinstance(payload, dict) and isinstance(payload.get("content"), dict):
-        assert summed.text == searchable(readable(found))
+        assert summed.text == join_searchable_text(readable_texts(found))
 
 
 @given(payloads)
 def test_each_path_leads_somewhere_and_can_be_blanked_alone(payload):
     for block in blocks(ASSISTANT_UI, payload):
         value_at(payload, block.path)
-        binary(ASSISTANT_UI, payload, block.path)
+        binary_at(ASSISTANT_UI, payload, block.path)
         if isinstance(payload, dict):
-            blank_block(ASSISTANT_UI, payload, block.path)
+            redact_block(ASSISTANT_UI, payload, block.path)
 
 
 @given(payloads)
 def test_what_was_blanked_once_is_not_changed_again(payload):
-    once = blank(ASSISTANT_UI, payload)
-    assert blank(ASSISTANT_UI, once) == once
+    once = redact_message(ASSISTANT_UI, payload)
+    assert redact_message(ASSISTANT_UI, once) == once
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from django_agent_sessions.references import value_at
 from django_agent_sessions.transcripts import OPENAI, STRANDS, PartKind, parts
-from django_agent_sessions.transcripts.blocks import binary, blocks, part_at
+from django_agent_sessions.transcripts.blocks import binary_at, blocks, part_at
 from tests.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n and pixels"
@@ -123,8 +123,8 @@ def test_a_list_that_a_tool_returned_is_addressed_one_by_one():
     [block] = blocks(OPENAI, item)
 
     assert [inner.path for inner in block.inner] == [("output", 0), ("output", 1)]
-    assert binary(OPENAI, item, ("output", 1)) == (PNG, "image/png")
-    assert binary(OPENAI, item, ("output", 0)) is None
+    assert binary_at(OPENAI, item, ("output", 1)) == (PNG, "image/png")
+    assert binary_at(OPENAI, item, ("output", 0)) is None
 
 
 @given(value=json_values)
@@ -133,7 +133,7 @@ def test_whatever_the_payload_is_it_is_taken_apart(value):
         for payload in (value, {"role": "user", "content": value}, {"type": value}):
             for block in all_blocks(dialect, payload):
                 value_at(payload, block.path)
-                binary(dialect, payload, block.path)
+                binary_at(dialect, payload, block.path)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_bytes_in_every_form_come_out_of_a_strands_message(data):
         ("content", 1, "toolResult", "content", 0),
         ("content", 2),
     ):
-        assert binary(STRANDS, payload, path) == (PNG, "image/png")
+        assert binary_at(STRANDS, payload, path) == (PNG, "image/png")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_bytes_in_every_form_come_out_of_a_strands_message(data):
 def test_bytes_in_every_form_come_out_of_an_openai_message(block):
     payload = {"role": "user", "content": [{"type": "input_text", "text": "x"}, block]}
 
-    found = binary(OPENAI, payload, ("content", 1))
+    found = binary_at(OPENAI, payload, ("content", 1))
 
     assert found is not None
     assert found[0] == PNG
@@ -185,9 +185,9 @@ def test_drawings_and_screenshots_come_out_of_their_items():
               "output": {"type": "computer_screenshot", "image_url": PNG_URL}}  # fmt: skip
     code = {"type": "code_interpreter_call", "id": "1", "outputs": [{"url": PNG_URL}]}
 
-    assert binary(OPENAI, drawing, ("result",)) == (PNG, "image/png")
-    assert binary(OPENAI, screen, ("output",)) == (PNG, "image/png")
-    assert binary(OPENAI, code, ("outputs", 0)) == (PNG, "image/png")
+    assert binary_at(OPENAI, drawing, ("result",)) == (PNG, "image/png")
+    assert binary_at(OPENAI, screen, ("output",)) == (PNG, "image/png")
+    assert binary_at(OPENAI, code, ("outputs", 0)) == (PNG, "image/png")
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_drawings_and_screenshots_come_out_of_their_items():
     ],
 )
 def test_no_other_path_gives_a_binary(path):
-    assert binary(STRANDS, STRANDS_MESSAGE, path) is None
+    assert binary_at(STRANDS, STRANDS_MESSAGE, path) is None
 
 
 @pytest.mark.parametrize("data", ["%%%", "https://example.org/a.png", "data:nothing", 7, None])
 def test_what_is_no_binary_is_none(data):
     payload = {"content": [{"image": {"format": "png", "source": {"bytes": data}}}]}
 
-    assert binary(STRANDS, payload, ("content", 0)) is None
+    assert binary_at(STRANDS, payload, ("content", 0)) is None
 
 
 def test_what_stands_at_an_address_is_found():

@@ -21,7 +21,7 @@ from django_agent_sessions.transcripts import (
 )
 from django_agent_sessions.transcripts import openai as openai_reader
 from django_agent_sessions.transcripts import strands as strands_reader
-from django_agent_sessions.transcripts.text import readable, searchable
+from django_agent_sessions.transcripts.text import readable_texts, join_searchable_text
 
 # Every word that means something to a reader, so that odd values stand where they matter.
 WORDS = [
@@ -120,7 +120,7 @@ def test_the_text_of_a_summary_is_that_of_the_parts(dialect, payload):
     found = reader_of(dialect).parts(payload)
     if len(found) == 1 and found[0].kind is PartKind.UNKNOWN and found[0].data is payload:
         return
-    assert reader_of(dialect).summary(payload).text == searchable(readable(found))
+    assert reader_of(dialect).summary(payload).text == join_searchable_text(readable_texts(found))
 
 
 @settings(deadline=None)

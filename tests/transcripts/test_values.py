@@ -21,7 +21,12 @@ from django_agent_sessions.transcripts import (
     parts,
     summary,
 )
-from django_agent_sessions.transcripts.media import base64_size, inline, media_type, referenced
+from django_agent_sessions.transcripts.media import (
+    base64_size,
+    media_from_data,
+    media_type,
+    media_from_url,
+)
 
 any_text = st.text(st.characters(codec=None, exclude_categories=[]))
 
@@ -87,7 +92,7 @@ def test_the_size_of_base64_is_told_without_decoding(data, in_lines):
     encoded = (base64.encodebytes if in_lines else base64.b64encode)(data).decode()
     assert base64_size(encoded) == len(data)
     assert base64_size(encoded.rstrip("=\n")) == len(data)
-    assert inline(f"data:image/png;base64,{encoded}") == ("image/png", len(data), "")
+    assert media_from_data(f"data:image/png;base64,{encoded}") == ("image/png", len(data), "")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +111,7 @@ def test_the_size_of_base64_is_told_without_decoding(data, in_lines):
     ],
 )
 def test_references_to_media_are_told_apart(reference, media):
-    assert referenced(reference) == media
+    assert media_from_url(reference) == media
 
 
 @pytest.mark.parametrize(

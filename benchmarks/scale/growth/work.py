@@ -13,9 +13,9 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from benchmarks.scale.growth.loading import LONG, MESSAGES, PERSON, STAFF
-from django_agent_sessions.admin.changelist import Position
+from django_agent_sessions.admin.changelist import SessionListCursor
 from django_agent_sessions.admin.key_pages import AFTER
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, UsageCursor
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, SessionRecord
@@ -91,7 +91,7 @@ class Bench:
         middle = Session.objects.recent_first()[place]
         own = Session.objects.filter(owner__username=PERSON).recent_first()[80]
         return {
-            "admin": f"{_LIST}?{AFTER}={Position.of(middle)}".replace("+", "%2B"),
+            "admin": f"{_LIST}?{AFTER}={SessionListCursor.of(middle)}".replace("+", "%2B"),
             "everybody": self._after(self.staff, f"{_API}?scope=all&limit=50&after={middle.pk}"),
             "own": self._after(self.person, f"{_API}?limit=20&after={own.pk}"),
         }
@@ -152,7 +152,7 @@ def _redact(bench: Bench) -> Work:
 def _usage(bench: Bench) -> Work:
     """Counts the evening that lies by itself, as if that had not been done yet."""
     session = Session.objects.get(session_id="planted-0")
-    before = id_at(session.created_at - timedelta(hours=1), 0)
+    before = id_for_time(session.created_at - timedelta(hours=1), 0)
     UsageCursor.objects.update_or_create(
         pk=1, defaults={"message": before, "session": before, "counted_at": None}
     )

@@ -39,7 +39,7 @@ def problems(told: Told, stored: list[Stored]) -> list[str]:
     doubled = sorted(label for (_, label), count in Counter(places).items() if count > 1)
     if doubled:
         found.append(f"{len(doubled)} messages are there more than once, such as {doubled[:5]}")
-    strange = sorted(set(at) - set(told.acknowledged) - told.unknown)
+    strange = sorted(set(at) - set(told.acknowledged) - told.unknown_files)
     if strange:
         found.append(f"{len(strange)} messages were never written, such as {strange[:5]}")
     conversations: dict[tuple[str, str], list[int]] = {}

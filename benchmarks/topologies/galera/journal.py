@@ -59,7 +59,7 @@ class Told:
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     """The session of each label."""
-    unknown: set[str] = field(default_factory=set)
+    unknown_files: set[str] = field(default_factory=set)
     """Labels of messages that were refused."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each writer had each error."""
@@ -78,7 +78,7 @@ def read(files: Iterable[Path]) -> Told:
         for line in file.read_bytes().split(b"\n")[:-1]:
             entry = json.loads(line)
             if "error" in entry:
-                told.unknown.update(entry["labels"])
+                told.unknown_files.update(entry["labels"])
                 told.errors[file.stem, entry["error"]] += 1
             else:
                 told.acknowledged |= dict.fromkeys(entry["labels"], entry["session"])

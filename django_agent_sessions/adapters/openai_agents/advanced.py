@@ -13,10 +13,18 @@ from django.db import Error
 
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.ids import new_id
-from django_agent_sessions.store.branch_names import NamedBranchStore
+from django_agent_sessions.store.branch_names import BranchNameStore
 
 from .branched import MAIN, BranchedSession
-from .turns import by_turns, cost_of, described, finds, timestamp, tool_usage, used
+from .turns import (
+    group_by_turn,
+    turn_cost,
+    describe_turns,
+    contains_text,
+    timestamp,
+    tool_usage,
+    cost_as_dict,
+)
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -52,8 +60,8 @@ class AdvancedDjangoSession(BranchedSession):
         if latest == 0:
             return []
         latest = None if latest is None or latest < 0 else latest
-        result = await self._on(branch_id, partial(self._read_from, latest), wrapper) or []
-        return self._given(result, latest, wrapper)
+        result = await self._read_branch(branch_id, partial(self._read_from, latest), wrapper) or []
+        return self._without_orphans(result, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -64,7 +72,7 @@ class AdvancedDjangoSession(BranchedSession):
         place, items = self._place, list(items)
         run_id = None if wrapper is None else self._runs.setdefault(wrapper, new_id())
         async with self._queue.turn():
-            await self._run(partial(self._add, place, items, run_id), wrapper)
+            await self._run(partial(self._append_items, place, items, run_id), wrapper)
 
     async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
         """Remove the latest item of the branch and return it; no two callers get the same item.
@@ -169,8 +177,8 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
         """List the user's messages, with the numbers of their turns to branch from."""
-        turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
-        return described(turns or [], shortened=True)
+        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        return describe_turns(turns or [], shortened=True)
 
     async def find_turns_by_content(
         self,
@@ -180,22 +188,22 @@ class AdvancedDjangoSession(BranchedSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
         """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
-        turns = await self._on(branch_id, NamedBranchStore.turns, wrapper)
-        matches = [turn for turn in turns or [] if finds(search_term, turn.payload)]
-        return described(matches, shortened=False)
+        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        matches = [turn for turn in turns or [] if contains_text(search_term, turn.payload)]
+        return describe_turns(matches, shortened=False)
 
     async def get_conversation_by_turns(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
         """Return the types and tool names of the items of each turn."""
-        items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
-        return by_turns(items or [])
+        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
+        return group_by_turn(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
         """Count the calls of tools: tool name, number of calls and turn."""
-        items = await self._on(branch_id, NamedBranchStore.turn_items, wrapper)
+        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
         return tool_usage(items or [])
 
     # --- usage --------------------------------------------------------------------------------
@@ -210,7 +218,7 @@ class AdvancedDjangoSession(BranchedSession):
         usage = result.context_wrapper.usage
         if usage is None:
             return
-        store = partial(self._store_usage, self._place, cost_of(usage))
+        store = partial(self._store_usage, self._place, turn_cost(usage))
         async with self._queue.turn():
             try:
                 await self._ask(store, wrapper or result.context_wrapper)
@@ -244,8 +252,8 @@ class AdvancedDjangoSession(BranchedSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
         """Return the usage of each turn, or of one turn; empty if none was stored."""
-        read = partial(NamedBranchStore.turn_costs, turn=user_turn_number)
-        costs = await self._on(branch_id, read, wrapper) or []
+        read = partial(BranchNameStore.turn_costs, turn=user_turn_number)
+        costs = await self._read_branch(branch_id, read, wrapper) or []
         if user_turn_number is not None:
-            return used(costs[0]) if costs else {}
-        return [{"user_turn_number": cost.turn, **used(cost)} for cost in costs]
+            return cost_as_dict(costs[0]) if costs else {}
+        return [{"user_turn_number": cost.turn, **cost_as_dict(cost)} for cost in costs]

@@ -17,17 +17,17 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.records import AgentRecord, TurnCost, TurnCosts
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.branch_names import NamedBranch, NamedBranchStore
+from django_agent_sessions.store.branch_names import BranchSummary, BranchNameStore
 
-from .order import Queue
-from .rewording import item_at, redacted
-from .session import MOST_REDACTIONS, DjangoSession
+from .order import FifoLock
+from .rewording import item_at, redact_openai_item
+from .session import MAX_RELOADS, DjangoSession
 
 R = TypeVar("R")
 _Context = RunContextWrapper[Any]
 
 
-class Place(NamedTuple):
+class CurrentBranch(NamedTuple):
     """The current branch of an object: its name, and the agent in whose conversation it was found.
 
     Without ``agent`` the branch is looked up by name in whichever conversation exists: the main
@@ -38,7 +38,7 @@ class Place(NamedTuple):
     agent: UUID | None = None
 
 
-MAIN = Place("main")
+MAIN = CurrentBranch("main")
 """The initial branch of every object."""
 
 
@@ -48,33 +48,33 @@ class BranchedSession(DjangoSession):
     Each operation uses the branch that the object was on when the operation was called.
     """
 
-    _store_class = NamedBranchStore
+    _store_class = BranchNameStore
     _place = MAIN
 
     @cached_property
-    def _queue(self) -> Queue:
-        return Queue()
+    def _queue(self) -> FifoLock:
+        return FifoLock()
 
     async def _ask(
-        self, operate: Callable[[NamedBranchStore, AgentRecord], R | None], wrapper: _Context | None
+        self, operate: Callable[[BranchNameStore, AgentRecord], R | None], wrapper: _Context | None
     ) -> R | None:
         """Run an operation on the conversation, if it exists."""
 
         def work(store: SessionStore) -> R | None:
-            return self._try(store, partial(operate, _named_branch_store(store)))
+            return self._run_if_exists(store, partial(operate, _named_branch_store(store)))
 
         return await self._run(work, wrapper)
 
-    async def _on(
+    async def _read_branch(
         self,
         branch_id: str | None,
-        read: Callable[[NamedBranchStore, AgentRecord], R | None],
+        read: Callable[[BranchNameStore, AgentRecord], R | None],
         wrapper: _Context | None,
     ) -> R | None:
         """Read a branch, by default the object's current one; None if it does not exist."""
-        place = self._place if branch_id is None else Place(branch_id)
+        place = self._place if branch_id is None else CurrentBranch(branch_id)
 
-        def find_and_read(store: NamedBranchStore, agent: AgentRecord) -> R | None:
+        def find_and_read(store: BranchNameStore, agent: AgentRecord) -> R | None:
             branch = self._find_place(place, store, agent)
             return None if branch is None else read(store, branch)
 
@@ -83,7 +83,7 @@ class BranchedSession(DjangoSession):
     # --- what runs in the database's thread --------------------------------------------------
 
     def _find_place(
-        self, place: Place, store: NamedBranchStore, agent: AgentRecord
+        self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord
     ) -> AgentRecord | None:
         if place.agent is None:
             return store.named_branch(agent, place.name)
@@ -91,15 +91,17 @@ class BranchedSession(DjangoSession):
         branch = store.follow(agent, place.name) if place.agent == agent.id else agent
         return self._reset_if_main(place, branch)
 
-    def _reset_if_main(self, place: Place, branch: AgentRecord | None) -> AgentRecord | None:
+    def _reset_if_main(
+        self, place: CurrentBranch, branch: AgentRecord | None
+    ) -> AgentRecord | None:
         """Move the object to the main branch if its branch has been deleted with all others."""
         if branch is not None and branch.branch == 0 and self._place is place:
             self._place = MAIN
         return branch
 
-    def _add(
+    def _append_items(
         self,
-        place: Place,
+        place: CurrentBranch,
         items: Sequence[TResponseInputItem],
         run_id: UUID | None,
         store: SessionStore,
@@ -114,10 +116,10 @@ class BranchedSession(DjangoSession):
 
     def _append_at(
         self,
-        place: Place,
+        place: CurrentBranch,
         items: Sequence[TResponseInputItem],
         run_id: UUID | None,
-        store: NamedBranchStore,
+        store: BranchNameStore,
         agent: AgentRecord,
     ) -> None:
         def append() -> None:
@@ -126,24 +128,24 @@ class BranchedSession(DjangoSession):
                 agent, place.name, clean, run_id=run_id, epoch=self._memory.epoch
             )
             self._reset_if_main(place, branch)
-            self._memory.has_written(
+            self._memory.record_written(
                 ((record.message_id, record.message) for record in written), branch=branch.branch
             )
 
-        for _ in range(MOST_REDACTIONS):
+        for _ in range(MAX_RELOADS):
             try:
                 return append()
             except StaleSessionError:
                 self._catch_up(store, store.follow(agent, place.name) or agent)
         return append()
 
-    def _pop_at(self, place: Place, store: NamedBranchStore, agent: AgentRecord) -> Any:
+    def _pop_at(self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord) -> Any:
         name = place.name if place.agent in (None, agent.id) else MAIN.name
         branch, taken = store.pop_from(agent, name)
         if branch is None or taken is None:
             return None
         self._reset_if_main(place, branch)
-        self._memory.has_popped(taken, branch=branch.branch)
+        self._memory.record_popped(taken, branch=branch.branch)
         return taken.payload
 
     def _clear(self, store: SessionStore) -> None:
@@ -156,7 +158,7 @@ class BranchedSession(DjangoSession):
             )
             return deleted or None
 
-        self._try(store, clear)
+        self._run_if_exists(store, clear)
 
     def _redact(
         self,
@@ -175,13 +177,15 @@ class BranchedSession(DjangoSession):
         record = None if branch is None else item_at(position, branch, store)
         if branch is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        item = redacted(record, replacement)
+        item = redact_openai_item(record, replacement)
         # Also redacts its copies on other branches.
         store.redact_message(
             branch, record.message_id, item, key=record.id, actor=actor, reason=reason
         )
 
-    def _make_branch(self, place: Place, turn: int, name: str | None, store: SessionStore) -> Place:
+    def _make_branch(
+        self, place: CurrentBranch, turn: int, name: str | None, store: SessionStore
+    ) -> CurrentBranch:
         agent = self._find(store)
         source = place.name if agent is not None and place.agent in (None, agent.id) else MAIN.name
         default_name = f"branch_from_turn_{turn}_{int(time.time())}"
@@ -201,22 +205,22 @@ class BranchedSession(DjangoSession):
         except SessionConflictError:
             message = f"Branch ID '{name}' has already been used. Choose a new branch ID."
         else:
-            return Place(branch_name, agent.id)
+            return CurrentBranch(branch_name, agent.id)
         raise ValueError(message)
 
-    def _find_branch(self, name: str, store: SessionStore) -> Place:
+    def _find_branch(self, name: str, store: SessionStore) -> CurrentBranch:
         agent = self._find(store)
         branch = None if agent is None else _named_branch_store(store).named_branch(agent, name)
         if branch is None or not _named_branch_store(store).has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
-        return MAIN if name == MAIN.name else Place(name, branch.id)
+        return MAIN if name == MAIN.name else CurrentBranch(name, branch.id)
 
     def _delete_branch(self, name: str, store: SessionStore) -> None:
         agent = self._find(store)
         try:
             if agent is None:
                 raise SessionNotFoundError
-            _named_branch_store(store).drop_branch(agent, name)
+            _named_branch_store(store).delete_branch_by_name(agent, name)
         except SessionNotFoundError:
             pass
         else:
@@ -224,23 +228,23 @@ class BranchedSession(DjangoSession):
         raise ValueError(f"Branch '{name}' does not exist")
 
     def _list_branches(
-        self, place: Place, store: NamedBranchStore, agent: AgentRecord
-    ) -> tuple[str, list[NamedBranch]]:
+        self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord
+    ) -> tuple[str, list[BranchSummary]]:
         branch = self._find_place(place, store, agent)
         return self._name_of(place, branch), store.named_branches(agent)
 
-    def _name_of(self, place: Place, branch: AgentRecord | None) -> str:
+    def _name_of(self, place: CurrentBranch, branch: AgentRecord | None) -> str:
         return MAIN.name if branch is not None and branch.branch == 0 else place.name
 
     def _store_usage(
-        self, place: Place, cost: TurnCost, store: NamedBranchStore, agent: AgentRecord
+        self, place: CurrentBranch, cost: TurnCost, store: BranchNameStore, agent: AgentRecord
     ) -> int | None:
         if place.agent not in (None, agent.id):
             return None
-        return store.store_cost_of(agent, place.name, cost)
+        return store.store_turn_cost_on(agent, place.name, cost)
 
     def _total_usage(
-        self, branch_id: str | None, store: NamedBranchStore, agent: AgentRecord
+        self, branch_id: str | None, store: BranchNameStore, agent: AgentRecord
     ) -> TurnCosts | None:
         if not branch_id:
             return store.total_cost(agent)
@@ -248,6 +252,6 @@ class BranchedSession(DjangoSession):
         return None if branch is None else store.total_cost(agent, branch=branch.branch)
 
 
-def _named_branch_store(store: SessionStore) -> NamedBranchStore:
+def _named_branch_store(store: SessionStore) -> BranchNameStore:
     # `_store_class` guarantees the type.
-    return cast(NamedBranchStore, store)
+    return cast(BranchNameStore, store)

@@ -17,7 +17,7 @@ from django_agent_sessions.store import SessionStore
 R = TypeVar("R")
 
 
-class Turns:
+class ExclusiveLeases:
     """The leases under which a session object is used."""
 
     def __init__(self, session_id: str, wait: float | None) -> None:
@@ -65,12 +65,12 @@ class Turns:
         return guarded
 
 
-class TakesTurns(ABC):
+class ExclusiveSession(ABC):
     """The context manager in which an exclusive session is used."""
 
     session_id: str
     _owner: Any
-    _turns: Turns | None
+    _turns: ExclusiveLeases | None
 
     async def __aenter__(self) -> Self:
         """Wait until no other run uses the session."""
@@ -104,7 +104,7 @@ class TakesTurns(ABC):
         """Release the session for the next run."""
         self._require_turns().end()
 
-    def _require_turns(self) -> Turns:
+    def _require_turns(self) -> ExclusiveLeases:
         if self._turns is None:
             raise ConfigurationError(
                 f"session {self.session_id!r} is not exclusive: create it with exclusive=True, or "

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from django_agent_sessions import masking
-from django_agent_sessions.records import PlacedPayload
+from django_agent_sessions.records import PositionedPayload
 
 _MAX_PENDING = 3
 
 
-class Memory:
+class ItemCache:
     """The items that the SDK has read or written, with their content at that time."""
 
     def __init__(self, epoch: int | None = None) -> None:
@@ -19,11 +19,11 @@ class Memory:
         self.epoch = epoch
         # By branch and position. `_pending` has the pages that are not yet entered there.
         self._items: dict[tuple[int, int], Any] = {}
-        self._pending: list[tuple[int, Collection[PlacedPayload]]] = []
+        self._pending: list[tuple[int, Collection[PositionedPayload]]] = []
         self._secrets: set[str] = set()
         self._replacements: list[tuple[Any, Any]] = []
 
-    def has_read(self, read_items: Collection[PlacedPayload], *, branch: int = 0) -> None:
+    def record_read(self, read_items: Collection[PositionedPayload], *, branch: int = 0) -> None:
         """Record items that were read, and redactions since they were known."""
         for placed in read_items:
             if placed.redacted:
@@ -33,8 +33,12 @@ class Memory:
         if len(self._pending) > _MAX_PENDING:
             self._items_by_position()
 
-    def has_missed(
-        self, aside: Collection[PlacedPayload], found: Collection[PlacedPayload], *, branch: int = 0
+    def record_moved(
+        self,
+        aside: Collection[PositionedPayload],
+        found: Collection[PositionedPayload],
+        *,
+        branch: int = 0,
     ) -> None:
         """Record redactions of items that were moved to another branch.
 
@@ -47,11 +51,11 @@ class Memory:
             if known is not None and known != current.get(placed.position):
                 self._record_redaction(placed, branch)
 
-    def has_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
+    def record_written(self, written: Iterable[tuple[int, Any]], *, branch: int = 0) -> None:
         """Record items that were written."""
         self._items_by_position().update(((branch, position), item) for position, item in written)
 
-    def has_popped(self, taken: PlacedPayload | None, *, branch: int = 0) -> None:
+    def record_popped(self, taken: PositionedPayload | None, *, branch: int = 0) -> None:
         """Record an item that was removed, perhaps redacted, and that a caller may write back."""
         if taken is not None:
             self._record_redaction(taken, branch)
@@ -62,7 +66,7 @@ class Memory:
         for before, after in self._replacements:
             if item == before:
                 return after
-        return masking.scrub(item, self._secrets, free=False) if self._secrets else item
+        return masking.mask_texts(item, self._secrets, free=False) if self._secrets else item
 
     def _items_by_position(self) -> dict[tuple[int, int], Any]:
         for branch, found in self._pending:
@@ -70,9 +74,9 @@ class Memory:
         self._pending.clear()
         return self._items
 
-    def _record_redaction(self, placed: PlacedPayload, branch: int) -> None:
+    def _record_redaction(self, placed: PositionedPayload, branch: int) -> None:
         known = self._items_by_position().get((branch, placed.position), placed.payload)
         # The position may have another item now: only the row's flag proves a redaction.
         if placed.redacted and known is not placed.payload and known != placed.payload:
             self._replacements.append((known, placed.payload))
-            self._secrets |= masking.significant(masking.removed(known, placed.payload))
+            self._secrets |= masking.searchable_texts(masking.masked_texts(known, placed.payload))

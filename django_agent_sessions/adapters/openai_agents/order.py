@@ -7,23 +7,23 @@ import threading
 from concurrent.futures import Future
 
 
-class Queue:
+class FifoLock:
     """A fair lock: first in, first out, across event loops and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last_done: Future[None] | None = None
 
-    def turn(self) -> Turn:
+    def turn(self) -> FifoLockEntry:
         """Enter the queue."""
         done: Future[None] = Future()
         with self._lock:
             before, self._last_done = self._last_done, done
-        return Turn(before, done)
+        return FifoLockEntry(before, done)
 
 
 # Not a generator: the SDK leaves loops in a state in which no async generator can be started.
-class Turn:
+class FifoLockEntry:
     """A position in the queue; entering it waits for the previous one."""
 
     def __init__(self, previous: Future[None] | None, done: Future[None]) -> None:

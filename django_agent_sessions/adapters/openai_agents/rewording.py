@@ -23,7 +23,7 @@ def item_at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRe
     return records[-1 if forwards else 0] if len(records) == count else None
 
 
-def redacted(record: MessageRecord, replacement: Any) -> Any:
+def redact_openai_item(record: MessageRecord, replacement: Any) -> Any:
     """Return the redacted version of an item."""
     item = record.content
     if isinstance(replacement, str):

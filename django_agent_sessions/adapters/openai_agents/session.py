@@ -24,24 +24,24 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.ids import new_id, validate_id, validate_namespace
 from django_agent_sessions.owners import NOBODY, refuse_none
-from django_agent_sessions.records import AgentRecord, PlacedPayload, SessionRecord
+from django_agent_sessions.records import AgentRecord, PositionedPayload, SessionRecord
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.agents import DEFAULT_AGENT
 
-from .exclusive import TakesTurns, Turns
-from .memory import Memory
-from .rewording import item_at, redacted
-from .strays import without_strays
+from .exclusive import ExclusiveSession, ExclusiveLeases
+from .memory import ItemCache
+from .rewording import item_at, redact_openai_item
+from .strays import without_orphaned_results
 
 R = TypeVar("R")
 
-MOST_REDACTIONS = 10
+MAX_RELOADS = 10
 """Maximum number of times that a write reloads redactions that were made meanwhile."""
 
 _Context = RunContextWrapper[Any]
 
 
-class DjangoSession(TakesTurns):
+class DjangoSession(ExclusiveSession):
     """A conversation in the project's database, for ``Runner.run(…, session=…)``.
 
     It is a ``Session`` of the SDK. The constructor runs no query, so it can be called anywhere; the
@@ -110,10 +110,10 @@ class DjangoSession(TakesTurns):
         # request yet.
         self._using = using if callable(owner) else bridge.database(using)
         self._create = create
-        self._turns = Turns(self.session_id, wait) if exclusive else None
+        self._turns = ExclusiveLeases(self.session_id, wait) if exclusive else None
         # Session id, owner and agent of the last operation.
         self._cached_agent: tuple[str, Any, AgentRecord] | None = None
-        self._memory = Memory()
+        self._memory = ItemCache()
         self._runs: WeakKeyDictionary[_Context, UUID] = WeakKeyDictionary()
 
     async def get_items(
@@ -136,7 +136,7 @@ class DjangoSession(TakesTurns):
         if latest is not None and latest <= 0:
             return []
         items = await self._run(partial(self._read, latest), wrapper) or []
-        return self._given(items, latest, wrapper)
+        return self._without_orphans(items, latest, wrapper)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
@@ -219,11 +219,11 @@ class DjangoSession(TakesTurns):
         """
         await self._run(partial(self._redact, position, replacement, actor, reason), wrapper)
 
-    def _given(
+    def _without_orphans(
         self, items: list[TResponseInputItem], latest: int | None, wrapper: _Context | None
     ) -> list[TResponseInputItem]:
         # With a limit, the Runner does it itself, or compares what it reads with what it wrote.
-        return without_strays(items) if wrapper is not None and latest is None else items
+        return without_orphaned_results(items) if wrapper is not None and latest is None else items
 
     async def _run(self, work: Callable[[SessionStore], R], wrapper: _Context | None) -> R:
         """Run an operation in a database thread, with a single thread switch."""
@@ -257,22 +257,22 @@ class DjangoSession(TakesTurns):
     # --- what runs in the database's thread --------------------------------------------------
 
     def _read(self, latest: int | None, store: SessionStore) -> list[TResponseInputItem] | None:
-        return self._try(store, partial(self._read_from, latest, store))
+        return self._run_if_exists(store, partial(self._read_from, latest, store))
 
     def _read_from(
         self, latest: int | None, store: SessionStore, agent: AgentRecord
     ) -> list[TResponseInputItem] | None:
-        payloads_read = store.placed_payloads(agent, latest=latest)
-        self._memory.has_read(payloads_read, branch=agent.branch)
+        payloads_read = store.positioned_payloads(agent, latest=latest)
+        self._memory.record_read(payloads_read, branch=agent.branch)
         return [placed.payload for placed in payloads_read] or None
 
     def _pop(self, store: SessionStore) -> Any:
         def pop(agent: AgentRecord) -> Any:
-            taken = store.pop_placed(agent)
-            self._memory.has_popped(taken)
+            taken = store.pop_with_position(agent)
+            self._memory.record_popped(taken)
             return None if taken is None else taken.payload
 
-        return self._try(store, pop)
+        return self._run_if_exists(store, pop)
 
     def _clear(self, store: SessionStore) -> None:
         def clear(agent: AgentRecord) -> int | None:
@@ -282,7 +282,7 @@ class DjangoSession(TakesTurns):
             )
             return deleted or None
 
-        self._try(store, clear)
+        self._run_if_exists(store, clear)
 
     def _append(
         self, items: Sequence[TResponseInputItem], run_id: UUID | None, store: SessionStore
@@ -325,13 +325,13 @@ class DjangoSession(TakesTurns):
         def append() -> None:
             clean = [self._memory.clean(item) for item in items]
             written = store.append_many(agent, clean, run_id=run_id, epoch=self._memory.epoch)
-            self._memory.has_written((record.message_id, record.message) for record in written)
+            self._memory.record_written((record.message_id, record.message) for record in written)
 
         self._at_epoch(store, agent, append)
 
     def _at_epoch(self, store: SessionStore, agent: AgentRecord, write: Callable[[], R]) -> R:
         """Write, and reload redactions and retry if there were any since the last read."""
-        for _ in range(MOST_REDACTIONS):
+        for _ in range(MAX_RELOADS):
             try:
                 return write()
             except StaleSessionError:
@@ -341,12 +341,12 @@ class DjangoSession(TakesTurns):
     def _catch_up(self, store: SessionStore, agent: AgentRecord) -> None:
         epoch = store.get(self.session_id).redaction_epoch
         aside = [
-            PlacedPayload(record.message_id, record.content, True)
-            for record in store.redacted_aside(agent)
+            PositionedPayload(record.message_id, record.content, True)
+            for record in store.redacted_on_other_branches(agent)
         ]
-        found = store.placed_payloads(agent)
-        self._memory.has_missed(aside, found, branch=agent.branch)
-        self._memory.has_read(found, branch=agent.branch)
+        found = store.positioned_payloads(agent)
+        self._memory.record_moved(aside, found, branch=agent.branch)
+        self._memory.record_read(found, branch=agent.branch)
         self._memory.epoch = epoch
 
     def _redact(
@@ -361,10 +361,12 @@ class DjangoSession(TakesTurns):
         record = None if agent is None else item_at(position, agent, store)
         if agent is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
-        item = redacted(record, replacement)
+        item = redact_openai_item(record, replacement)
         store.redact_message(agent, record.message_id, item, actor=actor, reason=reason)
 
-    def _try(self, store: SessionStore, operate: Callable[[AgentRecord], R | None]) -> R | None:
+    def _run_if_exists(
+        self, store: SessionStore, operate: Callable[[AgentRecord], R | None]
+    ) -> R | None:
         """Run an operation on the conversation; None if there is no conversation or result."""
         known = self._recall(store)
         if known is not None and (outcome := operate(known)) is not None:
@@ -398,6 +400,6 @@ class DjangoSession(TakesTurns):
             )
         if self._cached_agent is None or self._cached_agent[2].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.
-            self._memory = Memory(epoch)
+            self._memory = ItemCache(epoch)
         self._cached_agent = (self.session_id, store.reach, agent)
         return agent

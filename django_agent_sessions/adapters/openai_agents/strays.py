@@ -9,7 +9,7 @@ _CALL = "_call"
 _RESULT = "_call_output"
 
 
-def without_strays(items: Sequence[Any]) -> list[Any]:
+def without_orphaned_results(items: Sequence[Any]) -> list[Any]:
     """Remove orphaned results, with which a model's provider would reject the conversation.
 
     A run that waits for a user's approval has stored its calls, and stores their results when it is

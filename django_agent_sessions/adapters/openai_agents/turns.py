@@ -44,7 +44,7 @@ _CALL_TYPES = frozenset(
 _PREVIEW_LENGTH = 100
 
 
-def kind(item: Any) -> str:
+def item_type(item: Any) -> str:
     """Return the role of a message, or the type of another item."""
     if isinstance(item, dict):
         role = item.get("role")
@@ -81,7 +81,7 @@ def _qualified_name(name: Any, namespace: Any) -> str | None:
     return name if not name or namespace in ("", name) else f"{namespace}.{name}"
 
 
-def by_turns(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]]:
+def group_by_turn(items: Iterable[TurnItem]) -> dict[int, list[dict[str, str | None]]]:
     """Group the items of a conversation by turn."""
     items_by_turn: dict[int, list[dict[str, str | None]]] = {}
     for item in items:
@@ -114,7 +114,7 @@ def tool_usage(items: Iterable[TurnItem]) -> list[tuple[str, int, int]]:
     return [(name, times, turn) for (turn, name), times in ordered]  # type: ignore[misc] # the SDK's type; a damaged call has no name
 
 
-def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:
+def describe_turns(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, Any]]:
     """Describe turns for the user's choice."""
     return [
         {
@@ -129,7 +129,7 @@ def described(turns: Iterable[TurnItem], *, shortened: bool) -> list[dict[str, A
     ]
 
 
-def finds(term: str, item: Any) -> bool:
+def contains_text(term: str, item: Any) -> bool:
     """Return whether an item's text contains a term; the case of ASCII letters is ignored."""
     content = item.get("content", "") if isinstance(item, dict) else None
     if isinstance(content, str):
@@ -159,14 +159,14 @@ def _preview(content: Any, shortened: bool) -> str:
 def _kind_of(item: TurnItem) -> str:
     if isinstance(item.payload, CorruptPayload):
         return item.role if item.role in ("user", "assistant") else "other"
-    return kind(item.payload)
+    return item_type(item.payload)
 
 
 def _tool_name_of(item: TurnItem) -> str | None:
     return tool_name(item.payload)
 
 
-def cost_of(usage: Usage) -> TurnCost:
+def turn_cost(usage: Usage) -> TurnCost:
     """Convert the usage of a run to the cost of a turn."""
     return TurnCost(
         requests=usage.requests or 0,
@@ -178,7 +178,7 @@ def cost_of(usage: Usage) -> TurnCost:
     )
 
 
-def used(cost: TurnCost) -> dict[str, Any]:
+def cost_as_dict(cost: TurnCost) -> dict[str, Any]:
     """Return the cost of a turn in the SDK's form."""
     return {
         "requests": cost.requests,

@@ -21,10 +21,10 @@ from django_agent_sessions.ids import new_id
 from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
 
 from . import formats
-from .scrubbing import Corrections
+from .scrubbing import RedactionLog
 
 
-class Stored(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message of an agent that is in the database.
 
     ``message`` is the same dict that the agent holds; ``content`` has its blocks when it was
@@ -56,27 +56,27 @@ class Conversation:
     record: AgentRecord | None = None
     run_id: UUID = field(default_factory=new_id)
     # Messages whose write failed. With `unsure`, some of them may be in the database.
-    unwritten: list[NewMessage] = field(default_factory=list)
-    unsure: bool = False
+    pending_messages: list[NewMessage] = field(default_factory=list)
+    may_be_written: bool = False
     # Usage that is not yet added to the session's counters.
     spent: Usage = field(default_factory=Usage)
     # Rows that were written in a caller's transaction, which may be rolled back. With `doubtful`,
     # another run has begun since, and must check whether they exist.
-    provisional: set[UUID] = field(default_factory=set)
-    doubtful: bool = False
+    uncommitted_ids: set[UUID] = field(default_factory=set)
+    must_check_rollback: bool = False
     # The state that this process last wrote or read, and redactions in it since.
     known_state: AgentState | None = field(default=None, repr=False)
-    corrections: Corrections = field(default_factory=Corrections, repr=False)
+    corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     # A bidirectional agent replaces one message while it adds another.
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
-    _stored: dict[str, Stored] = field(default_factory=dict)
-    _duplicates: list[Stored] = field(default_factory=list)
-    _latest: Stored | None = None
+    _stored: dict[str, StoredMessage] = field(default_factory=dict)
+    _duplicates: list[StoredMessage] = field(default_factory=list)
+    _latest: StoredMessage | None = None
     _written_fingerprint: Fingerprint | None = None
     _window: Any = None
     _end: int = 0
 
-    def is_held_by_another(self, agent: LocalAgent) -> bool:
+    def is_of_other_agent(self, agent: LocalAgent) -> bool:
         """Return whether this conversation belongs to another agent object that is still in use."""
         if self.agent() not in (None, agent):
             # An unreferenced agent may still wait for the garbage collector.
@@ -89,14 +89,14 @@ class Conversation:
         return max(self._end, self._latest.position + 1 if self._latest is not None else 0)
 
     @property
-    def latest(self) -> Stored | None:
+    def latest(self) -> StoredMessage | None:
         """The last message that this process stored or restored."""
         return self._latest
 
     def remember(self, position: int, message: Message, key: UUID | None = None) -> None:
         """Record that a message of the agent is in the database."""
         pinned = "metadata" in message and _is_pinned(message)
-        stored = Stored(position, message, list(message["content"]), pinned, key)
+        stored = StoredMessage(position, message, list(message["content"]), pinned, key)
         tracking_id = message["tracking_id"]
         before = self._stored.get(tracking_id)
         if before is not None and before.position != position:
@@ -117,7 +117,7 @@ class Conversation:
         self._latest = max(self.all_stored(), key=lambda s: s.position, default=None)
         self._written_fingerprint = None
 
-    def grown(self, message: Message) -> Stored | None:
+    def find_extended(self, message: Message) -> StoredMessage | None:
         """Return the stored message that this one extends.
 
         Strands merges the input that continues a turn into the last message, and reports the merged
@@ -133,23 +133,23 @@ class Conversation:
 
     def rewrite_unwritten(self, message: Message) -> None:
         """Replace a message that is not yet written."""
-        self.unwritten = [
+        self.pending_messages = [
             NewMessage(message, id=new.id)
             if new.payload["tracking_id"] == message["tracking_id"]
             else new
-            for new in self.unwritten
+            for new in self.pending_messages
         ]
 
-    def has_news(self, agent: LocalAgent) -> bool:
+    def has_changes(self, agent: LocalAgent) -> bool:
         """Return whether the agent has anything that is not in the database."""
         return bool(
-            self.unwritten
+            self.pending_messages
             or self.spent != Usage()
-            or self.unsynced(agent) is not None
-            or self.repinned(agent)
+            or self.state_to_write(agent) is not None
+            or self.find_repinned(agent)
         )
 
-    def repinned(self, agent: LocalAgent) -> list[Stored]:
+    def find_repinned(self, agent: LocalAgent) -> list[StoredMessage]:
         """Return the stored messages whose pin has changed since they were stored.
 
         Strands marks a pinned message in its metadata, in place and without an event. If the mark
@@ -162,17 +162,17 @@ class Conversation:
                 changed.append(stored)
         return changed
 
-    def find(self, tracking_id: str) -> Stored | None:
+    def find(self, tracking_id: str) -> StoredMessage | None:
         """Return a stored message by its tracking id."""
         return self._stored.get(tracking_id)
 
-    def same_as(self, message: Message) -> Iterator[Stored]:
+    def find_same(self, message: Message) -> Iterator[StoredMessage]:
         """Iterate over the stored messages that are this same dict, as after a retried prompt."""
         for stored in [*self._stored.values(), *self._duplicates]:
             if stored.message is message:
                 yield stored
 
-    def all_stored(self) -> Iterator[Stored]:
+    def all_stored(self) -> Iterator[StoredMessage]:
         """Iterate over all messages that this process stored or restored."""
         yield from self._stored.values()
         yield from self._duplicates
@@ -182,7 +182,7 @@ class Conversation:
         self._written_fingerprint = fingerprint
         self.known_state = state
 
-    def unsynced(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
+    def state_to_write(self, agent: LocalAgent) -> tuple[AgentState, Fingerprint] | None:
         """Return the state to write and its fingerprint; None if the state is in the database."""
         current = fingerprint(agent)
         if current == self._written_fingerprint:
@@ -193,7 +193,7 @@ class Conversation:
         state = formats.agent_state(SessionAgent.from_agent(agent), window=self._window)
         return self.corrections.apply(state), current
 
-    def start_from(self, window: Any, end: int) -> None:
+    def set_window(self, window: Any, end: int) -> None:
         """Set the window of an earlier process, and the position after its last message."""
         self._window = window
         self._end = end
@@ -221,13 +221,13 @@ class Conversation:
         self._window = {"kept": sorted(kept), "tail": tail}
 
 
-def tracked(message: Message) -> Message:
+def with_tracking_id(message: Message) -> Message:
     """Set a message's tracking id, as Strands would before the next model call, and return it."""
-    track([message])
+    add_tracking_ids([message])
     return message
 
 
-def track(messages: Iterable[Message]) -> None:
+def add_tracking_ids(messages: Iterable[Message]) -> None:
     """Set the tracking id of each message that has none.
 
     A conversation of another tool has no ids, and generating a random id for each message takes

@@ -32,13 +32,13 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.records import AgentRecord
 
 from .conversation import Conversation
-from .restoring import Found, restore
-from .work import SessionWork
+from .restoring import StoredAgent, restore
+from .work import SessionOperations
 
 R = TypeVar("R")
 
 
-class Turns:
+class RunLeases:
     """The leases of the runs of a manager.
 
     Strands reports the beginning of a run, but not always its end: not if a hook failed before or
@@ -47,7 +47,7 @@ class Turns:
     that, the lease expires soon.
     """
 
-    def __init__(self, work: SessionWork, *, wait: float | None) -> None:
+    def __init__(self, work: SessionOperations, *, wait: float | None) -> None:
         self._work = work
         self._wait = wait
         self._leases: dict[object, leases.Lease] = {}
@@ -67,7 +67,7 @@ class Turns:
         registry.add_callback(AfterInvocationEvent, self._on_agent_ended, order=last)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_group_ended, order=last)
 
-    def refuse_endless(self, agent: LocalAgent) -> None:
+    def reject_bidirectional(self, agent: LocalAgent) -> None:
         """Reject an agent whose runs have no beginning that Strands reports."""
         if isinstance(agent, BidiAgent):
             raise ConfigurationError(
@@ -171,8 +171,11 @@ class Turns:
         restore(agent, new_conversation, found)
         if old.record is not None and _key(agent) not in self._rejected:
             # Unwritten because the database was unavailable: not lost because of another run.
-            new_conversation.unwritten, new_conversation.unsure = old.unwritten, old.unsure
-            agent.messages.extend(new.payload for new in old.unwritten)
+            new_conversation.pending_messages, new_conversation.may_be_written = (
+                old.pending_messages,
+                old.may_be_written,
+            )
+            agent.messages.extend(new.payload for new in old.pending_messages)
         self._rejected.discard(_key(agent))
         self._work.conversations[agent.agent_id] = new_conversation
         # Strands interpreted the input of this run, as a text or as answers, before it had a lease.
@@ -188,7 +191,7 @@ class Turns:
                 "with the answer"
             )
 
-    def _read_if_changed(self, agent: LocalAgent) -> Found | None:
+    def _read_if_changed(self, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent if it differs from what this process knows; None if not."""
         conversation = self._work.conversation(agent)
         record = self._work.store.read_agent(self._work.open(), agent.agent_id)
@@ -206,7 +209,7 @@ class Turns:
             known = conversation.latest
             if stored == (known and (known.position, _id_of(known.message))):
                 return None
-        return self._work.read_or_make(conversation, agent)
+        return self._work.read_or_create(conversation, agent)
 
     async def _catch_up_group(self, source: MultiAgentBase) -> None:
         orchestrators = self._work.orchestrators

@@ -26,17 +26,15 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
 from django_agent_sessions import bridge
-from django_agent_sessions.exceptions import (
-    ConfigurationError,
-)
+from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.store import SessionStore
 
 from .conversation import Conversation
-from .exclusive import Turns
+from .exclusive import RunLeases
 from .restoring import restore
-from .work import OpenSession, SessionWork, seeds
+from .work import OpenSession, SessionOperations, initial_messages
 
 R = TypeVar("R")
 
@@ -109,8 +107,8 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             owner=owner, namespace=namespace, using=bridge.database(using), create=create
         )
         session = OpenSession(store, self.session_id, title=title, metadata=metadata)
-        self._work = SessionWork(session, raises=on_conflict == "raise")
-        self._turns = Turns(self._work, wait=wait) if exclusive else None
+        self._work = SessionOperations(session, raises=on_conflict == "raise")
+        self._turns = RunLeases(self._work, wait=wait) if exclusive else None
 
     @classmethod
     async def load(
@@ -189,9 +187,9 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             ConfigurationError: The agent is bidirectional and the manager exclusive.
         """
         if self._turns is not None:
-            self._turns.refuse_endless(agent)
+            self._turns.reject_bidirectional(agent)
         known = self._work.conversations.get(agent.agent_id)
-        if known is not None and known.is_held_by_another(agent):
+        if known is not None and known.is_of_other_agent(agent):
             raise SessionException(
                 f"Agent id {agent.agent_id!r} is used twice in session {self.session_id!r}: create "
                 "a manager for each run, and use different agent_ids for the agents of a run"
@@ -199,12 +197,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation = Conversation(weakref.ref(agent))
         if self._work.loaded_agents is None or known is not None:
             # The loaded data is out of date once an agent with this id has used it.
-            found = self._run(functools.partial(self._work.read_or_make, conversation, agent))
+            found = self._run(functools.partial(self._work.read_or_create, conversation, agent))
         else:
             # An agent that was not in the loaded session is created with its first message.
             found = self._work.loaded_agents.pop(agent.agent_id, None)
             if found is None:
-                conversation.unwritten = seeds(agent)
+                conversation.pending_messages = initial_messages(agent)
         if found is not None:
             restore(agent, conversation, found)
         self._work.conversations[agent.agent_id] = conversation
@@ -235,7 +233,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             PayloadError: The state is not JSON or exceeds a limit.
         """
         conversation = self._work.conversation(agent)
-        if conversation.has_news(agent):
+        if conversation.has_changes(agent):
             sync = functools.partial(self._work.sync, conversation, agent)
             self._run(self._under_lease(agent, sync))
 
@@ -264,7 +262,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         Raises:
             SessionNotFoundError: The session has another owner.
         """
-        restored = self._run(self._work.orchestrators.reader(source))
+        restored = self._run(self._work.orchestrators.make_reader(source))
         self._work.orchestrators.restore(source, restored)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:
@@ -291,7 +289,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation = self._work.conversation(event.agent)
         if not event.agent._interrupt_state.activated:
             conversation.run_id = new_id()
-        conversation.doubtful = bool(conversation.provisional)
+        conversation.must_check_rollback = bool(conversation.uncommitted_ids)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         append = functools.partial(self._work.append, event.message, event.agent)
@@ -306,12 +304,12 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     ) -> None:
         agent = event.agent
         conversation = self._work.conversation(agent)
-        if conversation.has_news(agent):
+        if conversation.has_changes(agent):
             end = functools.partial(self._work.end_run, conversation, agent)
             await self._end_turn(agent, end)
 
     async def _on_multi_agent_initialized(self, event: MultiAgentInitializedEvent) -> None:
-        restored = await self._arun(self._work.orchestrators.reader(event.source))
+        restored = await self._arun(self._work.orchestrators.make_reader(event.source))
         self._work.orchestrators.restore(event.source, restored)
 
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:

@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.records import SessionRecord, Usage
 from django_agent_sessions.store import SessionStore
 
-from .scrubbing import Corrections, as_state, scrub_orchestrator
+from .scrubbing import RedactionLog, as_state, mask_orchestrator
 
 _UNFINISHED_STATUSES = frozenset({"interrupted", "failed"})
 
@@ -30,7 +30,7 @@ class Orchestrators:
         self._counted_usage: dict[str, Usage] = {}
         self._preloaded: dict[str, Any] = {}
         self._live: dict[str, weakref.ref[MultiAgentBase]] = {}
-        self._corrections: dict[str, Corrections] = {}
+        self._corrections: dict[str, RedactionLog] = {}
 
     def changed_state(self, source: MultiAgentBase) -> dict[str, Any] | None:
         """Return the state to write; None if it is in the database already."""
@@ -49,7 +49,7 @@ class Orchestrators:
             self._counted_usage[source.id] = _accumulated_usage(state) if continues else Usage()
         self._written_states[source.id] = copy.deepcopy(state or source.serialize_state())
 
-    def reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
+    def make_reader(self, source: MultiAgentBase) -> Callable[[], dict[str, Any] | None]:
         """Return a function that reads an orchestrator's state, or creates its row."""
         if source.id in self._preloaded:
             return functools.partial(self._preloaded.pop, source.id)
@@ -70,7 +70,7 @@ class Orchestrators:
             for record in self._store.list_multi_agents(self._session())
         }
 
-    def taken_since_known(self) -> set[str]:
+    def redacted_texts(self) -> set[str]:
         """Return the texts that were redacted in the states since they were read."""
         if not self._written_states:
             return set()
@@ -78,7 +78,7 @@ class Orchestrators:
         for record in self._store.list_multi_agents(self._session()):
             known = self._written_states.get(record.multi_agent_id)
             if known is not None:
-                corrections = self._corrections.setdefault(record.multi_agent_id, Corrections())
+                corrections = self._corrections.setdefault(record.multi_agent_id, RedactionLog())
                 corrections.note(as_state(known), as_state(record.state))
                 secrets |= corrections.secrets
         return secrets
@@ -89,10 +89,10 @@ class Orchestrators:
         An orchestrator keeps copies of its nodes' messages.
         """
         for name, reference in self._live.items():
-            self._corrections.setdefault(name, Corrections()).secrets |= secrets
+            self._corrections.setdefault(name, RedactionLog()).secrets |= secrets
             source = reference()
             if source is not None:
-                scrub_orchestrator(source, secrets)
+                mask_orchestrator(source, secrets)
 
     def write(
         self,
@@ -109,7 +109,7 @@ class Orchestrators:
         """
         session = self._session()
         if state is not None:
-            corrections = self._corrections.get(multi_agent_id, Corrections())
+            corrections = self._corrections.get(multi_agent_id, RedactionLog())
             state = corrections.apply(as_state(state)).conversation_manager_state
             if not self._store.update_multi_agent(session, multi_agent_id, state, epoch=epoch):
                 raise SessionException(

@@ -22,7 +22,7 @@ from django_agent_sessions.store import SessionStore
 
 from . import formats
 from .restoring import check_dialect
-from .scrubbing import KnownStates, as_state
+from .scrubbing import StateCache, as_state
 
 R = TypeVar("R")
 
@@ -54,7 +54,7 @@ class DjangoSessionRepository(SessionRepository):
         using: str | None = None,
         create: bool | None = None,
     ) -> None:
-        self._known_states = KnownStates()
+        self._known_states = StateCache()
         self._store = SessionStore(owner=owner, namespace=namespace, using=using, create=create)
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
@@ -189,7 +189,7 @@ class DjangoSessionRepository(SessionRepository):
             window = agent.data.window if same else None
             # The caller's state may contain texts that were redacted since it was read.
             current = formats.agent_state(session_agent, window=window)
-            data = self._known_states.corrected_agent(agent.id, agent.data, current)
+            data = self._known_states.apply_to_agent(agent.id, agent.data, current)
             self._store.update_agent(agent, data, epoch=session.redaction_epoch)
             self._known_states.learn(agent.id, data)
 
@@ -368,7 +368,7 @@ class DjangoSessionRepository(SessionRepository):
                     f"Orchestrator {multi_agent.id!r} in session {session_id!r} does not exist"
                 )
             current = multi_agent.serialize_state()
-            state = self._known_states.corrected_orchestrator(record.id, record.state, current)
+            state = self._known_states.apply_to_orchestrator(record.id, record.state, current)
             self._store.update_multi_agent(
                 session, multi_agent.id, state, epoch=session.redaction_epoch
             )

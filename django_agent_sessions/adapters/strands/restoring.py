@@ -23,7 +23,7 @@ Restored: TypeAlias = list[tuple[int, Any, Any]]
 """Position, message and run id of each message of ``SessionStore.restore``, with tracking ids."""
 
 
-class Found(NamedTuple):
+class StoredAgent(NamedTuple):
     """The stored data of an agent; ``end`` is the position after the last message, 0 if unused."""
 
     record: AgentRecord
@@ -49,11 +49,11 @@ def is_message(payload: Any) -> bool:
     )
 
 
-def restore(agent: LocalAgent, conversation: Conversation, found: Found) -> None:
+def restore(agent: LocalAgent, conversation: Conversation, found: StoredAgent) -> None:
     """Restore an agent from its stored data."""
     record, restored, end = found
     conversation.record = record
-    conversation.start_from(record.data.window, end)
+    conversation.set_window(record.data.window, end)
     agent.state = StrandsAgentState(record.data.state)
     formats.session_agent(record).initialize_internal_state(agent)
     summary_messages: list[Message] = []

@@ -80,7 +80,7 @@ class StorageSessionRepository(SessionRepository):
         with _strands_errors(f"Session {session_id!r}"):
             try:
                 document = self._layout.read_session(session_id)
-                return None if document is None else stored.made(Session.from_dict, document)
+                return None if document is None else stored.build(Session.from_dict, document)
             except PayloadError as error:
                 # The file contains nothing that is required.
                 logger.error("Session %r is used without its file: %s", session_id, error)
@@ -142,7 +142,7 @@ class StorageSessionRepository(SessionRepository):
         with _strands_errors(f"Agent {agent_id!r} in session {session_id!r}"):
             try:
                 document = self._layout.read_agent(session_id, agent_id)
-                return None if document is None else stored.made(stored.session_agent, document)
+                return None if document is None else stored.build(stored.session_agent, document)
             except PayloadError as error:
                 logger.error(
                     "Agent %r in session %r continues without its state: %s",
@@ -390,7 +390,7 @@ class StorageSessionRepository(SessionRepository):
             document = read()
             if document is None:
                 raise FileNotFoundError(file)
-            return stored.made(make, document)
+            return stored.build(make, document)
         except PayloadError:
             self._layout.files.set_aside(file)
             return None

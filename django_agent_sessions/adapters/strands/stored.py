@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import PayloadError
 R = TypeVar("R")
 
 
-def made(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
+def build(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
     """Build an object from a document; raise ``PayloadError`` if its fields are wrong."""
     try:
         return make(document)

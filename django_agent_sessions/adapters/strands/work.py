@@ -15,19 +15,21 @@ from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
 from django_agent_sessions import masking, payloads, transcripts
-from django_agent_sessions.exceptions import (
-    PayloadError,
-    SessionConflictError,
-    StaleSessionError,
-)
+from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
 from django_agent_sessions.records import AgentRecord, NewMessage, SessionRecord, Usage
 from django_agent_sessions.store import SessionStore
 
 from . import formats
-from .conversation import Conversation, Stored, fingerprint, track, tracked
+from .conversation import (
+    Conversation,
+    StoredMessage,
+    fingerprint,
+    add_tracking_ids,
+    with_tracking_id,
+)
 from .orchestrators import Orchestrators
-from .restoring import Found, Restored, check_dialect, is_message
-from .scrubbing import scrub_agent
+from .restoring import StoredAgent, Restored, check_dialect, is_message
+from .scrubbing import mask_agent
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -74,7 +76,7 @@ class OpenSession:
         return self.open()
 
 
-class SessionWork:
+class SessionOperations:
     """Reads and writes of a manager.
 
     A write after a redaction by another process reloads first, so that no redacted text is written
@@ -85,7 +87,7 @@ class SessionWork:
         self.store = session.store
         self.session_id = session.session_id
         self.conversations: dict[str, Conversation] = {}
-        self.loaded_agents: dict[str, Found] | None = None
+        self.loaded_agents: dict[str, StoredAgent] | None = None
         self._session = session
         self.orchestrators = Orchestrators(session.store, session.open)
         self._raises = raises
@@ -114,19 +116,19 @@ class SessionWork:
         }
         self.orchestrators.load_ahead()
 
-    def read_or_make(self, conversation: Conversation, agent: LocalAgent) -> Found | None:
+    def read_or_create(self, conversation: Conversation, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent with its messages; None if it did not exist and was created."""
         record = self.store.read_agent(self.open(), agent.agent_id)
         if record is not None:
             return self._read_found(record)
-        conversation.unwritten = seeds(agent)
+        conversation.pending_messages = initial_messages(agent)
         self._write(conversation, agent)
         return None
 
-    def _read_found(self, record: AgentRecord) -> Found:
+    def _read_found(self, record: AgentRecord) -> StoredAgent:
         # Read the end first: a message that is appended after it is either read too or a conflict.
         end = self.store.next_position(record) if self._raises else 0
-        return Found(record, self._messages_of(record), end)
+        return StoredAgent(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record)
@@ -143,7 +145,7 @@ class SessionWork:
             )
         if invalid:
             restored = [row for row in restored if row[0] not in invalid]
-        track(message for _, message, _ in restored)
+        add_tracking_ids(message for _, message, _ in restored)
         return restored
 
     def append(self, message: Message, agent: LocalAgent) -> None:
@@ -155,11 +157,11 @@ class SessionWork:
     def _append_locked(
         self, conversation: Conversation, message: Message, agent: LocalAgent
     ) -> None:
-        grown = conversation.grown(tracked(message))
+        grown = conversation.find_extended(with_tracking_id(message))
         if grown is not None:
             self._replace(conversation, grown, message)
         else:
-            conversation.unwritten.append(NewMessage(message))
+            conversation.pending_messages.append(NewMessage(message))
         self._write(conversation, agent)
 
     def update(self, message: Message, agent: LocalAgent) -> None:
@@ -172,7 +174,7 @@ class SessionWork:
             else:
                 conversation.rewrite_unwritten(message)
 
-    def _replace(self, conversation: Conversation, stored: Stored, message: Message) -> None:
+    def _replace(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
         row = _row_of(conversation)
         try:
             self.store.update_message(
@@ -216,19 +218,19 @@ class SessionWork:
             check_dialect(record)
             conversation.record = record
             conversation.mark_synced(current, state)
-        if conversation.unwritten:
+        if conversation.pending_messages:
             self._write_messages(conversation, conversation.record, epoch)
-        if (news := conversation.unsynced(agent)) is not None:
+        if (news := conversation.state_to_write(agent)) is not None:
             state, current = news
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
                 self.store.update_agent(conversation.record, state, epoch=epoch)
             conversation.mark_synced(current, state)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
-        new = conversation.unwritten
+        new = conversation.pending_messages
         for message in new if conversation.corrections.secrets else ():
             # A model that was responding at the time of the redaction may repeat redacted text.
-            masking.scrub_in_place(message.payload, conversation.corrections.secrets)
+            masking.mask_texts_in_place(message.payload, conversation.corrections.secrets)
         try:
             with _name_in_error(f"a message of agent {record.agent_id!r}"):
                 written = self.store.append_many(
@@ -238,28 +240,28 @@ class SessionWork:
                     expected=conversation.next_position if self._raises else None,
                     epoch=epoch,
                     count=False,
-                    again=conversation.unsure,
+                    again=conversation.may_be_written,
                 )
         except StaleSessionError:
             raise
         except PayloadError:
             # Nothing was written. A message that can never be written must not block later ones.
             writable = [message for message in new if _is_writable(message)]
-            conversation.unwritten = writable if len(writable) < len(new) else new[:-1]
+            conversation.pending_messages = writable if len(writable) < len(new) else new[:-1]
             raise
         except SessionConflictError:
             # With on_conflict="raise" the caller decides what to do with the last message.
             if self._raises:
-                conversation.unwritten = new[:-1]
+                conversation.pending_messages = new[:-1]
             raise
         except Exception:
-            conversation.unsure = True
+            conversation.may_be_written = True
             raise
-        conversation.unwritten = []
-        conversation.unsure = False
+        conversation.pending_messages = []
+        conversation.may_be_written = False
         conversation.remember_written(written)
         if connections[self.store.using].in_atomic_block:
-            conversation.provisional.update(record.id for record in written)
+            conversation.uncommitted_ids.update(record.id for record in written)
         conversation.spent += _usage_of(new)
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
@@ -268,13 +270,13 @@ class SessionWork:
         Otherwise an agent that is used again would take another writer's message at the same
         position for its own.
         """
-        if not conversation.doubtful:
+        if not conversation.must_check_rollback:
             return
-        conversation.doubtful = False
-        existing = self.store.positions(conversation.provisional)
-        missing = conversation.provisional - existing.keys()
+        conversation.must_check_rollback = False
+        existing = self.store.positions(conversation.uncommitted_ids)
+        missing = conversation.uncommitted_ids - existing.keys()
         in_transaction = connections[self.store.using].in_atomic_block
-        conversation.provisional = set(existing) if in_transaction else set()
+        conversation.uncommitted_ids = set(existing) if in_transaction else set()
         if missing and conversation.record is not None:
             conversation.forget(missing)
             # The session and the agent may have been rolled back too.
@@ -284,10 +286,10 @@ class SessionWork:
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write the agent's state, and changed pins."""
         self._write(conversation, agent)
-        for stored in conversation.repinned(agent):
+        for stored in conversation.find_repinned(agent):
             self._at_epoch(partial(self._store_pin, conversation, stored))
 
-    def _store_pin(self, conversation: Conversation, stored: Stored) -> None:
+    def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
         row = _row_of(conversation)
         # The stored content, because a conversation manager may have shortened the agent's.
         record = self.store.read_message(row, stored.position)
@@ -324,22 +326,22 @@ class SessionWork:
         conversation = self.conversation(agent)
         with conversation.lock:
             self._drop_rolled_back(conversation)
-            if conversation.unwritten:
+            if conversation.pending_messages:
                 # Its write failed: the redacted version is written with the next write.
-                payload = conversation.unwritten[-1].payload
+                payload = conversation.pending_messages[-1].payload
                 _overwrite(payload, _with_tracking_id_of(redact_message, payload))
                 return
             latest = conversation.latest
             if latest is None:
                 raise SessionException("There is no message to redact")
             # A retried prompt is in the conversation more than once.
-            same = {stored.position: stored for stored in conversation.same_as(latest.message)}
-            same |= {stored.position: stored for stored in conversation.same_as(redact_message)}
+            same = {stored.position: stored for stored in conversation.find_same(latest.message)}
+            same |= {stored.position: stored for stored in conversation.find_same(redact_message)}
             for stored in {**same, latest.position: latest}.values():
                 self._redact_stored(conversation, stored, redact_message)
 
     def _redact_stored(
-        self, conversation: Conversation, stored: Stored, redact_message: Message
+        self, conversation: Conversation, stored: StoredMessage, redact_message: Message
     ) -> None:
         redacted = _with_tracking_id_of(redact_message, stored.message)
         epoch = self.store.redact_message(
@@ -354,25 +356,25 @@ class SessionWork:
     def _reload(self) -> None:
         """Reload redactions, and apply them to the agents and orchestrators in memory."""
         session = self._session.reopen()
-        secrets = self.orchestrators.taken_since_known()
+        secrets = self.orchestrators.redacted_texts()
         for record in self.store.list_agents(session):
             conversation = self.conversations.get(record.agent_id)
             if conversation is not None and conversation.record is not None:
                 conversation.corrections.note(conversation.known_state, record.data)
                 secrets |= conversation.corrections.secrets
                 secrets |= self._reload_messages(conversation, conversation.record)
-        secrets = masking.significant(secrets)
+        secrets = masking.searchable_texts(secrets)
         if not secrets:
             return
         # A text of one agent may also be in the memory of others.
         self.orchestrators.scrub(secrets)
         for conversation in self.conversations.values():
             conversation.corrections.secrets |= secrets
-            for new in conversation.unwritten:
-                masking.scrub_in_place(new.payload, secrets)
+            for new in conversation.pending_messages:
+                masking.mask_texts_in_place(new.payload, secrets)
             agent = conversation.agent()
             if agent is not None:
-                scrub_agent(agent, secrets)
+                mask_agent(agent, secrets)
 
     def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
         redacted = {
@@ -382,13 +384,14 @@ class SessionWork:
         }
         # A rewind moves messages to another branch, so they are matched by their tracking ids.
         moved = {
-            row.content.get("tracking_id"): row.content for row in self.store.redacted_aside(record)
+            row.content.get("tracking_id"): row.content
+            for row in self.store.redacted_on_other_branches(record)
         }
         secrets: set[str] = set()
         for stored in conversation.all_stored():
             content = moved.get(stored.message["tracking_id"], redacted.get(stored.position))
             if content is not None and content != stored.message:
-                secrets |= masking.removed(stored.message, content)
+                secrets |= masking.masked_texts(stored.message, content)
                 _overwrite(stored.message, content)
         return secrets
 
@@ -399,9 +402,9 @@ def _row_of(conversation: Conversation) -> AgentRecord:
     return conversation.record
 
 
-def seeds(agent: LocalAgent) -> list[NewMessage]:
+def initial_messages(agent: LocalAgent) -> list[NewMessage]:
     """Return the messages that an agent was created with."""
-    return [NewMessage(tracked(message)) for message in agent.messages]
+    return [NewMessage(with_tracking_id(message)) for message in agent.messages]
 
 
 def _overwrite(message: Message, redacted: Message) -> None:

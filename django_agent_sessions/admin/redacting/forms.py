@@ -17,7 +17,7 @@ from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.redaction import Block, Detect, Find, Scope, WholeMessage
 from django_agent_sessions.references import Path
-from django_agent_sessions.transcripts.blocks import address_of, path_of
+from django_agent_sessions.transcripts.blocks import path_to_json, path_from_json
 
 LONGEST = 2000
 """The most characters of a text to search for; redact longer ones as a part."""
@@ -44,10 +44,10 @@ class Target:
 
     @property
     def address(self) -> str:
-        return address_of(self.path)
+        return path_to_json(self.path)
 
 
-def target(viewer: Viewer, params: Mapping[str, Any]) -> Target | None:
+def find_target(viewer: Viewer, params: Mapping[str, Any]) -> Target | None:
     """Return the message that the parameters name, if any; raise Http404 if it does not exist."""
     if not params.get("message"):
         return None
@@ -69,7 +69,7 @@ def target(viewer: Viewer, params: Mapping[str, Any]) -> Target | None:
 
 def _parse_path(text: str) -> Path:
     try:
-        path = path_of(text) if len(text) <= _MAX_PATH_LENGTH else None
+        path = path_from_json(text) if len(text) <= _MAX_PATH_LENGTH else None
     except ValueError:
         path = None
     if path is None or len(path) > _MAX_PATH_DEPTH:
@@ -143,14 +143,14 @@ class ScopeForm(forms.Form):
         return cleaned
 
     @property
-    def searches(self) -> bool:
+    def is_search(self) -> bool:
         """Whether to search, instead of redacting the selected message or part."""
         return self.cleaned_data["what"] in (TEXT, DETECT)
 
     @property
     def everywhere(self) -> bool:
         """Whether to search the whole session."""
-        return self.searches and (self.target is None or self.cleaned_data["where"] == SESSION)
+        return self.is_search and (self.target is None or self.cleaned_data["where"] == SESSION)
 
     @property
     def descendants(self) -> bool:
@@ -158,7 +158,7 @@ class ScopeForm(forms.Form):
         return bool(self.cleaned_data.get("forks"))
 
     @property
-    def spared(self) -> int:
+    def excluded_forks(self) -> int:
         """The number of forks that the redaction does not include."""
         return 0 if self.descendants else self._forks
 

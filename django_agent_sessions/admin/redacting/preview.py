@@ -46,7 +46,7 @@ class Excerpt:
     mask: str = ""
     right: str = ""
 
-    sealed: bool = False
+    in_original: bool = False
     """Whether the place is in a kept original, which this page must not show."""
 
 
@@ -108,7 +108,7 @@ class Preview:
         return self.here - self.shown
 
 
-def preview(viewer: Viewer, result: Redaction) -> Preview:
+def build_preview(viewer: Viewer, result: Redaction) -> Preview:
     """Build the preview of a dry run."""
     page = result.hits[:SHOWN]
     rows = {hit.place.kind: set[UUID]() for hit in result.hits}
@@ -116,7 +116,7 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
         rows[hit.place.kind].add(hit.place.key)
     columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
     return Preview(
-        total=places(result),
+        total=count_places(result),
         shown=len(page),
         groups=_groups(viewer, page),
         messages=result.messages,
@@ -128,8 +128,8 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
         kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
               for place in result.kept],
         states=result.states,
-        seal=seal(result),
-        unread=unread(result),
+        seal=places_digest(result),
+        unread=count_unsearched_messages(result),
         forks=[
             ForkPlaces(fork.session, len(fork.hits))
             for fork in result.forks
@@ -138,17 +138,17 @@ def preview(viewer: Viewer, result: Redaction) -> Preview:
     )  # fmt: skip
 
 
-def places(result: Redaction) -> int:
+def count_places(result: Redaction) -> int:
     """Return the number of places in the session and the included forks."""
     return sum(len(each.hits) for each in (result, *result.forks))
 
 
-def unread(result: Redaction) -> int:
+def count_unsearched_messages(result: Redaction) -> int:
     """Return the number of messages with a missing file, which could not be searched."""
     return sum(len(each.unread) for each in (result, *result.forks))
 
 
-def seal(result: Redaction) -> str:
+def places_digest(result: Redaction) -> str:
     """Return a digest of the places, without content, that the confirmation is compared with."""
     keys = sorted(
         (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
@@ -197,7 +197,7 @@ def _excerpt(hit: Hit) -> Excerpt:
     # Without the row's name, which is the heading of the group.
     where = str(replace(hit.place, name="")).partition(", ")[2]
     if hit.place.column == _ORIGINAL:
-        return Excerpt(where, hit.kind, sealed=True)
+        return Excerpt(where, hit.kind, in_original=True)
     if not hit.before:
         # A message or block without text.
         return Excerpt(where, hit.kind, found=_("everything"), mask=hit.after)

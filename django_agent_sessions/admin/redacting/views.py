@@ -28,15 +28,15 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from django_agent_sessions import conf
-from django_agent_sessions.admin.transcript.viewers import Viewer, view
+from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
 from django_agent_sessions.redaction import Redaction, descendants_of, redact
 from django_agent_sessions.store.base import write
-from django_agent_sessions.store.redacting import keeps_original
+from django_agent_sessions.store.redacting import is_original_kept
 
-from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, target
-from .preview import SHOWN, places, preview, seal, unread
+from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, find_target
+from .preview import SHOWN, count_places, build_preview, places_digest, count_unsearched_messages
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
@@ -70,17 +70,17 @@ def redact_urls(model_admin: Any) -> list[URLPattern]:
 @sensitive_variables()
 def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
     """Show the form, the preview, or the result of the redaction."""
-    viewer = view(model_admin, request, object_id)
-    if not viewer.redacts:
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    if not viewer.can_redact:
         raise Http404
     forks = _count_forks(model_admin, viewer)
     if request.method in ("GET", "HEAD"):
         return _form_response(
-            model_admin, viewer, ScopeForm(target(viewer, request.GET), forks=forks)
+            model_admin, viewer, ScopeForm(find_target(viewer, request.GET), forks=forks)
         )
     if request.method != "POST":
         return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
-    form = ScopeForm(target(viewer, request.POST), request.POST, forks=forks)
+    form = ScopeForm(find_target(viewer, request.POST), request.POST, forks=forks)
     if not form.is_valid():
         return _form_response(model_admin, viewer, form)
     try:
@@ -136,7 +136,7 @@ def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> Http
             model_admin, viewer, form, changed.result, why=reason_form, changed=True
         )
     messages.success(viewer.request, _success_text(result))
-    if count := unread(result):
+    if count := count_unsearched_messages(result):
         messages.warning(viewer.request, _missing_files_text(count))
     return HttpResponseRedirect(_return_url(viewer, form.target, result))
 
@@ -151,14 +151,14 @@ def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Reda
             descendants=form.descendants,
             using=viewer.using,
         )
-        if not places(result) or seal(result) != expected:
+        if not count_places(result) or places_digest(result) != expected:
             # Roll back: the user has not seen these places.
             raise _PreviewOutdatedError(result)
     return result
 
 
 def _success_text(result: Redaction) -> str:
-    count = places(result)
+    count = count_places(result)
     text = ngettext("%(count)d place was redacted.", "%(count)d places were redacted.", count)
     return text % {"count": count}
 
@@ -189,8 +189,8 @@ def _first_message(viewer: Viewer, result: Redaction) -> UUID | None:
 def _return_url(viewer: Viewer, target: Target | None, result: Redaction) -> str:
     message = target.message if target else _first_message(viewer, result)
     if message is None:
-        return f"{viewer.base}change/"
-    return f"{viewer.base}change/?at={message}#m-{message}"
+        return f"{viewer.base_url}change/"
+    return f"{viewer.base_url}change/?at={message}#m-{message}"
 
 
 # --- pages -----------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ def _preview_response(
 ) -> HttpResponse:
     """Show the preview, and record that it is read."""
     message = None if form.everywhere or form.target is None else form.target.message
-    viewer.record(message, page="redact", hits=places(result))
-    result_preview = preview(viewer, result)
+    viewer.record(message, page="redact", hits=count_places(result))
+    result_preview = build_preview(viewer, result)
     return _form_response(
         model_admin,
         viewer,
@@ -225,7 +225,7 @@ def _preview_response(
 
 def _other_scope(form: ScopeForm) -> str:
     """Return the other value of ``where`` that the preview offers, or an empty text."""
-    if form.target is None or not form.searches:
+    if form.target is None or not form.is_search:
         return ""
     return MESSAGE if form.everywhere else SESSION
 
@@ -241,7 +241,7 @@ def _form_response(model_admin: Any, viewer: Viewer, form: ScopeForm, **extra: A
         "session": viewer.session,
         "form": form,
         "target": form.target,
-        "keeps": keeps_original(viewer.session),
+        "keeps": is_original_kept(viewer.session),
         "kept_until": timezone.now() + timedelta(seconds=seconds),
         **extra,
     }

@@ -11,17 +11,12 @@ from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import (
-    AgentRecord,
-    BranchRecord,
-    SessionRecord,
-    SnapshotRecord,
-)
+from django_agent_sessions.records import AgentRecord, BranchRecord, SessionRecord, SnapshotRecord
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.alone import alone_in
+from django_agent_sessions.store.alone import with_session_lock
 from django_agent_sessions.store.session_reading import session_record
 
-from .targets import Moment, Spot, message_of
+from .targets import SnapshotTarget, MessageTarget, get_message_or_404
 
 _T = TypeVar("_T")
 
@@ -43,12 +38,12 @@ def fork(viewer: Viewer, message: UUID) -> SessionRecord:
     return _with_session_lock(viewer, operation, "forking")
 
 
-def rewind(viewer: Viewer, spot: Spot) -> BranchRecord | None:
+def rewind(viewer: Viewer, spot: MessageTarget) -> BranchRecord | None:
     """Rewind an agent's main branch to a message."""
 
     def operation(store: SessionStore, session: Session) -> BranchRecord | None:
         # Read again under the lock: another process may have moved the message.
-        current = message_of(viewer, spot.key)
+        current = get_message_or_404(viewer, spot.key)
         if current.branch:
             raise SessionNotFoundError(f"message {spot.key} is on a side branch")
         side_branch = store.rewind(current.agent, current.position)
@@ -90,7 +85,7 @@ def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
     return _with_session_lock(viewer, operation, "deleting a branch")
 
 
-def restore(viewer: Viewer, moment: Moment) -> SnapshotRecord:
+def restore(viewer: Viewer, moment: SnapshotTarget) -> SnapshotRecord:
     """Restore an agent to a snapshot."""
 
     def operation(store: SessionStore, session: Session) -> SnapshotRecord:
@@ -108,7 +103,9 @@ def _with_session_lock(
     store = SessionStore(owner=EVERYBODY, using=viewer.using)
     what = f"{what} in session {viewer.session.pk}"
     key = viewer.session.pk
-    return alone_in(viewer.using, key, lambda session: operation(store, session), what=what)
+    return with_session_lock(
+        viewer.using, key, lambda session: operation(store, session), what=what
+    )
 
 
 def _record(viewer: Viewer, action: AuditEvent.Action, target: UUID | None, **details: Any) -> None:

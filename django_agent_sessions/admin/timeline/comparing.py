@@ -8,22 +8,22 @@ from typing import Any
 
 from django_agent_sessions import windows
 from django_agent_sessions.admin.transcript import heads
-from django_agent_sessions.admin.transcript.pieces import Turn
-from django_agent_sessions.admin.transcript.turns import Reading
+from django_agent_sessions.admin.transcript.pieces import SpeakerTurn
+from django_agent_sessions.admin.transcript.turns import TranscriptBuilder
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.windows import Scope, Window
+from django_agent_sessions.windows import MessageQuery, MessagePage
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedBranch:
     """The messages of a branch after the common ones."""
 
     branch: BranchRecord
-    turns: list[Turn]
+    turns: list[SpeakerTurn]
     page: str
     """URL of the branch's own page."""
 
@@ -41,7 +41,7 @@ class Comparison:
     common: int
     """Number of identical messages at the start of both branches."""
 
-    sides: list[Side]
+    sides: list[ComparedBranch]
 
 
 def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Comparison:
@@ -50,19 +50,21 @@ def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Com
     store = SessionStore(owner=EVERYBODY, using=viewer.using)
     common = store.common_length(agent, left.number, right.number)
     scopes = [
-        Scope(viewer.session, SessionAgent(pk=agent.id), branch=branch.number) for branch in pair
+        MessageQuery(viewer.session, SessionAgent(pk=agent.id), branch=branch.number)
+        for branch in pair
     ]
     windows_read = [
-        windows.onwards(scope, common, originals=viewer.sees_originals) for scope in scopes
+        windows.page_from_position(scope, common, originals=viewer.can_view_originals)
+        for scope in scopes
     ]
     rows = [row for window in windows_read for row in window.rows]
     viewer.record(None, page="compare", messages=len(rows))
-    if viewer.reads:
+    if viewer.can_read:
         for scope, window in zip(scopes, windows_read, strict=True):
-            windows.fill(scope, window.rows, window.rows[0].id if window.rows else None)
-    voices = heads.voices(viewer, [], [agent.id])
-    note = partial(heads.redactions(viewer, rows).note, reason=viewer.reads)
-    build_turns: Any = partial(Reading, voices, note, hidden=not viewer.reads)
+            windows.read_payloads(scope, window.rows, window.rows[0].id if window.rows else None)
+    voices = heads.agent_labels(viewer, [], [agent.id])
+    note = partial(heads.redactions(viewer, rows).note, reason=viewer.can_read)
+    build_turns: Any = partial(TranscriptBuilder, voices, note, hidden=not viewer.can_read)
     return Comparison(
         common,
         [
@@ -76,12 +78,12 @@ def _side(
     viewer: Viewer,
     agent: AgentRecord,
     branch: BranchRecord,
-    window: Window,
-    turns: list[Turn],
+    window: MessagePage,
+    turns: list[SpeakerTurn],
     common: int,
-) -> Side:
+) -> ComparedBranch:
     # The main branch's page has no branch parameter.
     number = None if branch.number == MAIN_BRANCH else branch.number
     query = partial(viewer.query, agent=agent.id, branch=number)
     later = query(after=window.rows[-1].id) if window.rows and window.later else ""
-    return Side(branch, turns, f"{viewer.page}{query()}", later, branch.length - common)
+    return ComparedBranch(branch, turns, f"{viewer.page}{query()}", later, branch.length - common)

@@ -7,15 +7,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.admin.transcript.heads import AGENTS
+from django_agent_sessions.admin.transcript.heads import MAX_AGENTS
 from django_agent_sessions.admin.transcript.viewers import Viewer
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    Branch,
-    SessionAgent,
-    Snapshot,
-    StoredObject,
-)
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, Snapshot, StoredObject
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
@@ -25,7 +19,7 @@ PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class BranchLine:
+class BranchRow:
     """A row of the list of branches."""
 
     branch: BranchRecord
@@ -46,7 +40,7 @@ class BranchLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotLine:
+class SnapshotRow:
     """A row of the list of snapshots."""
 
     key: UUID
@@ -72,7 +66,7 @@ class SnapshotLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListPage:
     """A page of a list with keyset pagination."""
 
     lines: list[Any]
@@ -80,13 +74,13 @@ class Listed:
     """Key at which the next page starts; empty on the last page."""
 
 
-def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
+def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> ListPage:
     """List an agent's branches: the main branch, then the side branches, newest first."""
     records = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
     names = {branch.number: branch.name for branch in records}
     kinds = dict(Branch.Kind.choices)
     lines = [
-        BranchLine(
+        BranchRow(
             branch,
             str(kinds.get(branch.kind, branch.kind)),
             names.get(branch.parent, f"branch-{branch.parent}"),
@@ -99,10 +93,10 @@ def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> Listed:
         side = [line for line in side if line.branch.number < before]
     page = side[:PAGE]
     older = str(page[-1].branch.number) if len(side) > PAGE else ""
-    return Listed([*main, *page], older)
+    return ListPage([*main, *page], older)
 
 
-def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) -> Listed:
+def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) -> ListPage:
     """List snapshots, newest first."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session).order_by("-id")
     if agent is not None:
@@ -125,7 +119,7 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
     page = rows_read[:PAGE]
     names = _branch_names(viewer, {row[2] for row in page}, {row[5] for row in page})
     lines = [
-        SnapshotLine(
+        SnapshotRow(
             key,
             name,
             of_agent or of_orchestrator or "",
@@ -140,7 +134,7 @@ def snapshots(viewer: Viewer, agent: AgentRecord | None, before: UUID | None) ->
             page
         )
     ]
-    return Listed(lines, str(page[-1][0]) if len(rows_read) > PAGE else "")
+    return ListPage(lines, str(page[-1][0]) if len(rows_read) > PAGE else "")
 
 
 def _branch_names(
@@ -151,17 +145,17 @@ def _branch_names(
     return {(agent, number): name for agent, number, name in names}
 
 
-def objects(viewer: Viewer, after: str) -> Listed:
+def objects(viewer: Viewer, after: str) -> ListPage:
     """List the objects that an SDK stored with the session in its own format."""
     rows = StoredObject.objects.using(viewer.using).filter(session=viewer.session)
     if after:
         rows = rows.filter(key__gt=after)
     rows_read = list(rows.order_by("key").values("key", "size", "updated_at")[: PAGE + 1])
     page = rows_read[:PAGE]
-    return Listed(page, page[-1]["key"] if len(rows_read) > PAGE else "")
+    return ListPage(page, page[-1]["key"] if len(rows_read) > PAGE else "")
 
 
 def agents(viewer: Viewer) -> list[tuple[UUID, str]]:
     """List the keys and names of the session's agents, up to a limit."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
-    return list(rows.order_by("id").values_list("pk", "agent_id")[:AGENTS])
+    return list(rows.order_by("id").values_list("pk", "agent_id")[:MAX_AGENTS])

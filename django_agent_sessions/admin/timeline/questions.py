@@ -10,16 +10,16 @@ from django.utils import formats
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.moments import local
+from django_agent_sessions.admin.moments import to_local_time
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.records import AgentRecord, BranchRecord
 
-from .targets import Moment, Spot, branch_of, main_length
+from .targets import SnapshotTarget, MessageTarget, get_branch_or_404, main_branch_length
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Confirmation:
     """The content of a confirmation page."""
 
     title: str
@@ -43,7 +43,7 @@ class Question:
     """The figures in the text. If they change before the POST, the page is shown again."""
 
 
-def fork_question(viewer: Viewer, spot: Spot) -> Question:
+def confirm_fork(viewer: Viewer, spot: MessageTarget) -> Confirmation:
     copied = _count_messages(spot.position + 1)
     notes = [
         _("The fork belongs to the same owner. This conversation does not change."),
@@ -54,7 +54,7 @@ def fork_question(viewer: Viewer, spot: Spot) -> Question:
     if viewer.session.legal_hold:
         notes.append(_("The legal hold applies to this conversation only, not to the fork."))
     words = {"copied": copied, **_target_words(spot)}
-    return Question(
+    return Confirmation(
         title=_("Fork from message %(position)s") % words,
         button=_("Fork"),
         back=_message_url(viewer, spot),
@@ -71,16 +71,16 @@ def fork_question(viewer: Viewer, spot: Spot) -> Question:
     )
 
 
-def rewind_question(viewer: Viewer, spot: Spot) -> Question:
+def confirm_rewind(viewer: Viewer, spot: MessageTarget) -> Confirmation:
     if spot.branch != MAIN_BRANCH:
         raise Http404
-    length = main_length(viewer, spot.agent)
+    length = main_branch_length(viewer, spot.agent)
     later = length - spot.position - 1
     words = {"later": _count_messages(later), **_target_words(spot)}
     notes = [_state_note(viewer, spot.agent, spot.position + 1)]
     if _has_other_agents(viewer, spot.agent):
         notes.append(_("Other agents of this conversation do not change."))
-    return Question(
+    return Confirmation(
         title=_("Rewind to message %(position)s") % words,
         button=_("Rewind"),
         back=_message_url(viewer, spot),
@@ -105,17 +105,17 @@ def rewind_question(viewer: Viewer, spot: Spot) -> Question:
     )
 
 
-def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
+def confirm_switch(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
     if branch.number == MAIN_BRANCH:
         raise Http404
-    main = main_length(viewer, agent)
+    main = main_branch_length(viewer, agent)
     words = {
         "agent": agent.agent_id,
         "branch": branch.name,
         "messages": _count_messages(branch.length),
         "main": _count_messages(main),
     }
-    return Question(
+    return Confirmation(
         title=_("Restore branch %(branch)s") % words,
         button=_("Restore"),
         back=_branches_url(viewer, agent),
@@ -132,7 +132,7 @@ def switch_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
     )
 
 
-def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Question:
+def confirm_delete(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
     if branch.number == MAIN_BRANCH:
         raise Http404
     rows = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch.number)
@@ -157,7 +157,7 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
         )
     lines.append(_("It cannot be restored. Messages that other branches share remain there."))
     held = _("This session is under legal hold: none of its branches can be deleted.")
-    return Question(
+    return Confirmation(
         title=_("Delete branch %(branch)s") % words,
         button=_("Delete"),
         back=_branches_url(viewer, agent),
@@ -168,9 +168,11 @@ def delete_question(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) ->
     )
 
 
-def restore_question(viewer: Viewer, moment: Moment) -> Question:
-    branch = branch_of(viewer, moment.agent, moment.branch)
-    main = branch.length if moment.branch == MAIN_BRANCH else main_length(viewer, moment.agent)
+def confirm_restore(viewer: Viewer, moment: SnapshotTarget) -> Confirmation:
+    branch = get_branch_or_404(viewer, moment.agent, moment.branch)
+    main = (
+        branch.length if moment.branch == MAIN_BRANCH else main_branch_length(viewer, moment.agent)
+    )
     later = branch.length - moment.length
     words = {
         "agent": moment.agent.agent_id,
@@ -202,17 +204,17 @@ def restore_question(viewer: Viewer, moment: Moment) -> Question:
             % words
         )
     lines.append(_("Nothing is lost: a snapshot of the agent's current state is taken first."))
-    return Question(
+    return Confirmation(
         title=_("Restore a snapshot"),
         button=_("Restore"),
-        back=f"{viewer.base}snapshots/?agent={moment.agent.id}",
+        back=f"{viewer.base_url}snapshots/?agent={moment.agent.id}",
         lines=lines,
         blocked=_("Messages of this snapshot have been deleted.") if later < 0 else "",
         seen=f"{moment.branch} {moment.length} {branch.length} {main}",
     )
 
 
-def _target_words(spot: Spot) -> dict[str, Any]:
+def _target_words(spot: MessageTarget) -> dict[str, Any]:
     return {
         "agent": spot.agent.agent_id,
         "position": spot.position,
@@ -225,7 +227,7 @@ def _count_messages(count: int) -> str:
 
 
 def _format_time(moment: Any) -> str:
-    return formats.date_format(local(moment), "DATETIME_FORMAT")
+    return formats.date_format(to_local_time(moment), "DATETIME_FORMAT")
 
 
 def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
@@ -243,9 +245,9 @@ def _has_other_agents(viewer: Viewer, agent: AgentRecord) -> bool:
     return rows.exclude(pk=agent.id).exists()
 
 
-def _message_url(viewer: Viewer, spot: Spot) -> str:
+def _message_url(viewer: Viewer, spot: MessageTarget) -> str:
     return f"{viewer.page}?at={spot.key}#m-{spot.key}"
 
 
 def _branches_url(viewer: Viewer, agent: AgentRecord) -> str:
-    return f"{viewer.base}branches/?agent={agent.id}"
+    return f"{viewer.base_url}branches/?agent={agent.id}"

@@ -9,20 +9,14 @@ from uuid import UUID
 from django.http import Http404
 
 from django_agent_sessions.admin.transcript.viewers import Viewer
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    Branch,
-    SessionAgent,
-    SessionMessage,
-    Snapshot,
-)
+from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, SessionMessage, Snapshot
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.records import AgentRecord, AgentState, BranchRecord
 from django_agent_sessions.store import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class MessageTarget:
     """The message that a URL names."""
 
     key: UUID
@@ -34,7 +28,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SnapshotTarget:
     """The snapshot of an agent that a URL names."""
 
     key: UUID
@@ -45,7 +39,7 @@ class Moment:
     created_at: datetime
 
 
-def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
+def get_agent_or_404(viewer: Viewer, key: UUID) -> AgentRecord:
     """Return an agent of the session, without its state."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     values = rows.values("agent_id", "dialect", "created_at", "updated_at").first()
@@ -54,12 +48,12 @@ def agent_of(viewer: Viewer, key: UUID) -> AgentRecord:
     return AgentRecord(id=key, session=viewer.session.pk, data=AgentState(), **values)
 
 
-def named_agent(viewer: Viewer) -> AgentRecord:
+def get_selected_agent_or_404(viewer: Viewer) -> AgentRecord:
     """Return the agent of the ``agent`` parameter, or the first one, preferably with branches."""
     value = viewer.request.GET.get("agent")
     if value:
         try:
-            return agent_of(viewer, UUID(value))
+            return get_agent_or_404(viewer, UUID(value))
         except ValueError:
             raise Http404 from None
     branches = Branch.objects.using(viewer.using).filter(session=viewer.session)
@@ -70,18 +64,18 @@ def named_agent(viewer: Viewer) -> AgentRecord:
     )
     if key is None:
         raise Http404
-    return agent_of(viewer, key)
+    return get_agent_or_404(viewer, key)
 
 
-def message_of(viewer: Viewer, key: UUID) -> Spot:
+def get_message_or_404(viewer: Viewer, key: UUID) -> MessageTarget:
     """Return a message of the session, without its content."""
     rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     values = rows.values("agent_id", "message_id", "branch", "role", "created_at").first()
     if values is None:
         raise Http404
-    return Spot(
+    return MessageTarget(
         key=key,
-        agent=agent_of(viewer, values["agent_id"]),
+        agent=get_agent_or_404(viewer, values["agent_id"]),
         position=values["message_id"],
         branch=values["branch"],
         role=values["role"],
@@ -89,16 +83,16 @@ def message_of(viewer: Viewer, key: UUID) -> Spot:
     )
 
 
-def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
+def get_snapshot_or_404(viewer: Viewer, key: UUID) -> SnapshotTarget:
     """Return a snapshot of the session that can be restored."""
     rows = Snapshot.objects.using(viewer.using).filter(session=viewer.session, pk=key)
     rows = rows.exclude(agent=None).exclude(snapshot_id="")
     values = rows.values("agent_id", "snapshot_id", "branch", "length", "created_at").first()
     if values is None or values["agent_id"] is None:
         raise Http404
-    return Moment(
+    return SnapshotTarget(
         key=key,
-        agent=agent_of(viewer, values["agent_id"]),
+        agent=get_agent_or_404(viewer, values["agent_id"]),
         name=values["snapshot_id"],
         branch=values["branch"],
         length=values["length"],
@@ -106,14 +100,14 @@ def snapshot_of(viewer: Viewer, key: UUID) -> Moment:
     )
 
 
-def branch_of(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
+def get_branch_or_404(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
     for branch in SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent):
         if branch.number == number:
             return branch
     raise Http404
 
 
-def main_length(viewer: Viewer, agent: AgentRecord) -> int:
+def main_branch_length(viewer: Viewer, agent: AgentRecord) -> int:
     """Return the number of messages of the main branch, from its last position."""
     rows = SessionMessage.objects.using(viewer.using).conversation(agent.id, MAIN_BRANCH)
     last = rows.order_by("-message_id").values_list("message_id", flat=True).first()

@@ -25,20 +25,20 @@ from django.utils.cache import patch_cache_control
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_agent_sessions.admin.transcript.viewers import Viewer, view
+from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH
 from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
 
 from . import changes, comparing, listing, questions
-from .questions import Question
+from .questions import Confirmation
 from .targets import (
-    agent_of,
-    branch_of,
-    message_of,
-    named_agent,
-    snapshot_of,
+    get_agent_or_404,
+    get_branch_or_404,
+    get_message_or_404,
+    get_selected_agent_or_404,
+    get_snapshot_or_404,
 )
 
 _Outcome = tuple[str, str]
@@ -48,7 +48,7 @@ _Outcome = tuple[str, str]
 def timeline_urls(model_admin: Any) -> list[URLPattern]:
     def url_pattern(route: str, function: Any, name: str) -> URLPattern:
         def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-            viewer = view(model_admin, request, kwargs.pop("object_id"))
+            viewer = get_viewer_or_404(model_admin, request, kwargs.pop("object_id"))
             try:
                 response: HttpResponse = function(model_admin, viewer, **kwargs)
             except SessionNotFoundError:
@@ -83,7 +83,7 @@ def timeline_urls(model_admin: Any) -> list[URLPattern]:
 
 def branches(model_admin: Any, viewer: Viewer) -> HttpResponse:
     """Show the branches of an agent. Parameters: ``agent``, and ``before`` for the next page."""
-    agent = named_agent(viewer)
+    agent = get_selected_agent_or_404(viewer)
     before = viewer.request.GET.get("before")
     listed = listing.branches(viewer, agent, _parse_number(before) if before else None)
     return _render(
@@ -105,7 +105,7 @@ def snapshots(model_admin: Any, viewer: Viewer) -> HttpResponse:
     objects.
     """
     params = viewer.request.GET
-    agent = named_agent(viewer) if params.get("agent") else None
+    agent = get_selected_agent_or_404(viewer) if params.get("agent") else None
     before = params.get("before")
     return _render(
         model_admin,
@@ -122,7 +122,7 @@ def snapshots(model_admin: Any, viewer: Viewer) -> HttpResponse:
 def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
     """Compare two branches of an agent. Parameters: ``agent``, ``left`` and ``right`` (numbers)."""
     params = viewer.request.GET
-    agent = named_agent(viewer)
+    agent = get_selected_agent_or_404(viewer)
     numbers = [_parse_number(params.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
     branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
     by_number = {branch.number: branch for branch in branches}
@@ -145,7 +145,7 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
 def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     """Confirm a fork, create it and redirect to it."""
     _require(viewer.forks)
-    spot = message_of(viewer, message)
+    spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
         forked = changes.fork(viewer, spot.key)
@@ -153,13 +153,13 @@ def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
         text = _("This is the fork. The original conversation did not change.")
         return text, reverse(name, args=[forked.id])
 
-    return _confirmation_response(model_admin, viewer, questions.fork_question(viewer, spot), apply)
+    return _confirmation_response(model_admin, viewer, questions.confirm_fork(viewer, spot), apply)
 
 
 def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     """Confirm a rewind to a message and apply it."""
     _require(viewer.changes)
-    spot = message_of(viewer, message)
+    spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
         side_branch = changes.rewind(viewer, spot)
@@ -175,15 +175,15 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
         return text % {"count": count, "branch": side_branch.name}, here
 
     return _confirmation_response(
-        model_admin, viewer, questions.rewind_question(viewer, spot), apply
+        model_admin, viewer, questions.confirm_rewind(viewer, spot), apply
     )
 
 
 def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
     """Confirm that a side branch becomes the main branch, and apply it."""
     _require(viewer.changes)
-    record = agent_of(viewer, agent)
-    branch = branch_of(viewer, record, number)
+    record = get_agent_or_404(viewer, agent)
+    branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
         side_branch = changes.switch(viewer, record, number)
@@ -192,50 +192,50 @@ def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
         return text % names, f"{viewer.page}?agent={agent}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.switch_question(viewer, record, branch), apply
+        model_admin, viewer, questions.confirm_switch(viewer, record, branch), apply
     )
 
 
 def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
     """Confirm the deletion of a side branch and apply it."""
-    _require(viewer.drops)
-    record = agent_of(viewer, agent)
-    branch = branch_of(viewer, record, number)
+    _require(viewer.can_delete_branches)
+    record = get_agent_or_404(viewer, agent)
+    branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
         changes.delete(viewer, record, number)
         text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
-        return text, f"{viewer.base}branches/?agent={agent}"
+        return text, f"{viewer.base_url}branches/?agent={agent}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.delete_question(viewer, record, branch), apply
+        model_admin, viewer, questions.confirm_delete(viewer, record, branch), apply
     )
 
 
 def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
     """Confirm the restoration of a snapshot and apply it."""
     _require(viewer.changes)
-    moment = snapshot_of(viewer, snapshot)
+    moment = get_snapshot_or_404(viewer, snapshot)
 
     def apply() -> _Outcome:
         changes.restore(viewer, moment)
         return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.restore_question(viewer, moment), apply
+        model_admin, viewer, questions.confirm_restore(viewer, moment), apply
     )
 
 
 def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
     """Take a snapshot, without a confirmation: nothing else changes."""
     _require(viewer.changes)
-    record = agent_of(viewer, agent)
+    record = get_agent_or_404(viewer, agent)
     if viewer.request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     SessionStore(owner=EVERYBODY, using=viewer.using).take_snapshot(record)
     text = _("A snapshot of agent %(agent)s was taken.") % {"agent": record.agent_id}
     messages.success(viewer.request, text)
-    return HttpResponseRedirect(f"{viewer.base}snapshots/?agent={agent}")
+    return HttpResponseRedirect(f"{viewer.base_url}snapshots/?agent={agent}")
 
 
 def _require(allowed: bool) -> None:
@@ -245,7 +245,7 @@ def _require(allowed: bool) -> None:
 
 
 def _confirmation_response(
-    model_admin: Any, viewer: Viewer, question: Question, apply: Callable[[], _Outcome]
+    model_admin: Any, viewer: Viewer, question: Confirmation, apply: Callable[[], _Outcome]
 ) -> HttpResponse:
     request = viewer.request
     render = partial(_render, model_admin, viewer, "timeline_confirm", title=question.title)

@@ -9,25 +9,30 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.payloads import without_hashes
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import Part, PartKind, displayable
-from django_agent_sessions.transcripts.blocks import Block, binary, blocks
-from django_agent_sessions.transcripts.images import CLAIMED, image_type
-from django_agent_sessions.windows import Row
+from django_agent_sessions.transcripts.blocks import TranscriptBlock, binary_at, blocks
+from django_agent_sessions.transcripts.images import DISPLAYABLE_TYPES, image_type
+from django_agent_sessions.windows import MessagePreview
 
-from .links import citations, remote
-from .pieces import Piece
+from .links import citations, safe_link
+from .pieces import PartView
 from .trees import tree
-from .wording import SHOWN, Wording
+from .wording import SHOWN, TextRenderer
 
 _SCROLL_FROM = 5000
 _MAX_RESULT = 6000
 _SCROLL_RESULT_FROM = 1500
 
 
-class Contents:
+class MessageRenderer:
     """Converts one message into pieces."""
 
     def __init__(
-        self, row: Row, dialect: str, payload: Any, wording: Wording, note: str | None = None
+        self,
+        row: MessagePreview,
+        dialect: str,
+        payload: Any,
+        wording: TextRenderer,
+        note: str | None = None,
     ) -> None:
         self._row = row
         self._dialect = dialect
@@ -35,28 +40,28 @@ class Contents:
         self._wording = wording
         self._note = note
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[PartView]:
         row, payload = self._row, self._payload
         if isinstance(payload, CorruptPayload):
             text = displayable(without_hashes(payload.text))
             cut = len(text) if len(text) > SHOWN else 0
-            return [Piece("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
+            return [PartView("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
         pieces = [
             self._piece(block, part)
             for block in blocks(self._dialect, payload)
             for part in block.parts
         ]
-        return pieces or [Piece("empty", row.id)]
+        return pieces or [PartView("empty", row.id)]
 
-    def _piece(self, block: Block, part: Part) -> Piece:
+    def _piece(self, block: TranscriptBlock, part: Part) -> PartView:
         name = displayable(part.name)
-        piece = Piece("data", self._row.id, block.path, name=name, status=part.status)
+        piece = PartView("data", self._row.id, block.path, name=name, status=part.status)
         piece.call_id = displayable(part.call_id)
         match part.kind:
             case PartKind.TEXT:
                 piece.kind = "text"
                 self._set_text(piece, part.text)
-                piece.tall = len(part.text) > _SCROLL_FROM
+                piece.scrolls = len(part.text) > _SCROLL_FROM
                 piece.citations = citations(part.data)
             case PartKind.REASONING:
                 piece.kind = "reasoning"
@@ -74,11 +79,11 @@ class Contents:
                 piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _set_text(self, piece: Piece, text: str) -> None:
+    def _set_text(self, piece: PartView, text: str) -> None:
         piece.cut = len(text) if len(text) > SHOWN else 0
         piece.html = self._wording.html(text[:SHOWN], self._note) if text else ""
 
-    def _set_result(self, piece: Piece, block: Block, part: Part) -> None:
+    def _set_result(self, piece: PartView, block: TranscriptBlock, part: Part) -> None:
         if block.inner:
             piece.contents = [
                 self._nested_piece(inner, content)
@@ -96,31 +101,36 @@ class Contents:
             piece.tree = tree(part.data, note=self._note)
         else:
             piece.contents += [
-                self._nested_piece(Block(block.path, (content,)), content) for content in part.parts
+                self._nested_piece(TranscriptBlock(block.path, (content,)), content)
+                for content in part.parts
             ]
 
-    def _nested_piece(self, block: Block, part: Part) -> Piece:
-        piece = Piece("data", self._row.id, block.path, name=displayable(part.name))
+    def _nested_piece(self, block: TranscriptBlock, part: Part) -> PartView:
+        piece = PartView("data", self._row.id, block.path, name=displayable(part.name))
         if part.kind is PartKind.TEXT:
             piece.kind = "output"
             piece.cut = len(part.text) if len(part.text) > _MAX_RESULT else 0
-            piece.tall = len(part.text) > _SCROLL_RESULT_FROM
-            piece.html = Wording(plain=True).html(part.text[:_MAX_RESULT], self._note)
+            piece.scrolls = len(part.text) > _SCROLL_RESULT_FROM
+            piece.html = TextRenderer(plain=True).html(part.text[:_MAX_RESULT], self._note)
         elif part.kind in (PartKind.IMAGE, PartKind.DOCUMENT):
             self._set_media(piece, part)
         else:
             piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _set_media(self, piece: Piece, part: Part) -> None:
+    def _set_media(self, piece: PartView, part: Part) -> None:
         piece.kind = "file"
         piece.media_type, piece.size = displayable(part.media_type), part.size
-        if part.kind is PartKind.IMAGE and part.size is not None and part.media_type in CLAIMED:
-            data = binary(self._dialect, self._payload, piece.path)
+        if (
+            part.kind is PartKind.IMAGE
+            and part.size is not None
+            and part.media_type in DISPLAYABLE_TYPES
+        ):
+            data = binary_at(self._dialect, self._payload, piece.path)
             if data is not None and _is_image(data[0]):
                 piece.kind = "image"
         if part.url:
-            piece.url, piece.host = remote(part.url)
+            piece.url, piece.host = safe_link(part.url)
         if part.text:
             self._set_text(piece, part.text)
         if part.data:
@@ -135,5 +145,5 @@ def _is_list_of(part: Part, contents: Sequence[Any]) -> bool:
 def _is_image(data: bytes | BlobRef) -> bool:
     """Return whether a page may show it as an image, judged by its first bytes."""
     if isinstance(data, BlobRef):
-        return data.media_type in CLAIMED and data.media_type != ""
+        return data.media_type in DISPLAYABLE_TYPES and data.media_type != ""
     return bool(image_type(data[:16]))

@@ -25,17 +25,17 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.windows import Row
+from django_agent_sessions.windows import MessagePreview
 
-from .pieces import Voice
+from .pieces import AgentLabel
 from .trees import tree
 from .viewers import Viewer
 from .wording import redaction_note
 
-AGENTS = 100
+MAX_AGENTS = 100
 """The most agents, and orchestrators, that a page lists."""
 
-STATE = 64 * 1024
+MAX_INLINE_STATE = 64 * 1024
 """Bytes of the largest state that the page includes."""
 
 _AGENTS_WITH_STATES = 12
@@ -44,7 +44,7 @@ _COLOURS = 6
 _EXCERPT_LEAD = 60
 _EXCERPT = 200
 
-STATES = {
+STATE_LABELS = {
     "state": gettext_lazy("State"),
     "conversation_manager_state": gettext_lazy("Conversation manager"),
     "internal_state": gettext_lazy("Internal state"),
@@ -70,23 +70,23 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentHead:
+class AgentSummary:
     """An agent with its figures."""
 
-    voice: Voice
+    voice: AgentLabel
     messages: int
     created_at: datetime
     updated_at: datetime
     states: list[State]
 
     @property
-    def keeps(self) -> list[State]:
+    def stored_states(self) -> list[State]:
         """The states that are not empty."""
         return [state for state in self.states if not state.empty]
 
 
 @dataclass(frozen=True, slots=True)
-class OrchestratorHead:
+class OrchestratorSummary:
     """An orchestrator of the session."""
 
     id: UUID
@@ -95,7 +95,7 @@ class OrchestratorHead:
     state: State
 
 
-def agents(viewer: Viewer) -> list[AgentHead]:
+def agents(viewer: Viewer) -> list[AgentSummary]:
     """List the agents of a session; read states only if the viewer may read content."""
     last = (
         SessionMessage.objects.using(viewer.using)
@@ -104,40 +104,40 @@ def agents(viewer: Viewer) -> list[AgentHead]:
         .values("message_id")[:1]
     )
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
-    sizes = {f"{column}_size": OctetLength(column) for column in STATES}
+    sizes = {f"{column}_size": OctetLength(column) for column in STATE_LABELS}
     agent_rows = list(
         rows.annotate(last=Subquery(last), **sizes)
         .order_by("id")
         .values("id", "agent_id", "dialect", "created_at", "updated_at", "last", *sizes)[
-            : AGENTS + 1
+            : MAX_AGENTS + 1
         ]
     )
     small_states = (
         _read_small_states(rows, [row["id"] for row in agent_rows[:_AGENTS_WITH_STATES]])
-        if viewer.reads
+        if viewer.can_read
         else {}
     )
     heads = []
     for number, row in enumerate(agent_rows):
-        voice = Voice(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)
+        voice = AgentLabel(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)
         states = [
             State(
                 str(label),
                 row[f"{column}_size"] or 0,
-                f"{viewer.base}states/{column}/{row['id']}/",
+                f"{viewer.base_url}states/{column}/{row['id']}/",
                 _state_html(small_states.get(row["id"], {}).get(f"{column}_small")),
             )
-            for column, label in STATES.items()
+            for column, label in STATE_LABELS.items()
         ]
         # Positions are dense from 0, so the last one yields the count.
         messages = 0 if row["last"] is None else row["last"] + 1
-        heads.append(AgentHead(voice, messages, row["created_at"], row["updated_at"], states))
+        heads.append(AgentSummary(voice, messages, row["created_at"], row["updated_at"], states))
     return heads
 
 
-def voices(
-    viewer: Viewer, listed: Sequence[AgentHead], speakers: Iterable[UUID]
-) -> dict[UUID, Voice]:
+def agent_labels(
+    viewer: Viewer, listed: Sequence[AgentSummary], speakers: Iterable[UUID]
+) -> dict[UUID, AgentLabel]:
     """Return the listed agents and those of the speakers, by primary key."""
     by_key = {head.voice.id: head.voice for head in listed}
     missing = set(speakers) - by_key.keys()
@@ -145,7 +145,7 @@ def voices(
         rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
         values = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
         by_key |= {
-            key: Voice(key, name, dialect, key.int % _COLOURS) for key, name, dialect in values
+            key: AgentLabel(key, name, dialect, key.int % _COLOURS) for key, name, dialect in values
         }
     return by_key
 
@@ -158,7 +158,7 @@ def has_agent(viewer: Viewer, agent: UUID) -> bool:
 def _read_small_states(
     rows: QuerySet[SessionAgent], keys: Sequence[UUID]
 ) -> dict[UUID, dict[str, Any]]:
-    columns = {f"{column}_small": _if_small(column) for column in STATES}
+    columns = {f"{column}_small": _if_small(column) for column in STATE_LABELS}
     values = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
     return {row["id"]: row for row in values}
 
@@ -174,30 +174,30 @@ def _if_small(column: str) -> Case:
 
 
 def _is_small(size: OctetLength) -> Q:
-    return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, STATE))
+    return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, MAX_INLINE_STATE))
 
 
 def _state_html(value: Any) -> SafeString | str:
     return "" if value is None else tree(value)
 
 
-def orchestrators(viewer: Viewer) -> list[OrchestratorHead]:
+def orchestrators(viewer: Viewer) -> list[OrchestratorSummary]:
     """List the orchestrators of a session; read states only if the viewer may read content."""
     rows = SessionMultiAgent.objects.using(viewer.using).filter(session=viewer.session)
     columns: dict[str, Any] = {"size": OctetLength("state")}
-    if viewer.reads:
+    if viewer.can_read:
         columns["small"] = _if_small("state")
     annotated = rows.annotate(**columns).order_by("id")
-    values = annotated.values("id", "multi_agent_id", "kind", *columns)[:AGENTS]
+    values = annotated.values("id", "multi_agent_id", "kind", *columns)[:MAX_AGENTS]
     return [
-        OrchestratorHead(
+        OrchestratorSummary(
             row["id"],
             row["multi_agent_id"],
             row["kind"],
             State(
                 _("State"),
                 row["size"],
-                f"{viewer.base}states/orchestrator/{row['id']}/",
+                f"{viewer.base_url}states/orchestrator/{row['id']}/",
                 _state_html(row.get("small")),
             ),
         )
@@ -210,10 +210,10 @@ def metadata(viewer: Viewer) -> State:
     size = OctetLength(Cast("metadata", TextField()))
     rows = Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
     columns: dict[str, Any] = {"size": size}
-    if viewer.reads:
+    if viewer.can_read:
         columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
     values = rows.annotate(**columns).values(*columns).first() or {"size": 0}
-    url = f"{viewer.base}states/metadata/{viewer.session.pk}/"
+    url = f"{viewer.base_url}states/metadata/{viewer.session.pk}/"
     return State(_("Metadata"), values["size"] or 0, url, _state_html(values.get("small")))
 
 
@@ -227,7 +227,7 @@ class Redactions:
     counts: Mapping[UUID | None, int]
     """Number of redactions by message; ``None`` counts those of several messages."""
 
-    def note(self, row: Row, *, reason: bool) -> str:
+    def note(self, row: MessagePreview, *, reason: bool) -> str:
         """Return when and by whom a message was redacted, and if permitted why."""
         if row.redacted_at is None:
             return ""
@@ -237,7 +237,7 @@ class Redactions:
         return redaction_note(row.redacted_at, event, reason=reason, last=times > 1)
 
 
-def redactions(viewer: Viewer, rows: Sequence[Row]) -> Redactions:
+def redactions(viewer: Viewer, rows: Sequence[MessagePreview]) -> Redactions:
     """Read the audit events of the redactions of messages."""
     keys = {row.redaction for row in rows if row.redaction}
     if not keys:
@@ -254,7 +254,7 @@ def redactions(viewer: Viewer, rows: Sequence[Row]) -> Redactions:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A message that a search found."""
 
     message: UUID
@@ -264,7 +264,7 @@ class Hit:
     excerpt: str
 
 
-def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
+def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[SearchHit]:
     """Read excerpts of the messages that a search found."""
     place = StrIndex(Lower("text"), Lower(Value(query)))
     start = Greatest(place - _EXCERPT_LEAD, 1)
@@ -275,7 +275,7 @@ def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[Hit]:
     main = {origin for origin, *_rest, branch, _excerpt in matches if branch == MAIN_BRANCH}
     # A side branch contains copies of the first messages of the main branch.
     return [
-        Hit(key, when, role, branch, words)
+        SearchHit(key, when, role, branch, words)
         for origin, key, when, role, branch, words in matches
         if branch == MAIN_BRANCH or origin not in main
     ]

@@ -10,14 +10,8 @@ from uuid import UUID
 from django.http import Http404
 from django.urls import reverse
 
-from django_agent_sessions.models import (
-    MAIN_BRANCH,
-    Branch,
-    Session,
-    SessionAgent,
-    SessionMessage,
-)
-from django_agent_sessions.windows import Scope
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionAgent, SessionMessage
+from django_agent_sessions.windows import MessageQuery
 
 from .viewers import Viewer
 
@@ -28,7 +22,7 @@ _MAX_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Relative:
+class RelatedSession:
     """A related session that the viewer may see."""
 
     name: str
@@ -37,14 +31,14 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class SessionRelations:
     """The origin of a session, and its forks."""
 
     is_fork: bool
-    origin: Relative | None
+    origin: RelatedSession | None
     """The session that it was forked from, if it exists and the viewer may see it."""
 
-    forks: list[Relative] = field(default_factory=list)
+    forks: list[RelatedSession] = field(default_factory=list)
     more: bool = False
 
     def __bool__(self) -> bool:
@@ -52,7 +46,7 @@ class Kin:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownBranch:
+class SideBranch:
     """The side branch that a page shows."""
 
     agent: UUID
@@ -61,7 +55,7 @@ class ShownBranch:
     name: str
 
 
-def kin(model_admin: Any, viewer: Viewer) -> Kin:
+def session_relations(model_admin: Any, viewer: Viewer) -> SessionRelations:
     """Return what a session was forked from, and its forks."""
     session = viewer.session
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
@@ -73,7 +67,7 @@ def kin(model_admin: Any, viewer: Viewer) -> Kin:
         for fork in fork_rows
         if model_admin.has_view_permission(viewer.request, fork)
     ]
-    return Kin(
+    return SessionRelations(
         is_fork=session.forked_from is not None,
         origin=_origin_session(model_admin, viewer, rows),
         forks=forks[:FORKS],
@@ -81,7 +75,7 @@ def kin(model_admin: Any, viewer: Viewer) -> Kin:
     )
 
 
-def _origin_session(model_admin: Any, viewer: Viewer, rows: Any) -> Relative | None:
+def _origin_session(model_admin: Any, viewer: Viewer, rows: Any) -> RelatedSession | None:
     if viewer.session.forked_from is None:
         return None
     origin: Any = viewer.session.origin
@@ -92,9 +86,9 @@ def _origin_session(model_admin: Any, viewer: Viewer, rows: Any) -> Relative | N
     return _related_session(model_admin, row, f"?at={message}#m-{message}" if message else "")
 
 
-def _related_session(model_admin: Any, row: Session, query: str = "") -> Relative:
+def _related_session(model_admin: Any, row: Session, query: str = "") -> RelatedSession:
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
-    return Relative(row.session_id, reverse(name, args=[row.pk]) + query, row.created_at)
+    return RelatedSession(row.session_id, reverse(name, args=[row.pk]) + query, row.created_at)
 
 
 def branch_number(viewer: Viewer, agent: UUID, text: str) -> int:
@@ -120,7 +114,7 @@ def side_branch_of(viewer: Viewer, message: UUID) -> tuple[UUID, int] | None:
     return agent_and_number
 
 
-def shown_branch(viewer: Viewer, scope: Scope) -> ShownBranch | None:
+def selected_side_branch(viewer: Viewer, scope: MessageQuery) -> SideBranch | None:
     """Return the side branch that a page shows, if any."""
     if scope.agent is None or scope.branch == MAIN_BRANCH:
         return None
@@ -128,4 +122,4 @@ def shown_branch(viewer: Viewer, scope: Scope) -> ShownBranch | None:
     agents = SessionAgent.objects.using(viewer.using).filter(pk=key)
     rows = Branch.objects.using(viewer.using).filter(agent=key, number=number)
     name = rows.values_list("name", flat=True).first() or f"branch-{number}"
-    return ShownBranch(key, agents.values_list("agent_id", flat=True).get(), number, name)
+    return SideBranch(key, agents.values_list("agent_id", flat=True).get(), number, name)

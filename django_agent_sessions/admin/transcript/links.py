@@ -11,7 +11,7 @@ from django_agent_sessions.transcripts import displayable
 from django_agent_sessions.transcripts.parts import cited_url
 
 
-def remote(url: str) -> tuple[str, str]:
+def safe_link(url: str) -> tuple[str, str]:
     """Return the URL if it may be a link, else an empty text; and its host or a short form."""
     url = displayable(url)[:2000]
     try:
@@ -30,7 +30,7 @@ def citations(data: Any) -> list[tuple[str, str]]:
         if not isinstance(source, dict):
             continue
         url = cited_url(source)
-        link, host = remote(url) if url else ("", "")
+        link, host = safe_link(url) if url else ("", "")
         title = next(
             (
                 source[key]

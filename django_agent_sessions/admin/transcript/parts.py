@@ -20,9 +20,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_agent_sessions import audit, blobs, payloads, serving
-from django_agent_sessions.admin.permissions import Allowed, require
+from django_agent_sessions.admin.permissions import SessionPermission, require
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
-from django_agent_sessions.fields import CorruptPayload, read
+from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.models import (
     AuditEvent,
@@ -31,18 +31,18 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.querysets import CONTENT_TEXT
+from django_agent_sessions.querysets import VISIBLE_TEXT
 from django_agent_sessions.redaction.originals import original_kept_until
 from django_agent_sessions.references import BlobRef, Path
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.transcripts.blocks import binary, part_at, path_of
-from django_agent_sessions.windows import ONE_PAYLOAD, Row
+from django_agent_sessions.transcripts.blocks import binary_at, part_at, path_from_json
+from django_agent_sessions.windows import MAX_PAYLOAD_BYTES_SHOWN, MessagePreview
 
 from . import heads
-from .pieces import Piece, Voice
+from .pieces import PartView, AgentLabel
 from .trees import tree
-from .turns import Reading
-from .viewers import Viewer, view
+from .turns import TranscriptBuilder
+from .viewers import Viewer, get_viewer_or_404
 
 PRETTY = 4 * 1024 * 1024
 """Bytes of the largest payload that is shown in full."""
@@ -56,14 +56,14 @@ REASON = 3
 
 def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
     """Return a message's payload as JSON, with ``download`` as a file."""
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
-    rows = _message_row(viewer, message).annotate(stored=CONTENT_TEXT)
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
     if request.GET.get("download"):
         text = payloads.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
         viewer.record(message, page="download")
         return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
-    size = _get_or_404(rows.annotate(size=OctetLength(CONTENT_TEXT)).values_list("size", flat=True))
+    size = _get_or_404(rows.annotate(size=OctetLength(VISIBLE_TEXT)).values_list("size", flat=True))
     viewer.record(message, page="raw")
     return _json_response(rows, size)
 
@@ -72,10 +72,10 @@ def media(
     model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
 ) -> HttpResponseBase:
     """Return the binary at ``path`` in a message."""
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
     payload, dialect = _read_payload(viewer, message)
-    content_and_type = binary(dialect, payload, _path_parameter(request))
+    content_and_type = binary_at(dialect, payload, _path_parameter(request))
     if content_and_type is None:
         raise Http404
     viewer.record(message, page="media")
@@ -86,7 +86,7 @@ def media(
             if isinstance(content, BlobRef)
             else content
         )
-        return serving.media(
+        return serving.serve_media(
             request, source, media_type, str(message), download=bool(request.GET.get("download"))
         )
     except serving.UnsatisfiableRangeError as error:
@@ -103,8 +103,8 @@ def media(
 
 def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
     """Return the full text at ``path`` in a message."""
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
     payload, dialect = _read_payload(viewer, message)
     if isinstance(payload, CorruptPayload):
         content: str | None = payloads.without_hashes(payload.text)
@@ -121,8 +121,8 @@ def state(
     model_admin: Any, request: HttpRequest, object_id: UUID, kind: str, row: UUID
 ) -> HttpResponse:
     """Return a state beside the messages, with ``download`` as a file."""
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
     column, rows = _state_row(viewer, kind, row)
     rows = rows.annotate(stored=Cast(column, TextField()))
     size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
@@ -132,7 +132,11 @@ def state(
         return serving.attachment(text.encode(), "application/json", f"{column}-{row}.json")
     if request.GET.get("fragment"):
         small = size <= PRETTY
-        html = tree(read(_get_or_404(rows.values_list("stored", flat=True)))) if small else ""
+        html = (
+            tree(decode_payload(_get_or_404(rows.values_list("stored", flat=True))))
+            if small
+            else ""
+        )
         context = {"tree": html, "size": size}
         return TemplateResponse(request, "agent_sessions/admin/_state_tree.html", context)
     return _json_response(rows, size)
@@ -143,7 +147,7 @@ def _state_row(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]
         return "metadata", Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
     model: type[Model] = SessionMultiAgent if kind == "orchestrator" else SessionAgent
     column = "state" if kind == "orchestrator" else kind
-    if kind != "orchestrator" and kind not in heads.STATES:
+    if kind != "orchestrator" and kind not in heads.STATE_LABELS:
         raise Http404
     try:
         model._meta.get_field(column)
@@ -163,9 +167,9 @@ def original(
 
     A GET never shows it. The viewing and its reason are recorded before the original is read.
     """
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
-    require(request, Allowed.VIEW_ORIGINAL)
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    require(request, SessionPermission.VIEW_ORIGINAL)
     expiry = _original_expiry(viewer, message)
     reason = request.POST.get("reason", "").strip()
     context: dict[str, Any] = {
@@ -200,23 +204,23 @@ def _original_expiry(viewer: Viewer, message: UUID) -> Any:
     return until
 
 
-def _original_pieces(viewer: Viewer, message: UUID) -> list[Piece]:
+def _original_pieces(viewer: Viewer, message: UUID) -> list[PartView]:
     rows = _message_row(viewer, message)
     size, agent, dialect = _get_or_404(
         rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
     )
-    if size > ONE_PAYLOAD:
+    if size > MAX_PAYLOAD_BYTES_SHOWN:
         head = _get_or_404(
             rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True)
         )
         head = displayable(payloads.without_hashes(head))
-        return [Piece("output", message, html=head, cut=size)]
+        return [PartView("output", message, html=head, cut=size)]
     payload = _get_or_404(rows.values_list("message", flat=True))
     now = timezone.now()
-    row = Row(
+    row = MessagePreview(
         message, agent, 0, 0, "", None, None, None, None, None, now, now, None, 0, size, False
     )
-    return Reading({agent: Voice(agent, "", dialect, 0)}).payload(row, payload)
+    return TranscriptBuilder({agent: AgentLabel(agent, "", dialect, 0)}).payload(row, payload)
 
 
 # --- rows and answers ------------------------------------------------------------------------
@@ -247,14 +251,14 @@ def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:
 
 
 def _read_payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
-    rows = _message_row(viewer, message).annotate(stored=CONTENT_TEXT)
+    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
     stored, dialect = _get_or_404(rows.values_list("stored", "agent__dialect"))
-    return read(stored), dialect
+    return decode_payload(stored), dialect
 
 
 def _path_parameter(request: HttpRequest) -> Path:
     try:
-        return path_of(request.GET.get("path", "[]"))
+        return path_from_json(request.GET.get("path", "[]"))
     except ValueError:
         raise Http404 from None
 
@@ -268,6 +272,6 @@ def _indent_json(stored: str) -> str:
 
 
 def _text_response(text: str, status: int = 200) -> HttpResponse:
-    return serving.sealed(
+    return serving.set_content_security_headers(
         HttpResponse(displayable(text), content_type="text/plain; charset=utf-8", status=status)
     )

@@ -14,15 +14,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_agent_sessions.references import Path
-from django_agent_sessions.transcripts.blocks import address_of
-from django_agent_sessions.windows import Row
+from django_agent_sessions.transcripts.blocks import path_to_json
+from django_agent_sessions.windows import MessagePreview
 
-GROUPED = 4
+MIN_GROUPED_CALLS = 4
 """The fewest consecutive calls that are folded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class AgentLabel:
     """An agent, with the colour that distinguishes it on the page."""
 
     id: UUID
@@ -33,12 +33,12 @@ class Voice:
 
 
 @dataclass(slots=True)
-class Piece:
+class PartView:
     """A part of a message, as the template shows it."""
 
     kind: str
     """``text``, ``reasoning``, ``call``, ``group``, ``image``, ``file``, ``data``, ``output``,
-    ``large``, ``corrupt``, ``hidden``, ``gone``, ``empty``."""
+    ``large``, ``corrupt``, ``hidden``, ``fully_redacted``, ``empty``."""
 
     message: UUID
     path: Path = ()
@@ -47,7 +47,7 @@ class Piece:
     cut: int = 0
     """Characters of the full text if it is shortened, else 0."""
 
-    tall: bool = False
+    scrolls: bool = False
     """Whether it is shown in a scrolling box."""
 
     media_type: str = ""
@@ -60,14 +60,14 @@ class Piece:
     status: str = ""
     call_id: str = ""
     duration: timedelta | None = None
-    result: Piece | None = None
-    contents: list[Piece] = field(default_factory=list)
-    outside: bool = False
+    result: PartView | None = None
+    contents: list[PartView] = field(default_factory=list)
+    counterpart_outside: bool = False
     """Whether the call or result that belongs to it may be outside of the window."""
 
     @property
     def address(self) -> str:
-        return address_of(self.path)
+        return path_to_json(self.path)
 
     @property
     def seconds(self) -> str:
@@ -89,11 +89,11 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Entry:
+class MessageView:
     """A message and its pieces."""
 
-    row: Row
-    pieces: list[Piece] = field(default_factory=list)
+    row: MessagePreview
+    pieces: list[PartView] = field(default_factory=list)
     answered: int = 0
     """Number of its results that are shown with their calls, in other messages."""
 
@@ -101,17 +101,17 @@ class Entry:
     """For a redacted message: when, by whom and why it was redacted."""
 
     @property
-    def gone(self) -> bool:
+    def fully_redacted(self) -> bool:
         """Whether the redaction note replaces the content."""
         return any(piece.kind == "gone" for piece in self.pieces)
 
 
 @dataclass(slots=True)
-class Stretch:
+class MessageGroup:
     """Consecutive messages of a turn; several messages with tool calls only are folded."""
 
-    entries: list[Entry]
-    calls: list[Piece] = field(default_factory=list)
+    entries: list[MessageView]
+    calls: list[PartView] = field(default_factory=list)
     """The calls, if the messages are folded."""
 
     @property
@@ -126,12 +126,12 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Turn:
+class SpeakerTurn:
     """Consecutive messages of one speaker."""
 
-    voice: Voice
+    voice: AgentLabel
     role: str
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[MessageView] = field(default_factory=list)
 
     @property
     def silent(self) -> bool:
@@ -139,16 +139,16 @@ class Turn:
         return not any(entry.pieces for entry in self.entries)
 
     @property
-    def stretches(self) -> list[Stretch]:
+    def stretches(self) -> list[MessageGroup]:
         """The messages, grouped into those with tool calls only and others."""
-        stretches: list[Stretch] = []
+        stretches: list[MessageGroup] = []
         for only_calls, group in groupby(self.entries, key=_has_only_calls):
             entries = list(group)
             calls = [piece for entry in entries for piece in entry.pieces]
-            if only_calls and len(entries) > 1 and len(calls) >= GROUPED:
-                stretches.append(Stretch(entries, calls))
+            if only_calls and len(entries) > 1 and len(calls) >= MIN_GROUPED_CALLS:
+                stretches.append(MessageGroup(entries, calls))
             else:
-                stretches.append(Stretch(entries))
+                stretches.append(MessageGroup(entries))
         return stretches
 
     @property
@@ -156,11 +156,11 @@ class Turn:
         return self.entries[0].row.created_at
 
 
-def tool_names(calls: Sequence[Piece]) -> str:
+def tool_names(calls: Sequence[PartView]) -> str:
     """Return the tools of some calls, most used first."""
     names = Counter(call.name for call in calls).most_common()
     return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
 
 
-def _has_only_calls(entry: Entry) -> bool:
+def _has_only_calls(entry: MessageView) -> bool:
     return all(piece.kind == "call" for piece in entry.pieces)

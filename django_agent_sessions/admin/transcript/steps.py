@@ -12,7 +12,7 @@ from .viewers import Viewer
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SessionActions:
     """The permitted actions; an empty field is not permitted."""
 
     hold: str
@@ -28,14 +28,14 @@ class Steps:
         return bool(self.hold or self.delete_url)
 
 
-def steps(model_admin: Any, viewer: Viewer) -> Steps:
+def session_actions(model_admin: Any, viewer: Viewer) -> SessionActions:
     request, is_held = viewer.request, viewer.session.legal_hold
     action = "release_selected" if is_held else "hold_selected"
     filters = model_admin.get_preserved_filters(request)
     query = f"?{filters}" if filters else ""
     may_delete = model_admin.has_delete_permission(request, viewer.session) and not is_held
-    return Steps(
+    return SessionActions(
         hold=action if action in model_admin.get_actions(request) else "",
-        delete_url=f"{viewer.base}delete/{query}" if may_delete else "",
+        delete_url=f"{viewer.base_url}delete/{query}" if may_delete else "",
         list_url=reverse(f"{model_admin.admin_site.name}:agent_sessions_session_changelist"),
     )

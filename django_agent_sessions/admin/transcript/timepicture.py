@@ -20,12 +20,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.admin.moments import local
-from django_agent_sessions.functions import OctetLength, counts
-from django_agent_sessions.querysets import CONTENT_TEXT
-from django_agent_sessions.windows import Scope
+from django_agent_sessions.admin.moments import to_local_time
+from django_agent_sessions.functions import OctetLength, count_occurrences
+from django_agent_sessions.querysets import VISIBLE_TEXT
+from django_agent_sessions.windows import MessageQuery
 
-from .pieces import Voice
+from .pieces import AgentLabel
 
 MESSAGES = 300
 """The most messages that the charts include."""
@@ -63,10 +63,10 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
-class Figures:
+class AgentFigures:
     """The figures of an agent within the charts."""
 
-    voice: Voice
+    voice: AgentLabel
     messages: int = 0
     calls: int = 0
     failed: int = 0
@@ -87,7 +87,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class ChartRow:
     """One chart."""
 
     label: str
@@ -97,25 +97,27 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ActivityChart:
     """The charts and the table with the same data."""
 
-    strips: list[Strip]
-    figures: list[Figures]
+    strips: list[ChartRow]
+    figures: list[AgentFigures]
     messages: int
     cut: bool
     began: datetime
     ended: datetime
 
 
-def picture(found: Sequence[Point], voices: Mapping[UUID, Voice], link: str) -> Picture | None:
+def activity_chart(
+    found: Sequence[Point], voices: Mapping[UUID, AgentLabel], link: str
+) -> ActivityChart | None:
     """Return the charts of the newest messages, or None if there are no messages."""
     newest = found[:MESSAGES][::-1]
     if not newest:
         return None
     columns = _columns(newest)
     figures = _figures(newest, voices)
-    return Picture(
+    return ActivityChart(
         strips=[*_lanes(columns, figures, link), *_bars(columns)],
         figures=figures,
         messages=len(newest),
@@ -125,12 +127,12 @@ def picture(found: Sequence[Point], voices: Mapping[UUID, Voice], link: str) -> 
     )
 
 
-def points(scope: Scope) -> list[Point]:
+def points(scope: MessageQuery) -> list[Point]:
     """Read the figures of the newest messages, newest first, and of one more message."""
-    small = Q(LessThanOrEqual(OctetLength(CONTENT_TEXT), SEARCHED))
+    small = Q(LessThanOrEqual(OctetLength(VISIBLE_TEXT), SEARCHED))
 
     def count_markers(*markers: str) -> Case:
-        total = sum((counts(marker) for marker in markers), Value(0))
+        total = sum((count_occurrences(marker) for marker in markers), Value(0))
         return Case(When(small, then=total), default=Value(0), output_field=IntegerField())
 
     rows = scope.messages.annotate(
@@ -145,11 +147,11 @@ def points(scope: Scope) -> list[Point]:
     ]
 
 
-def _figures(points: Sequence[Point], voices: Mapping[UUID, Voice]) -> list[Figures]:
-    by_agent: dict[UUID, Figures] = {}
+def _figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[AgentFigures]:
+    by_agent: dict[UUID, AgentFigures] = {}
     for point in points:
-        voice = voices.get(point.agent) or Voice(point.agent, "?", "", 0)
-        figures = by_agent.setdefault(point.agent, Figures(voice))
+        voice = voices.get(point.agent) or AgentLabel(point.agent, "?", "", 0)
+        figures = by_agent.setdefault(point.agent, AgentFigures(voice))
         figures.messages += 1
         figures.calls += point.calls
         figures.failed += point.failed
@@ -167,7 +169,9 @@ def _columns(points: Sequence[Point]) -> list[list[Point]]:
     return [list(points[start:end]) for start, end in pairwise(cuts)]
 
 
-def _lanes(columns: Sequence[list[Point]], figures: Sequence[Figures], link: str) -> list[Strip]:
+def _lanes(
+    columns: Sequence[list[Point]], figures: Sequence[AgentFigures], link: str
+) -> list[ChartRow]:
     strips = []
     for each in figures[:_MAX_LANES]:
         bars = [
@@ -198,7 +202,7 @@ def _lanes(columns: Sequence[list[Point]], figures: Sequence[Figures], link: str
         )
         label = _("Turns of %(agent)s") % {"agent": each.voice.name}
         svg = _svg(label, len(columns), links, role="group")
-        strips.append(Strip(each.voice.name, str(each.messages), svg, each.voice.colour))
+        strips.append(ChartRow(each.voice.name, str(each.messages), svg, each.voice.colour))
     return strips
 
 
@@ -214,7 +218,7 @@ def _bar_height(points: Sequence[Point], agent: UUID) -> int:
     )
 
 
-def _bars(columns: Sequence[list[Point]]) -> list[Strip]:
+def _bars(columns: Sequence[list[Point]]) -> list[ChartRow]:
     def latency(points: Sequence[Point]) -> int:
         return max((point.latency_ms or 0 for point in points), default=0)
 
@@ -241,7 +245,7 @@ def _bar_strip(
     measure: Callable[[Sequence[Point]], int],
     format_value: Callable[[int], str],
     failures: Callable[[Sequence[Point]], int] | None = None,
-) -> Strip | None:
+) -> ChartRow | None:
     values = [measure(points) for points in columns]
     peak = max(values)
     if not peak:
@@ -262,7 +266,7 @@ def _bar_strip(
             if (height := value / peak * _CHART_HEIGHT) > 0
         ),
     )
-    return Strip(label, format_value(peak), _svg(label, len(columns), rects))
+    return ChartRow(label, format_value(peak), _svg(label, len(columns), rects))
 
 
 def _svg(label: str, columns: int, content: SafeString, *, role: str = "img") -> SafeString:
@@ -278,7 +282,7 @@ def _svg(label: str, columns: int, content: SafeString, *, role: str = "img") ->
 
 
 def _format_time(point: Point) -> str:
-    when: str = formats.date_format(local(point.created_at), "DATETIME_FORMAT")
+    when: str = formats.date_format(to_local_time(point.created_at), "DATETIME_FORMAT")
     return when
 
 

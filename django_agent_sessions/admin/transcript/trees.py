@@ -15,7 +15,7 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
-from .wording import chipped
+from .wording import render_chips
 
 NODES = 1500
 """The most values that a tree shows."""
@@ -73,7 +73,7 @@ class _Tree:
                 yield (format_html('<span class="as-json-cut">{}</span>', rest),)
                 return
             html = self.render(value, depth + 1)
-            name = chipped(displayable(str(key))[:TEXT], self._note)
+            name = render_chips(displayable(str(key))[:TEXT], self._note)
             yield (format_html('<span class="as-json-key">{}</span> {}', name, html),)
 
 
@@ -87,7 +87,7 @@ def _leaf(value: Any, note: str | None) -> SafeString:
             if len(text) > _INLINE_LENGTH or "\n" in text
             else "as-json-text"
         )
-        return format_html('<span class="{}">{}</span>', kind, chipped(text, note))
+        return format_html('<span class="{}">{}</span>', kind, render_chips(text, note))
     if isinstance(value, bytes | BlobRef):
         size = filesizeformat(value.size if isinstance(value, BlobRef) else len(value))
         return format_html('<span class="as-json-bytes">{} {}</span>', _("binary,"), size)

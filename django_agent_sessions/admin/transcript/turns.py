@@ -9,40 +9,42 @@ from uuid import UUID
 from django_agent_sessions import transcripts
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.transcripts import PartKind
-from django_agent_sessions.windows import Row, Window
+from django_agent_sessions.windows import MessagePreview, MessagePage
 
-from .contents import Contents
-from .pieces import GROUPED, Entry, Piece, Turn, Voice, tool_names
-from .wording import MASK, Wording
+from .contents import MessageRenderer
+from .pieces import MIN_GROUPED_CALLS, MessageView, PartView, SpeakerTurn, AgentLabel, tool_names
+from .wording import MASK, TextRenderer
 
 
-def _empty_note(row: Row) -> str:
+def _empty_note(row: MessagePreview) -> str:
     return ""
 
 
-class Reading:
+class TranscriptBuilder:
     """Converts a window of messages into turns."""
 
     def __init__(
         self,
-        voices: Mapping[UUID, Voice],
-        note: Callable[[Row], str] = _empty_note,
+        voices: Mapping[UUID, AgentLabel],
+        note: Callable[[MessagePreview], str] = _empty_note,
         *,
         plain: bool = False,
         hidden: bool = False,
     ) -> None:
         self._voices = voices
         self._note = note
-        self._wording = Wording(plain=plain)
+        self._wording = TextRenderer(plain=plain)
         self._hidden = hidden
 
-    def turns(self, window: Window) -> list[Turn]:
+    def turns(self, window: MessagePage) -> list[SpeakerTurn]:
         entries = [self._entry(row) for row in window.rows]
         _attach_results(entries, window)
-        turns: list[Turn] = []
+        turns: list[SpeakerTurn] = []
         for entry in entries:
             _group_calls(entry)
-            voice = self._voices.get(entry.row.agent_id) or Voice(entry.row.agent_id, "?", "", 0)
+            voice = self._voices.get(entry.row.agent_id) or AgentLabel(
+                entry.row.agent_id, "?", "", 0
+            )
             role = entry.row.role
             # A message whose results are shown with their calls belongs to the caller's turn.
             silent = not entry.pieces and entry.answered
@@ -50,31 +52,31 @@ class Reading:
             if last and last.voice.id == voice.id and (last.role == role or silent):
                 last.entries.append(entry)
             else:
-                turns.append(Turn(voice, role, [entry]))
+                turns.append(SpeakerTurn(voice, role, [entry]))
         return turns
 
-    def payload(self, row: Row, payload: Any) -> list[Piece]:
+    def payload(self, row: MessagePreview, payload: Any) -> list[PartView]:
         """Convert one payload, such as an original, without marking redactions."""
-        return Contents(row, self._dialect(row), payload, self._wording).pieces()
+        return MessageRenderer(row, self._dialect(row), payload, self._wording).pieces()
 
-    def _entry(self, row: Row) -> Entry:
-        entry = Entry(row, note=self._note(row))
+    def _entry(self, row: MessagePreview) -> MessageView:
+        entry = MessageView(row, note=self._note(row))
         if self._hidden:
-            entry.pieces = [Piece("hidden", row.id)]
+            entry.pieces = [PartView("hidden", row.id)]
             return entry
         if not row.read:
             html = self._wording.html(row.head, entry.note or None) if row.head else ""
-            entry.pieces = [Piece("large", row.id, html=html, size=row.size)]
+            entry.pieces = [PartView("large", row.id, html=html, size=row.size)]
             return entry
         dialect = self._dialect(row)
         if entry.note and _is_fully_masked(dialect, row.payload):
-            entry.pieces = [Piece("gone", row.id, html=entry.note)]
+            entry.pieces = [PartView("gone", row.id, html=entry.note)]
             return entry
         note = entry.note or None
-        entry.pieces = Contents(row, dialect, row.payload, self._wording, note).pieces()
+        entry.pieces = MessageRenderer(row, dialect, row.payload, self._wording, note).pieces()
         return entry
 
-    def _dialect(self, row: Row) -> str:
+    def _dialect(self, row: MessagePreview) -> str:
         voice = self._voices.get(row.agent_id)
         return voice.dialect if voice else ""
 
@@ -88,11 +90,11 @@ def _is_fully_masked(dialect: str, payload: Any) -> bool:
     )
 
 
-def _attach_results(entries: Sequence[Entry], window: Window) -> None:
+def _attach_results(entries: Sequence[MessageView], window: MessagePage) -> None:
     """Move each result to its call."""
-    waiting: dict[tuple[UUID, str], tuple[Piece, Entry]] = {}
+    waiting: dict[tuple[UUID, str], tuple[PartView, MessageView]] = {}
     for entry in entries:
-        remaining: list[Piece] = []
+        remaining: list[PartView] = []
         for piece in entry.pieces:
             if piece.kind == "call":
                 if piece.call_id:
@@ -101,7 +103,7 @@ def _attach_results(entries: Sequence[Entry], window: Window) -> None:
             elif piece.kind == "result":
                 call_and_caller = waiting.pop((entry.row.agent_id, piece.call_id), None)
                 if call_and_caller is None:
-                    piece.outside = window.earlier
+                    piece.counterpart_outside = window.has_earlier
                     remaining.append(piece)
                     continue
                 call, caller = call_and_caller
@@ -113,19 +115,19 @@ def _attach_results(entries: Sequence[Entry], window: Window) -> None:
                 remaining.append(piece)
         entry.pieces = remaining
     for call, _entry in waiting.values():
-        call.outside = window.later
+        call.counterpart_outside = window.later
 
 
-def _group_calls(entry: Entry) -> None:
+def _group_calls(entry: MessageView) -> None:
     """Group long runs of consecutive calls."""
-    pieces: list[Piece] = []
-    calls: list[Piece] = []
+    pieces: list[PartView] = []
+    calls: list[PartView] = []
     for piece in [*entry.pieces, None]:
         if piece is not None and piece.kind == "call":
             calls.append(piece)
             continue
-        if len(calls) >= GROUPED:
-            pieces.append(Piece("group", entry.row.id, name=tool_names(calls), contents=calls))
+        if len(calls) >= MIN_GROUPED_CALLS:
+            pieces.append(PartView("group", entry.row.id, name=tool_names(calls), contents=calls))
         else:
             pieces.extend(calls)
         calls = []

@@ -11,10 +11,10 @@ from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
 from django_agent_sessions import audit, bridge
-from django_agent_sessions.admin.permissions import Allowed, may, require
-from django_agent_sessions.batches import DOOMED
+from django_agent_sessions.admin.permissions import SessionPermission, may, require
+from django_agent_sessions.batches import TOMBSTONE_NAMESPACE
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.windows import Row
+from django_agent_sessions.windows import MessagePreview
 
 _PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
 
@@ -25,22 +25,22 @@ class Viewer:
 
     request: HttpRequest
     session: Session
-    base: str
+    base_url: str
     """The common prefix of the URLs of the session's pages, with a trailing slash."""
 
-    reads: bool
+    can_read: bool
     """Whether the viewer may read content."""
 
-    redacts: bool
-    sees_originals: bool
-    exports: bool
+    can_redact: bool
+    can_view_originals: bool
+    can_export: bool
     changes: bool
     """Whether the viewer may rewind, restore, and change branches."""
 
     forks: bool
     """Whether the viewer may fork the session."""
 
-    drops: bool
+    can_delete_branches: bool
     """Whether the viewer may delete branches."""
 
     audit_url: str
@@ -73,7 +73,7 @@ class Viewer:
     @property
     def page(self) -> str:
         """The URL of the session's own page."""
-        return f"{self.base}change/"
+        return f"{self.base_url}change/"
 
     @property
     def here(self) -> str:
@@ -81,7 +81,7 @@ class Viewer:
         return self._link_prefix()
 
     @property
-    def anywhere(self) -> str:
+    def unfiltered_link_prefix(self) -> str:
         """The same for a message of any agent and branch; append ``at=`` or ``agent=``."""
         return self._link_prefix(agent=None, branch=None)
 
@@ -95,12 +95,12 @@ class Viewer:
         query = self.query(**changes)
         return f"{self.page}{query}" + ("" if query == "?" else "&")
 
-    def must_read(self) -> None:
+    def require_read(self) -> None:
         """Raise Http404 unless the viewer may read content."""
-        if not self.reads:
+        if not self.can_read:
             raise Http404
 
-    def record_window(self, rows: Sequence[Row]) -> None:
+    def record_window(self, rows: Sequence[MessagePreview]) -> None:
         """Record that messages are about to be shown."""
         # Also without messages: the page shows the title, states and metadata.
         ends = {"first": str(rows[0].id), "last": str(rows[-1].id)} if rows else {}
@@ -108,7 +108,7 @@ class Viewer:
 
     def record(self, target: UUID | None, **details: Any) -> None:
         """Record a reading, unless the content is hidden or the viewer is the owner."""
-        if self.reads and not self.is_owner:
+        if self.can_read and not self.is_owner:
             audit.record(
                 AuditEvent.Action.READ,
                 session=self.session.pk,
@@ -119,33 +119,33 @@ class Viewer:
             )
 
 
-def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
+def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
     """Return the viewer of a session; raise Http404 if it is missing or not permitted."""
-    require(request, Allowed.VIEW)
+    require(request, SessionPermission.VIEW)
     try:
         key = object_id if isinstance(object_id, UUID) else UUID(str(object_id))
     except ValueError:
         raise Http404 from None
-    reads, changes = may(request, Allowed.READ), may(request, Allowed.CHANGE)
+    reads, changes = may(request, SessionPermission.READ), may(request, SessionPermission.CHANGE)
     rows = model_admin.get_queryset(request).using(bridge.database()).select_related("owner")
     session = rows.defer("metadata", *(() if reads else ("title",))).filter(pk=key).first()
     if session is None or not model_admin.has_view_permission(request, session):
         raise Http404
-    if session.namespace == DOOMED:
+    if session.namespace == TOMBSTONE_NAMESPACE:
         # A tombstone: some messages are deleted already, and the rest would be misleading.
         raise Http404
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     return Viewer(
         request=request,
         session=session,
-        base=reverse(name, args=[key]).removesuffix("change/"),
-        reads=reads,
-        redacts=reads and may(request, Allowed.REDACT),
-        sees_originals=reads and may(request, Allowed.VIEW_ORIGINAL),
-        exports=reads and may(request, Allowed.EXPORT),
+        base_url=reverse(name, args=[key]).removesuffix("change/"),
+        can_read=reads,
+        can_redact=reads and may(request, SessionPermission.REDACT),
+        can_view_originals=reads and may(request, SessionPermission.VIEW_ORIGINAL),
+        can_export=reads and may(request, SessionPermission.EXPORT),
         changes=changes,
-        forks=reads and changes and may(request, Allowed.ADD),
-        drops=changes and may(request, Allowed.DELETE),
+        forks=reads and changes and may(request, SessionPermission.ADD),
+        can_delete_branches=changes and may(request, SessionPermission.DELETE),
         audit_url=_audit_url(model_admin, request, key),
     )
 
@@ -153,6 +153,6 @@ def view(model_admin: Any, request: HttpRequest, object_id: Any) -> Viewer:
 def _audit_url(model_admin: Any, request: HttpRequest, session: UUID) -> str:
     site = model_admin.admin_site
     # A project's own admin site may not have the audit trail.
-    if not (may(request, Allowed.VIEW_AUDIT) and site.is_registered(AuditEvent)):
+    if not (may(request, SessionPermission.VIEW_AUDIT) and site.is_registered(AuditEvent)):
         return ""
     return f"{reverse(f'{site.name}:agent_sessions_auditevent_changelist')}?session={session}"

@@ -20,13 +20,13 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django_agent_sessions import audit, replicas, search, windows
 from django_agent_sessions.models import AuditEvent, SessionAgent
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import Scope, Window
+from django_agent_sessions.windows import MessageQuery, MessagePage
 
 from . import heads, kin, steps, timepicture
 from . import parts as transcript_parts
-from .pieces import Turn, Voice
-from .turns import Reading
-from .viewers import Viewer, view
+from .pieces import SpeakerTurn, AgentLabel
+from .turns import TranscriptBuilder
+from .viewers import Viewer, get_viewer_or_404
 
 
 def transcript_urls(model_admin: Any) -> list[URLPattern]:
@@ -63,17 +63,17 @@ def transcript_view(
     object_id: Any,
     extra_context: dict[str, Any] | None = None,
 ) -> HttpResponse:
-    viewer = view(model_admin, request, object_id)
+    viewer = get_viewer_or_404(model_admin, request, object_id)
     redirect = _branch_redirect(viewer)
     return redirect or _page(model_admin, viewer, extra_context or {})
 
 
 def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
     """Return the messages ``before`` or ``after`` one, for an open page."""
-    viewer = view(model_admin, request, object_id)
+    viewer = get_viewer_or_404(model_admin, request, object_id)
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    voices = heads.voices(viewer, heads.agents(viewer), {row.agent_id for row in window.rows})
+    voices = heads.agent_labels(viewer, heads.agents(viewer), {row.agent_id for row in window.rows})
     turns = _turns(viewer, scope, window, voices)
     context = {**_window_context(viewer, window), "viewer": viewer, "turns": turns}
     return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
@@ -82,8 +82,8 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
 @sensitive_variables()
 def find(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
     """Search the conversation. A POST keeps the search terms out of URLs and logs."""
-    viewer = view(model_admin, request, object_id)
-    viewer.must_read()
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
     if request.method != "POST":
         raise Http404
     # Stored texts lack characters that databases cannot store; remove them from the query, too.
@@ -114,7 +114,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     window = _window(viewer, scope)
     points, listed = timepicture.points(scope), heads.agents(viewer)
     speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
-    voices = heads.voices(viewer, listed, speakers)
+    voices = heads.agent_labels(viewer, listed, speakers)
     turns = _turns(viewer, scope, window, voices)
     site = model_admin.admin_site
     context = {
@@ -125,17 +125,17 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "original": session,
         "viewer": viewer,
         "session": session,
-        "heading": (session.title if viewer.reads else "") or session.session_id,
-        "agents": listed[: heads.AGENTS],
-        "more_agents": len(listed) > heads.AGENTS,
+        "heading": (session.title if viewer.can_read else "") or session.session_id,
+        "agents": listed[: heads.MAX_AGENTS],
+        "more_agents": len(listed) > heads.MAX_AGENTS,
         "orchestrators": heads.orchestrators(viewer),
         "metadata": heads.metadata(viewer),
         "flags": heads.flags(session, timezone.now()),
-        "steps": steps.steps(model_admin, viewer),
-        "kin": kin.kin(model_admin, viewer),
-        "branch": kin.shown_branch(viewer, scope),
+        "steps": steps.session_actions(model_admin, viewer),
+        "kin": kin.session_relations(model_admin, viewer),
+        "branch": kin.selected_side_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer),
-        "picture": timepicture.picture(points, voices, viewer.here),
+        "picture": timepicture.activity_chart(points, voices, viewer.here),
         "turns": turns,
         "target": _parse_key(request.GET.get("at")),
         "plain": _is_plain(request),
@@ -148,21 +148,21 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     return response
 
 
-def _scope(viewer: Viewer) -> Scope:
+def _scope(viewer: Viewer) -> MessageQuery:
     agent_key, branch = viewer.request.GET.get("agent"), viewer.request.GET.get("branch")
     if not agent_key:
         # A branch number is ambiguous without an agent.
         if branch:
             raise Http404
-        return Scope(viewer.session, main=True, alias=_messages_alias(viewer))
+        return MessageQuery(viewer.session, main=True, alias=_messages_alias(viewer))
     key = _parse_key(agent_key)
     if key is None or not heads.has_agent(viewer, key):
         raise Http404
     agent = SessionAgent(pk=key)
     if not branch:
-        return Scope(viewer.session, agent, alias=_messages_alias(viewer))
+        return MessageQuery(viewer.session, agent, alias=_messages_alias(viewer))
     number = kin.branch_number(viewer, key, branch)
-    return Scope(viewer.session, agent, branch=number, alias=_messages_alias(viewer))
+    return MessageQuery(viewer.session, agent, branch=number, alias=_messages_alias(viewer))
 
 
 def _messages_alias(viewer: Viewer) -> str:
@@ -186,51 +186,53 @@ def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
     return HttpResponseRedirect(f"{viewer.page}{query}#m-{at}")
 
 
-def _window(viewer: Viewer, scope: Scope) -> Window:
-    params, originals = viewer.request.GET, viewer.sees_originals
+def _window(viewer: Viewer, scope: MessageQuery) -> MessagePage:
+    params, originals = viewer.request.GET, viewer.can_view_originals
     if params.get("all"):
-        return windows.beginning(scope, count=windows.ALL, originals=originals)
+        return windows.first_page(scope, count=windows.MAX_PAGE_SIZE, originals=originals)
     if params.get("from") == "start":
-        return windows.beginning(scope, originals=originals)
+        return windows.first_page(scope, originals=originals)
     for name, read in (
-        ("at", windows.around),
-        ("before", windows.before),
-        ("after", windows.after),
+        ("at", windows.page_around),
+        ("before", windows.page_before),
+        ("after", windows.page_after),
     ):
         if name in params:
             key = _parse_key(params[name])
             if key is None:
                 raise Http404
             return read(scope, key, originals=originals)
-    return windows.ending(scope, originals=originals)
+    return windows.last_page(scope, originals=originals)
 
 
-def _turns(viewer: Viewer, scope: Scope, window: Window, voices: dict[UUID, Voice]) -> list[Turn]:
+def _turns(
+    viewer: Viewer, scope: MessageQuery, window: MessagePage, voices: dict[UUID, AgentLabel]
+) -> list[SpeakerTurn]:
     viewer.record_window(window.rows)
-    if viewer.reads:
-        windows.fill(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
-    note = partial(heads.redactions(viewer, window.rows).note, reason=viewer.reads)
+    if viewer.can_read:
+        windows.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
+    note = partial(heads.redactions(viewer, window.rows).note, reason=viewer.can_read)
     plain = _is_plain(viewer.request)
-    return Reading(voices, note, plain=plain, hidden=not viewer.reads).turns(window)
+    return TranscriptBuilder(voices, note, plain=plain, hidden=not viewer.can_read).turns(window)
 
 
-def _window_context(viewer: Viewer, window: Window) -> dict[str, Any]:
+def _window_context(viewer: Viewer, window: MessagePage) -> dict[str, Any]:
     rows = window.rows
     return {
         "window": window,
-        "earlier": viewer.query(before=rows[0].id) if rows and window.earlier else "",
+        "earlier": viewer.query(before=rows[0].id) if rows and window.has_earlier else "",
         "later": viewer.query(after=rows[-1].id) if rows and window.later else "",
         "from_start": viewer.query(**{"from": "start"}),
         "from_end": viewer.query(),
         "everything": viewer.query(all=1),
-        "all_limit": windows.ALL,
+        "all_limit": windows.MAX_PAGE_SIZE,
         "query_without_plain": viewer.query(plain=None, at=_middle_message(window)),
         "query_plain": viewer.query(plain=1, at=_middle_message(window)),
         "only_agent": _parse_key(viewer.request.GET.get("agent")),
     }
 
 
-def _middle_message(window: Window) -> UUID | None:
+def _middle_message(window: MessagePage) -> UUID | None:
     return window.rows[len(window.rows) // 2].id if window.rows else None
 
 

@@ -14,7 +14,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.admin.moments import local
+from django_agent_sessions.admin.moments import to_local_time
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.transcripts import displayable
 
@@ -48,7 +48,7 @@ _TAGS = {
 }
 
 
-class Wording:
+class TextRenderer:
     """Renders the texts of one page."""
 
     def __init__(self, *, plain: bool = False) -> None:
@@ -97,7 +97,7 @@ def chip(kind: str, note: str) -> SafeString:
     )
 
 
-def chipped(text: str, note: str | None) -> SafeString:
+def render_chips(text: str, note: str | None) -> SafeString:
     """Escape a short text and render its masks as chips."""
     if note is None:
         return escape(text)
@@ -113,7 +113,9 @@ def redaction_note(
 ) -> str:
     """Return a sentence about when, by whom and why something was redacted."""
     # redacted_at is the time of the first redaction; the event is the last one.
-    time = formats.date_format(local(event.created_at if event else when), "DATETIME_FORMAT")
+    time = formats.date_format(
+        to_local_time(event.created_at if event else when), "DATETIME_FORMAT"
+    )
     if event is None:
         return _("Redacted on %(when)s.") % {"when": time}
     params = {"when": time, "who": event.actor or _("a program"), "why": event.reason}

@@ -12,7 +12,7 @@ from django_agent_sessions import storing
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError
 
 from .documents import Document, from_json, to_json
-from .names import checked
+from .names import validate_path_id
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def log_report(name: str, reason: str) -> None:
     logger.warning("Skipped %r: %s", name, reason)
 
 
-class Files:
+class DocumentFiles:
     def __init__(self, storage: Storage, report: Report) -> None:
         self.storage = storage
         self.report = report
@@ -38,7 +38,7 @@ class Files:
                 self.report(location, f"its name does not begin with {start}")
                 continue
             try:
-                found.append(checked(name.removeprefix(start), what))
+                found.append(validate_path_id(name.removeprefix(start), what))
             except InvalidIdError as error:
                 self.report(location, str(error))
         return found

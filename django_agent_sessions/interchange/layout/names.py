@@ -37,7 +37,7 @@ class Names:
 
     def session(self, session_id: str) -> str:
         """Return the folder of a session."""
-        folder = f"session_{checked(session_id, 'session_id')}"
+        folder = f"session_{validate_path_id(session_id, 'session_id')}"
         return f"{self.prefix}/{folder}" if self.prefix else folder
 
     def session_file(self, session_id: str) -> str:
@@ -69,14 +69,14 @@ class Names:
 
     def multi_agent_file(self, session_id: str, multi_agent_id: str) -> str:
         """Return the file of an orchestrator."""
-        folder = f"multi_agent_{checked(multi_agent_id, 'multi_agent_id')}"
+        folder = f"multi_agent_{validate_path_id(multi_agent_id, 'multi_agent_id')}"
         return f"{self.multi_agents(session_id)}/{folder}/multi_agent.json"
 
     def _agent(self, session_id: str, agent_id: str) -> str:
-        return f"{self.agents(session_id)}/agent_{checked(agent_id, 'agent_id')}"
+        return f"{self.agents(session_id)}/agent_{validate_path_id(agent_id, 'agent_id')}"
 
 
-def checked(value: str, what: str) -> str:
+def validate_path_id(value: str, what: str) -> str:
     """Return an id for a path; raise :exc:`InvalidIdError` if it is invalid."""
     validate_id(value, what)
     # A backslash is a separator on Windows, and django-storages converts it to a slash.

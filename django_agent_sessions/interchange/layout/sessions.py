@@ -13,7 +13,7 @@ from django_agent_sessions import storing
 from django_agent_sessions.exceptions import PayloadError
 
 from .documents import Document, mark_bytes, unmark_bytes
-from .files import Files, Report, log_report
+from .files import DocumentFiles, Report, log_report
 from .names import Names, message_number
 
 
@@ -32,7 +32,7 @@ class Layout:
     ) -> None:
         self.storage: Storage = storages[storage] if isinstance(storage, str) else storage
         self.names = Names(prefix)
-        self.files = Files(self.storage, report)
+        self.files = DocumentFiles(self.storage, report)
 
     # --- Sessions --------------------------------------------------------------------------------
 

@@ -17,24 +17,27 @@ from django.db.models import Q
 from django_agent_sessions import audit, serving
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import export_markdown, export_sessions
-from django_agent_sessions.interchange.jsonl_blobs import blobs_beside
+from django_agent_sessions.interchange.jsonl_blobs import blob_directory
 from django_agent_sessions.interchange.layout import Layout
 from django_agent_sessions.interchange.owners import find_user
-from django_agent_sessions.interchange.places import find_place
+from django_agent_sessions.interchange.places import open_location
 from django_agent_sessions.interchange.rows import each_session
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.interchange.strands_writing import export_strands_files, is_of_strands
-from django_agent_sessions.management.actors import actor_of, add_actor
-from django_agent_sessions.management.databases import add_database, database_of
-from django_agent_sessions.management.moments import read_moment
+from django_agent_sessions.interchange.strands_writing import (
+    export_strands_files,
+    has_strands_agent,
+)
+from django_agent_sessions.management.actors import get_actor, add_actor
+from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.moments import parse_datetime_option
 from django_agent_sessions.management.new_files import new_file
-from django_agent_sessions.management.several import several
+from django_agent_sessions.management.several import list_option
 from django_agent_sessions.management.stopping import StoppableCommand, end_without_reader
 from django_agent_sessions.management.terminal import (
     ProgressLine,
-    counted,
-    printable,
-    write_letters,
+    pluralize,
+    escape_control_characters,
+    set_encoding,
 )
 from django_agent_sessions.models import AuditEvent, Session
 
@@ -114,7 +117,7 @@ class Command(StoppableCommand):
             False,
         ):
             raise CommandError("--blobs-beside requires the format jsonl and a file as PLACE")
-        alias = database_of(options)
+        alias = get_database(options)
         errors = options.get("stderr") or sys.stderr
         line = ProgressLine(errors, wanted=not options["no_progress"])
         try:
@@ -124,12 +127,12 @@ class Command(StoppableCommand):
         except (AgentSessionsError, OSError) as error:
             if isinstance(error, BrokenPipeError) and options["place"] == STDOUT:
                 end_without_reader(options.get("stdout") or sys.stdout)
-            raise CommandError(printable(_error_text(error))) from error
+            raise CommandError(escape_control_characters(_error_text(error))) from error
         finally:
             line.clear()
-        errors.write(f"{counted(run.done, 'session')} exported\n")
+        errors.write(f"{pluralize(run.done, 'session')} exported\n")
         if run.errors:
-            raise CommandError(f"{counted(run.errors, 'item')} could not be written: see above")
+            raise CommandError(f"{pluralize(run.errors, 'item')} could not be written: see above")
 
 
 class _Export:
@@ -139,7 +142,7 @@ class _Export:
         self, options: dict[str, Any], alias: str, stderr: TextIO, line: ProgressLine
     ) -> None:
         self.options, self.alias, self.stderr, self.line = options, alias, stderr, line
-        self.actor = actor_of(options, alias)
+        self.actor = get_actor(options, alias)
         self.done = self.errors = 0
 
     def write(self, sessions: Any, stdout: Any) -> None:
@@ -150,13 +153,13 @@ class _Export:
         elif form == MARKDOWN:
             self._write_markdown(sessions, _directory(place))
         else:
-            self._write_strands_files(sessions, Layout(*find_place(place, make=True)))
+            self._write_strands_files(sessions, Layout(*open_location(place, make=True)))
 
     def _write_jsonl(self, sessions: Any, stdout: Any, place: str) -> None:
-        blobs_directory = blobs_beside(place) if self.options["blobs_beside"] else None
+        blobs_directory = blob_directory(place) if self.options["blobs_beside"] else None
         if place == STDOUT:
             # Programs read this output: always UTF-8, whatever the terminal's encoding.
-            write_letters(sys.stdout, encoding="utf-8", errors="strict")
+            set_encoding(sys.stdout, encoding="utf-8", errors="strict")
             for chunk in self._json_lines(sessions, blobs_directory, None):
                 # Without ending, Django's OutputWrapper would add a line feed to each chunk.
                 stdout.write(chunk, ending="")
@@ -164,7 +167,9 @@ class _Export:
         path = Path(place)
         with new_file(path) as file:
             file.writelines(
-                serving.encoded(self._json_lines(sessions, blobs_directory, str(path.parent)))
+                serving.encode_in_chunks(
+                    self._json_lines(sessions, blobs_directory, str(path.parent))
+                )
             )
             if self.errors and not self.done:
                 raise CommandError("no session could be written: see above")
@@ -200,13 +205,15 @@ class _Export:
             try:
                 with new_file(path) as file:
                     self._record(session)
-                    file.writelines(serving.encoded(export_markdown(session, using=self.alias)))
+                    file.writelines(
+                        serving.encode_in_chunks(export_markdown(session, using=self.alias))
+                    )
             except (AgentSessionsError, FileExistsError) as error:
                 self._fail(session, error)
 
     def _write_strands_files(self, sessions: Any, layout: Layout) -> None:
         for session in self._each(sessions):
-            if not is_of_strands(session.pk, using=self.alias):
+            if not has_strands_agent(session.pk, using=self.alias):
                 self.done -= 1
                 self._report_skipped(
                     Skipped(f"session {session.session_id!r}", "no Strands agent", error=False)
@@ -232,7 +239,7 @@ class _Export:
 
     def _report_skipped(self, skipped: Skipped) -> None:
         self.line.clear()
-        self.stderr.write(printable(f"{skipped.place}: {skipped.reason}") + "\n")
+        self.stderr.write(escape_control_characters(f"{skipped.place}: {skipped.reason}") + "\n")
         self.errors += skipped.error
 
     def _each(self, sessions: Any) -> Iterator[Session]:
@@ -241,7 +248,7 @@ class _Export:
             if session is not None:
                 yield session
                 self.done += 1
-                self.line.show(self.done, counted(self.done, "session"))
+                self.line.show(self.done, pluralize(self.done, "session"))
 
     def _record(self, session: Session) -> None:
         audit.record(
@@ -259,7 +266,7 @@ class _Export:
 
 
 def _select_sessions(options: dict[str, Any], alias: str) -> Any:
-    names = [str(name) for name in several(options, "session")]
+    names = [str(name) for name in list_option(options, "session")]
     limited = bool(names) or options["owner"] is not None
     if limited == options["everybody"]:
         raise CommandError("specify which sessions: --session ID, --owner USER or --everybody")
@@ -269,7 +276,7 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
     if options["owner"] is not None:
         sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
     if options["since"] is not None:
-        since = read_moment(options["since"], "--since")
+        since = parse_datetime_option(options["since"], "--since")
         sessions = sessions.filter(last_activity_at__gte=since)
     if not names:
         return sessions

@@ -11,8 +11,13 @@ from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions import batches
-from django_agent_sessions.blobs.collecting import DEFAULT_AGE, Collection, collect, users_of
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.blobs.collecting import (
+    DEFAULT_AGE,
+    CollectionResult,
+    collect,
+    messages_using,
+)
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import Session
 
@@ -57,7 +62,7 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         dry_run = options["dry_run"]
-        alias = database_of(options)
+        alias = get_database(options)
         self._finish_deletions(alias, dry_run=dry_run)
         collection = collect(
             older_than=timedelta(hours=options["older_than"]),
@@ -70,7 +75,7 @@ class Command(StoppableCommand):
         for path in collection.files if options["verbosity"] > 1 or dry_run else ():
             self.stdout.write(f"orphan {path}")
         for word, keys in (("missing", collection.missing), ("damaged", collection.damaged)):
-            for key, messages in users_of(keys, alias).items():
+            for key, messages in messages_using(keys, alias).items():
                 used = ", ".join(map(str, messages)) or "none"
                 self.stdout.write(f"{word} file of binary {key}; messages with it: {used}")
         done = "would be deleted" if dry_run else "deleted"
@@ -78,7 +83,7 @@ class Command(StoppableCommand):
         size = filesizeformat(collection.bytes).replace("\xa0", " ")
         self.stdout.write(
             f"{len(collection.files)} orphaned files ({size}) and {collection.rows} unused "
-            f"binaries {done}; {collection.young} newer files kept"
+            f"binaries {done}; {collection.too_recent} newer files kept"
         )
         self._report_unknown(collection)
         if errors := _errors(collection):
@@ -86,25 +91,25 @@ class Command(StoppableCommand):
 
     def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
         sessions = Session.objects.using(using)
-        interrupted = sessions.filter(namespace=batches.DOOMED, legal_hold=False)
-        count = interrupted.count() if dry_run else batches.finish(sessions)
+        interrupted = sessions.filter(namespace=batches.TOMBSTONE_NAMESPACE, legal_hold=False)
+        count = interrupted.count() if dry_run else batches.delete_tombstones(sessions)
         if count:
             done = "would be completed" if dry_run else "completed"
             self.stdout.write(f"{count} interrupted deletions of sessions {done}")
 
-    def _report_unknown(self, collection: Collection) -> None:
-        for alias in collection.not_asked:
+    def _report_unknown(self, collection: CollectionResult) -> None:
+        for alias in collection.unavailable_databases:
             self.stdout.write(f"database {alias!r} did not answer and may contain more sessions")
-        if collection.unknown:
+        if collection.unknown_files:
             self.stdout.write(
-                f"{collection.unknown} files of {collection.unknown_sessions} unknown sessions "
+                f"{collection.unknown_files} files of {collection.unknown_sessions} unknown sessions "
                 "kept: the sessions were deleted while the storage did not answer, or belong to "
                 "another project. If no other project uses this storage and BLOB_PREFIX, delete "
                 "them with --unknown-sessions"
             )
 
 
-def _errors(collection: Collection) -> list[str]:
+def _errors(collection: CollectionResult) -> list[str]:
     errors = [
         f"storage {alias!r} could not be cleaned up: {why}"
         for alias, why in collection.failures.items()

@@ -16,12 +16,16 @@ from django_agent_sessions.interchange import (
     owners_from_function,
 )
 from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
-from django_agent_sessions.interchange.kinds import KINDS, nothing_found, open_source
+from django_agent_sessions.interchange.kinds import SOURCES, no_sessions_error, open_source
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.management.terminal import ProgressLine, counted, printable
+from django_agent_sessions.management.terminal import (
+    ProgressLine,
+    pluralize,
+    escape_control_characters,
+)
 from django_agent_sessions.owners import NOBODY
 
 _EXIT_STATUS = 1
@@ -38,8 +42,8 @@ class Command(StoppableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        places = "; ".join(f"{kind}: {place}" for kind, (place, _) in KINDS.items())
-        parser.add_argument("kind", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
+        places = "; ".join(f"{kind}: {place}" for kind, (place, _) in SOURCES.items())
+        parser.add_argument("kind", choices=tuple(SOURCES), metavar="KIND", help=", ".join(SOURCES))
         parser.add_argument("place", nargs="?", default="", metavar="PLACE", help=f"{places}.")
         parser.add_argument(
             "--namespace",
@@ -78,8 +82,8 @@ class Command(StoppableCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         kind, place = options["kind"], options["place"]
         if not place and kind != "openai-django-sessions":
-            raise CommandError(f"PLACE is required: {KINDS[kind][0]}")
-        alias = database_of(options)
+            raise CommandError(f"PLACE is required: {SOURCES[kind][0]}")
+        alias = get_database(options)
         try:
             source = open_source(kind, place, max_line_bytes=options["max_line_bytes"])
             owner = self._owner(options, alias)
@@ -100,15 +104,17 @@ class Command(StoppableCommand):
             finally:
                 line.clear()
         except AgentSessionsError as error:
-            raise CommandError(printable(str(error))) from error
+            raise CommandError(escape_control_characters(str(error))) from error
         self._print(report, dry_run=options["dry_run"])
         if report.errors:
             raise CommandError(
-                f"{counted(report.errors, 'item')} could not be imported: see above",
+                f"{pluralize(report.errors, 'item')} could not be imported: see above",
                 returncode=_EXIT_STATUS,
             )
         if not report.sessions:
-            raise CommandError(printable(nothing_found(kind, place)), returncode=_EXIT_STATUS)
+            raise CommandError(
+                escape_control_characters(no_sessions_error(kind, place)), returncode=_EXIT_STATUS
+            )
 
     def _print(self, report: ImportReport, *, dry_run: bool) -> None:
         for skipped in report.skipped:
@@ -117,13 +123,13 @@ class Command(StoppableCommand):
             self.stdout.write(f"and {report.skips - len(report.skipped)} more")
         done = "would be written" if dry_run else "written"
         self.stdout.write(
-            f"{counted(report.messages, 'message')} {done}; sessions: {report.made} new, "
+            f"{pluralize(report.messages, 'message')} {done}; sessions: {report.made} new, "
             f"{report.continued} continued, {report.unchanged} already imported, "
             f"{report.left_out} skipped"
         )
 
     def _print_skipped(self, skipped: Skipped) -> None:
-        self.stdout.write(printable(f"{skipped.place}: {skipped.reason}"))
+        self.stdout.write(escape_control_characters(f"{skipped.place}: {skipped.reason}"))
 
     def _owner(self, options: dict[str, Any], alias: str) -> Any:
         if options["owners"] is not None:
@@ -136,5 +142,8 @@ class Command(StoppableCommand):
 
 
 def _show_progress(line: ProgressLine, report: ImportReport) -> None:
-    sessions, messages = counted(report.sessions, "session"), counted(report.messages, "message")
+    sessions, messages = (
+        pluralize(report.sessions, "session"),
+        pluralize(report.messages, "message"),
+    )
     line.show(report.sessions, f"{sessions}, {messages}")

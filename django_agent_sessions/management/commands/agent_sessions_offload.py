@@ -8,9 +8,9 @@ from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.store.offloading import offload
+from django_agent_sessions.store.offloading import move_binaries_to_storage
 
 
 class Command(StoppableCommand):
@@ -28,9 +28,9 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        alias = database_of(options)
+        alias = get_database(options)
         try:
-            result = offload(dry_run=options["dry_run"], using=alias)
+            result = move_binaries_to_storage(dry_run=options["dry_run"], using=alias)
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
         size = filesizeformat(result.bytes).replace("\xa0", " ")

@@ -10,7 +10,7 @@ from django.db import OperationalError, connections
 
 from django_agent_sessions import search
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import SessionMessage
 
@@ -39,7 +39,7 @@ class Command(StoppableCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the action; repeating it has no effect."""
-        alias = database_of(options)
+        alias = get_database(options)
         if connections[alias].vendor != "postgresql":
             raise CommandError(
                 f"database {alias!r} is not PostgreSQL: search does not use an index there"

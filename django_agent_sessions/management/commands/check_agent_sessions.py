@@ -13,10 +13,10 @@ from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.sessions import find_session
 from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.management.terminal import ProgressLine, counted
+from django_agent_sessions.management.terminal import ProgressLine, pluralize
 from django_agent_sessions.models import Session
 
 _LOCATION_FIELDS = ("session", "agent", "branch", "position", "row")
@@ -72,7 +72,7 @@ class Command(StoppableCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        alias = database_of(options)
+        alias = get_database(options)
         sessions = _select_sessions(alias, options["namespace"], options["sessions"])
         total = (Session.objects.using(alias) if sessions is None else sessions).count()
         line = ProgressLine(options.get("stderr") or sys.stderr, total=total)
@@ -82,7 +82,7 @@ class Command(StoppableCommand):
             mend=options["fix"],
             files=options["blobs"],
             grace=timedelta(seconds=options["grace"]),
-            progress=lambda done, messages: line.show(done, counted(messages, "message")),
+            progress=lambda done, messages: line.show(done, pluralize(messages, "message")),
         )
         print_result = self._print_json if options["format"] == "json" else self._print
         for result in check.run():
@@ -94,7 +94,7 @@ class Command(StoppableCommand):
         self._print_summary(check, as_json=options["format"] == "json")
         if check.left:
             raise CommandError(
-                f"{counted(check.left, 'finding')} left; see the documentation's page on integrity "
+                f"{pluralize(check.left, 'finding')} left; see the documentation's page on integrity "
                 "for what to do"
             )
 
@@ -127,7 +127,7 @@ class Command(StoppableCommand):
         counts = {kind: check.found[kind] for kind in Kind if check.found[kind]}
         if as_json:
             summary = {
-                "sessions": check.looked_at,
+                "sessions": check.sessions_checked,
                 "messages": check.messages,
                 "found": {kind.code: count for kind, count in counts.items()},
                 "unlisted": check.unlisted,
@@ -136,7 +136,7 @@ class Command(StoppableCommand):
             self.stdout.write(json.dumps({"summary": summary}))
             return
         self.stdout.write(
-            f"{counted(check.looked_at, 'session')} and {counted(check.messages, 'message')} "
+            f"{pluralize(check.sessions_checked, 'session')} and {pluralize(check.messages, 'message')} "
             "checked"
         )
         for kind, count in counts.items():

@@ -8,8 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from django_agent_sessions import audit
-from django_agent_sessions.management.databases import add_database, database_of
-from django_agent_sessions.management.moments import in_our_time, read_moment
+from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.moments import match_use_tz, parse_datetime_option
 from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import AuditEvent
 
@@ -30,10 +30,10 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        before = read_moment(options["before"], "--before")
-        if before > in_our_time(timezone.now()):
+        before = parse_datetime_option(options["before"], "--before")
+        if before > match_use_tz(timezone.now()):
             raise CommandError("--before is in the future and would delete every event")
-        using = database_of(options)
+        using = get_database(options)
         if options["dry_run"]:
             count = AuditEvent.objects.using(using).filter(created_at__lt=before).count()
             self.stdout.write(f"{count} audit events would be deleted")

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.management.terminal import counted
+from django_agent_sessions.management.terminal import pluralize
 from django_agent_sessions.redaction.originals import purge_originals
 
 
@@ -28,7 +28,7 @@ class Command(StoppableCommand):
         count = purge_originals(
             actor="purge_redacted_originals",
             dry_run=options["dry_run"],
-            using=database_of(options),
+            using=get_database(options),
         )
         done = "would be purged" if options["dry_run"] else "purged"
-        self.stdout.write(f"{counted(count, 'original')} {done}")
+        self.stdout.write(f"{pluralize(count, 'original')} {done}")

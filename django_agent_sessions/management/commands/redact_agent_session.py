@@ -18,12 +18,16 @@ from django_agent_sessions.exceptions import (
 )
 from django_agent_sessions.interchange.owners import find_user
 from django_agent_sessions.interchange.rows import each_session
-from django_agent_sessions.management.actors import actor_of, add_actor
-from django_agent_sessions.management.databases import add_database, database_of
-from django_agent_sessions.management.scopes import add_scopes, scopes_of
+from django_agent_sessions.management.actors import get_actor, add_actor
+from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.scopes import add_scopes, get_scopes
 from django_agent_sessions.management.sessions import find_session
 from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.management.terminal import ProgressLine, counted, printable
+from django_agent_sessions.management.terminal import (
+    ProgressLine,
+    pluralize,
+    escape_control_characters,
+)
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.redaction import Hit, Redaction, Scope, redact
 
@@ -82,14 +86,14 @@ class Command(StoppableCommand):
         parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        scopes = list(scopes_of(options))
+        scopes = list(get_scopes(options))
         if not scopes:
             raise CommandError(
                 "nothing to redact: use --find-stdin, --detector or another option, see --help"
             )
         if not options["dry_run"] and not options["reason"].strip():
             raise CommandError("a redaction requires a --reason")
-        alias = database_of(options)
+        alias = get_database(options)
         run = _Run(self, scopes, options, alias)
         try:
             sessions = _select_sessions(options, alias)
@@ -115,7 +119,7 @@ class _Run:
             options.get("stderr") or sys.stderr, wanted=not options["no_progress"]
         )
         self.scopes, self.options, self.alias = scopes, options, alias
-        self.actor = actor_of(options, alias)
+        self.actor = get_actor(options, alias)
 
     def redact(self, session: UUID) -> Redaction:
         return redact(
@@ -142,20 +146,22 @@ class _Run:
             except AgentSessionsError as error:
                 failed += 1
                 self.line.clear()
-                self.stderr.write(f"session {printable(name)}: {printable(str(error))}")
+                self.stderr.write(
+                    f"session {escape_control_characters(name)}: {escape_control_characters(str(error))}"
+                )
                 continue
             searched += 1
             has_matches = any(part.hits or part.kept or part.states for part in result.sessions)
             matching += has_matches
             if has_matches or any(part.unread for part in result.sessions):
                 self.line.clear()
-                self.stdout.write(f"session {printable(name)} ({key}):")
+                self.stdout.write(f"session {escape_control_characters(name)} ({key}):")
                 self.print(result)
-            self.line.show(searched, f"{counted(searched, 'session')}, matches in {matching}")
+            self.line.show(searched, f"{pluralize(searched, 'session')}, matches in {matching}")
         self.line.clear()
-        self.stdout.write(f"{counted(searched, 'session')} searched, matches in {matching}")
+        self.stdout.write(f"{pluralize(searched, 'session')} searched, matches in {matching}")
         if failed:
-            raise CommandError(f"{counted(failed, 'session')} could not be redacted: see above")
+            raise CommandError(f"{pluralize(failed, 'session')} could not be redacted: see above")
 
     def print(self, result: Redaction) -> None:
         """Print the places of a session and its forks; record a reading before content is shown."""
@@ -191,8 +197,8 @@ class _Run:
             return
         verb = "would be redacted" if result.dry_run else "redacted"
         self.stdout.write(
-            f"{verb}: {counted(len(result.hits), 'place')} in "
-            f"{counted(result.messages, 'message')} and {counted(result.states, 'other row')}"
+            f"{verb}: {pluralize(len(result.hits), 'place')} in "
+            f"{pluralize(result.messages, 'message')} and {pluralize(result.states, 'other row')}"
         )
 
     def _print_content(self, hit: Hit) -> None:
@@ -201,8 +207,8 @@ class _Run:
             self.stdout.write("  (in a kept original, which is not shown)")
             return
         # One line each, without control characters.
-        self.stdout.write(f"  - {printable(hit.before) or 'everything'}")
-        self.stdout.write(f"  + {printable(hit.after)}")
+        self.stdout.write(f"  - {escape_control_characters(hit.before) or 'everything'}")
+        self.stdout.write(f"  + {escape_control_characters(hit.after)}")
 
 
 def _select_sessions(options: dict[str, Any], alias: str) -> QuerySet[Session]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from django_agent_sessions import usage
-from django_agent_sessions.management.databases import add_database, database_of
+from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.stopping import StoppableCommand
 
 
@@ -25,7 +25,7 @@ class Command(StoppableCommand):
         add_database(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        alias = database_of(options)
+        alias = get_database(options)
         run = usage.rebuild if options["rebuild"] else usage.roll_up
         counted = run(using=alias)
         until = usage.counted_until(using=alias)

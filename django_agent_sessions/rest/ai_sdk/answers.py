@@ -39,22 +39,22 @@ class Answer:
     """The chunks so far; ``None`` until the answer has begun."""
 
     loop: asyncio.AbstractEventLoop | None = None
-    entering: asyncio.Task[Any] | None = None
+    claim_task: asyncio.Task[Any] | None = None
     """The task that claims the session, until the answer has begun or was refused."""
 
     over: bool = False
-    until: float = 0
+    kept_until: float = 0
     """When the buffer of a finished answer is discarded, on the monotonic clock."""
 
-    def replayable(self, epoch: int, loop: asyncio.AbstractEventLoop | None = None) -> bool:
+    def can_replay(self, epoch: int, loop: asyncio.AbstractEventLoop | None = None) -> bool:
         """Whether this loop can replay it from the start, and nothing was redacted since."""
         here = self.loop is (loop or asyncio.get_running_loop())
-        return here and self.buffer is not None and self.buffer.whole and self.epoch == epoch
+        return here and self.buffer is not None and self.buffer.is_complete and self.epoch == epoch
 
-    async def entered(self) -> None:
+    async def wait_claimed(self) -> None:
         """Wait until it has begun or was refused, in this loop."""
-        if self.entering is not None and self.entering.get_loop() is asyncio.get_running_loop():
-            await asyncio.wait([self.entering])
+        if self.claim_task is not None and self.claim_task.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([self.claim_task])
 
     async def follow(self) -> AsyncGenerator[bytes]:
         """Yield its chunks from the start to its end."""

@@ -30,7 +30,7 @@ class ReplayBuffer:
         return self._size
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no chunk was discarded."""
         return self._first == 0
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from django_agent_sessions.rest.serializers.fields import shown
+from django_agent_sessions.rest.serializers.fields import displayable_json
 
 from .parts import UIPart
 
@@ -23,7 +23,7 @@ KEEP_ALIVE = b": still here\n\n"
 """A comment that clients ignore, and that keeps proxies from closing the connection."""
 
 
-def encoded(chunk: dict[str, Any]) -> bytes:
+def encode_chunk(chunk: dict[str, Any]) -> bytes:
     """Encode a chunk as a server-sent event."""
     try:
         text = json.dumps(chunk, allow_nan=False, separators=(",", ":"))
@@ -63,19 +63,19 @@ class Writer:
             self._open_part = None
             self._send(f"{kind}-end", id=name)
 
-    def tool_begins(self, call_id: str, name: str) -> None:
+    def start_tool_call(self, call_id: str, name: str) -> None:
         """Start a tool call whose input follows in deltas."""
         if call_id and call_id not in self._calls:
             self._start_part()
             self._calls[call_id] = False
             self._send("tool-input-start", toolCallId=call_id, toolName=name, dynamic=True)
 
-    def tool_input(self, call_id: str, delta: str) -> None:
+    def append_tool_input(self, call_id: str, delta: str) -> None:
         """Append to the input of a call, as JSON text."""
         if self._calls.get(call_id) is False and delta:
             self._send("tool-input-delta", toolCallId=call_id, inputTextDelta=delta)
 
-    def tool(self, part: UIPart) -> None:
+    def write_tool_call(self, part: UIPart) -> None:
         """Write a complete tool call."""
         call_id = part["toolCallId"]
         if self._calls.get(call_id):
@@ -92,7 +92,7 @@ class Writer:
             dynamic=True,
         )
 
-    def knows(self, call_id: str) -> bool:
+    def has_complete_call(self, call_id: str) -> bool:
         """Whether a call was written completely."""
         return self._calls.get(call_id, False)
 
@@ -104,7 +104,7 @@ class Writer:
         self._send(f"tool-{state}", toolCallId=call_id, dynamic=True, **fields)
         self._has_results = True
 
-    def part(self, part: UIPart) -> None:
+    def write_part(self, part: UIPart) -> None:
         """Write a complete part: a text, reasoning, a source, a file or data."""
         if part["type"] in ("text", "reasoning"):
             self.close()
@@ -112,7 +112,7 @@ class Writer:
             self.close()
         else:
             self._start_part()
-            self._emit(encoded(shown(part)))
+            self._emit(encode_chunk(displayable_json(part)))
 
     def finish(self) -> None:
         """End a complete answer."""
@@ -159,7 +159,7 @@ class Writer:
             self._send("finish-step")
 
     def _send(self, kind: str, **fields: Any) -> None:
-        self._emit(encoded(shown({"type": kind, **fields})))
+        self._emit(encode_chunk(displayable_json({"type": kind, **fields})))
 
 
 def _finite(value: Any) -> Any:

@@ -22,10 +22,10 @@ from .answers import Answer
 
 R = TypeVar("R")
 
-ALIVE = 30
+CLAIM_SECONDS = 30
 """Seconds without a heartbeat after which an answer counts as ended."""
 
-PATIENCE = 10
+CACHE_TIMEOUT = 10
 """Seconds until a request to the cache times out: not all backends have a timeout."""
 
 _STOP_SECONDS = 60
@@ -64,7 +64,7 @@ class Claims:
             finally:
                 close_idle_connections()
 
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(CACHE_TIMEOUT):
             return await asyncio.get_running_loop().run_in_executor(_threads, call)
 
     async def take(
@@ -93,7 +93,9 @@ class Claims:
         return refusal
 
     def _take(self, answer: Answer, seconds: float) -> tuple[bool, dict[str, Any] | None]:
-        is_free = bool(self._cache.add(_session_name(answer.session), _claim(answer), ALIVE))
+        is_free = bool(
+            self._cache.add(_session_name(answer.session), _claim(answer), CLAIM_SECONDS)
+        )
         earlier = None
         if answer.message_id:
             name = _message_name(answer)
@@ -114,9 +116,9 @@ class Claims:
         name = _session_name(answer.session)
         running = self.running(answer.session)
         if running is None:
-            self._cache.add(name, _claim(answer), ALIVE)
+            self._cache.add(name, _claim(answer), CLAIM_SECONDS)
         elif running[0] == answer.id:
-            self._cache.touch(name, ALIVE)
+            self._cache.touch(name, CLAIM_SECONDS)
 
     def release(self, answer: Answer) -> None:
         """Release the session after the answer."""
@@ -137,7 +139,7 @@ class Claims:
         self._cache.set(f"{_PREFIX}:stop:{running[0]}", 1, _STOP_SECONDS)
         return True
 
-    def asked_to_stop(self, answer: Answer) -> bool:
+    def stop_requested(self, answer: Answer) -> bool:
         """Return whether an answer must stop."""
         return self._cache.get(f"{_PREFIX}:stop:{answer.id}") is not None
 

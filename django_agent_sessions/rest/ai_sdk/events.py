@@ -14,7 +14,7 @@ from django_agent_sessions.transcripts import OPENAI, STRANDS, PartKind
 from django_agent_sessions.transcripts.blocks import blocks
 
 from .chunks import Writer
-from .parts import UIPart, call, content, outcome, sources
+from .parts import UIPart, tool_call_part, content_part, tool_result_fields, source_parts
 
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 _THOUGHTS = {
@@ -57,7 +57,9 @@ class Translator:
             self.cancel = cancel
         kind = event.get("type")
         if isinstance(kind, str) and kind.startswith("data-"):
-            self._writer.part({key: event[key] for key in ("type", "id", "data") if key in event})
+            self._writer.write_part(
+                {key: event[key] for key in ("type", "id", "data") if key in event}
+            )
         elif isinstance(event.get("message"), dict):
             self._strands_message(event["message"])
         elif isinstance(event.get("data"), str):
@@ -75,10 +77,10 @@ class Translator:
         use = _nested(chunk, "contentBlockStart", "start", "toolUse")
         if isinstance(use, dict) and isinstance(use.get("toolUseId"), str):
             self._call_id = use["toolUseId"]
-            self._writer.tool_begins(self._call_id, str(use.get("name") or "tool"))
+            self._writer.start_tool_call(self._call_id, str(use.get("name") or "tool"))
         delta = _nested(chunk, "contentBlockDelta", "delta", "toolUse", "input")
         if isinstance(delta, str):
-            self._writer.tool_input(self._call_id, delta)
+            self._writer.append_tool_input(self._call_id, delta)
         if "contentBlockStop" in chunk:
             self._writer.close()
             self._block += 1
@@ -124,9 +126,9 @@ class Translator:
             item = data.item
             if getattr(item, "type", "") == "function_call":
                 self._call_ids[index] = item.call_id
-                self._writer.tool_begins(item.call_id, item.name)
+                self._writer.start_tool_call(item.call_id, item.name)
         elif kind == "response.function_call_arguments.delta" and isinstance(delta, str):
-            self._writer.tool_input(self._call_ids.get(index, ""), delta)
+            self._writer.append_tool_input(self._call_ids.get(index, ""), delta)
         elif kind in _ENDS:
             self._writer.close()
 
@@ -163,24 +165,24 @@ class Translator:
             for part in block.parts:
                 if part.kind is PartKind.TOOL_RESULT:
                     call_id = part.call_id or f"call-{number}"
-                    if not self._writer.knows(call_id):
+                    if not self._writer.has_complete_call(call_id):
                         # The call was made before this answer began.
-                        self._writer.tool(call(part, call_id) | {"input": {}})
-                    self._writer.tool_result(call_id, outcome(block, part))
+                        self._writer.write_tool_call(tool_call_part(part, call_id) | {"input": {}})
+                    self._writer.tool_result(call_id, tool_result_fields(block, part))
                 elif not is_answer:
                     continue
                 elif part.kind is PartKind.TOOL_CALL:
-                    self._writer.tool(call(part, f"call-{number}"))
-                elif (ui_part := content(part, block.path)) is not None:
-                    citations.extend(sources(part))
+                    self._writer.write_tool_call(tool_call_part(part, f"call-{number}"))
+                elif (ui_part := content_part(part, block.path)) is not None:
+                    citations.extend(source_parts(part))
                     streamed = {"text": text_streamed, "reasoning": reasoning_streamed}.get(
                         ui_part["type"], False
                     )
                     if not streamed:
-                        self._writer.part(ui_part)
+                        self._writer.write_part(ui_part)
         self._writer.close()
         for source in citations:
-            self._writer.part(source)
+            self._writer.write_part(source)
 
 
 def _payload(item: Any) -> dict[str, Any] | None:

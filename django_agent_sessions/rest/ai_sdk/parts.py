@@ -13,16 +13,16 @@ from typing import Any
 
 from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts import Part, PartKind
-from django_agent_sessions.transcripts.blocks import Block
+from django_agent_sessions.transcripts.blocks import TranscriptBlock
 from django_agent_sessions.transcripts.parts import cited_url
 
 UIPart = dict[str, Any]
 """A part of a ``UIMessage``."""
 
-Link = Callable[[Path], str | None]
+URLBuilder = Callable[[Path], str | None]
 """A function that returns the URL of the binary at a path of a payload, or ``None``."""
 
-FAILED = "The tool failed."
+TOOL_FAILED = "The tool failed."
 """The error text of a tool that failed without one."""
 
 _MEDIA = frozenset({PartKind.IMAGE, PartKind.DOCUMENT})
@@ -34,7 +34,7 @@ def no_link(path: Path) -> str | None:
     return None
 
 
-def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
+def content_part(part: Part, path: Path, link: URLBuilder = no_link) -> UIPart | None:
     """Convert anything but a tool call or result; return ``None`` if there is nothing to show."""
     match part.kind:
         case PartKind.TEXT:
@@ -42,12 +42,12 @@ def content(part: Part, path: Path, link: Link = no_link) -> UIPart | None:
         case PartKind.REASONING:
             return {"type": "reasoning", "text": part.text, "state": "done"} if part.text else None
         case PartKind.IMAGE | PartKind.DOCUMENT:
-            return media(part, path, link)
+            return media_part(part, path, link)
         case _:
             return {"type": "data-unknown", "data": {"value": part.data}}
 
 
-def media(part: Part, path: Path, link: Link) -> UIPart:
+def media_part(part: Part, path: Path, link: URLBuilder) -> UIPart:
     """Return a ``file`` with a URL, or a data part if there is none."""
     url = part.url if is_remote(part.url) else None
     if not part.url and part.size is not None:
@@ -62,7 +62,7 @@ def media(part: Part, path: Path, link: Link) -> UIPart:
     return {"type": "data-file", "data": data}
 
 
-def call(part: Part, spare_id: str) -> UIPart:
+def tool_call_part(part: Part, spare_id: str) -> UIPart:
     """Return a tool call without its result as a ``dynamic-tool``, which needs no client types."""
     return {
         "type": "dynamic-tool",
@@ -73,14 +73,14 @@ def call(part: Part, spare_id: str) -> UIPart:
     }
 
 
-def outcome(block: Block, part: Part, link: Link = no_link) -> UIPart:
+def tool_result_fields(block: TranscriptBlock, part: Part, link: URLBuilder = no_link) -> UIPart:
     """Return the keys of a ``dynamic-tool`` that its result changes."""
     if part.status == "error":
-        return {"state": "output-error", "errorText": part.text or FAILED}
+        return {"state": "output-error", "errorText": part.text or TOOL_FAILED}
     return {"state": "output-available", "output": _output(block, part, link)}
 
 
-def sources(part: Part) -> Iterator[UIPart]:
+def source_parts(part: Part) -> Iterator[UIPart]:
     """Yield a ``source-url`` for each page that a text cites."""
     citations = part.data if part.kind is PartKind.TEXT and isinstance(part.data, list) else ()
     for citation in citations:
@@ -98,7 +98,7 @@ def is_remote(url: str) -> bool:
     return url[:8].lower().startswith(("https://", "http://"))
 
 
-def _output(block: Block, part: Part, link: Link) -> Any:
+def _output(block: TranscriptBlock, part: Part, link: URLBuilder) -> Any:
     """Return a text or a JSON value, or a list if the result mixes kinds of content."""
     kinds = {inner.kind for inner in part.parts}
     mixed = PartKind.TOOL_RESULT in kinds and PartKind.TEXT in kinds
@@ -107,18 +107,18 @@ def _output(block: Block, part: Part, link: Link) -> Any:
     return [_element(inner, path, link) for inner, path in _elements(block, part.parts)]
 
 
-def _elements(block: Block, parts: Sequence[Part]) -> Iterator[tuple[Part, Path]]:
+def _elements(block: TranscriptBlock, parts: Sequence[Part]) -> Iterator[tuple[Part, Path]]:
     if not block.inner:
         yield from ((part, block.path) for part in parts)
     for inner in block.inner:
         yield from ((part, inner.path) for part in inner.parts)
 
 
-def _element(part: Part, path: Path, link: Link) -> UIPart:
+def _element(part: Part, path: Path, link: URLBuilder) -> UIPart:
     if part.kind is PartKind.TOOL_RESULT:
         return {"type": "json", "value": part.data}
     if part.kind is PartKind.TEXT:
         return {"type": "text", "text": part.text}
     if part.kind in _MEDIA:
-        return media(part, path, link)
+        return media_part(part, path, link)
     return {"type": "unknown", "value": part.data}

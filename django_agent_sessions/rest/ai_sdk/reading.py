@@ -17,14 +17,14 @@ from rest_framework.exceptions import ValidationError
 
 from django_agent_sessions import windows
 from django_agent_sessions.models import Session
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.references import Path
-from django_agent_sessions.rest.access import EVERYBODY, SCOPE
+from django_agent_sessions.rest.access import SCOPE_ALL, SCOPE
 
 from .claims import Claims
 from .registry import runs
 from .runs import Run
-from .sessions import ChatSessions, primary_key
+from .sessions import ChatSessionMixin, parse_uuid
 from .transcript import UIMessage, page_of
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _MAX_LIMIT = 200
 
 
-class ChatTranscripts(ChatSessions):
+class ChatTranscriptMixin(ChatSessionMixin):
     """A view that reads the messages of a chat."""
 
     cache: ClassVar[str] = "default"
@@ -44,7 +44,7 @@ class ChatTranscripts(ChatSessions):
             url = reverse("agent_sessions_api:message-media", args=[message])
         except NoReverseMatch:
             return None
-        everybody = f"&{SCOPE}={EVERYBODY}" if self.reaches_everybody else ""
+        everybody = f"&{SCOPE}={SCOPE_ALL}" if self.reaches_everybody else ""
         return f"{url}?path={quote(json.dumps(list(path)))}{everybody}"
 
     def read_messages(
@@ -55,8 +55,8 @@ class ChatTranscripts(ChatSessions):
         Raises ``Http404`` if the session is out of reach.
         """
         query = self.request.query_params
-        session = self.find_session(self.reachable_sessions(), key)
-        if not self.allows(session, Allowed.READ):
+        session = self.find_session(self.accessible_sessions(), key)
+        if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         before, limit = _parse_before(query.get("before")), _parse_limit(query.get("limit"))
         own = before is None and self.owns(session)
@@ -65,7 +65,7 @@ class ChatTranscripts(ChatSessions):
         partial = self._partial(session, run, loop) if own else None
         page = page_of(session, before=before, limit=limit, link=self.file_url)
         messages = page.messages
-        self.record_reading(session, view="ai-sdk", messages=len(messages))
+        self.record_access(session, view="ai-sdk", messages=len(messages))
         if partial is not None:
             messages = _without_answer(partial[0], messages, run)
         if page.before is None:
@@ -79,7 +79,7 @@ class ChatTranscripts(ChatSessions):
     ) -> tuple[UUID | None] | None:
         """Return the last message before an answer that is not stored completely yet."""
         if run is not None:
-            replayable = run.answer.replayable(session.redaction_epoch, loop)
+            replayable = run.answer.can_replay(session.redaction_epoch, loop)
             return (run.answer.before,) if replayable else None
         try:
             running = Claims(self.cache).running(session.pk)
@@ -111,7 +111,7 @@ def _without_answer(
 def _parse_before(value: str | None) -> UUID | None:
     if value is None:
         return None
-    message_id = primary_key(value)
+    message_id = parse_uuid(value)
     if message_id is None:
         raise ValidationError({"before": ["Must be the id of a message."]})
     return message_id
@@ -119,7 +119,7 @@ def _parse_before(value: str | None) -> UUID | None:
 
 def _parse_limit(value: str | None) -> int:
     if value is None:
-        return windows.WINDOW
+        return windows.PAGE_SIZE
     if not re.fullmatch("[0-9]{1,6}", value) or not 1 <= int(value) <= _MAX_LIMIT:
         raise ValidationError({"limit": [f"Must be an integer from 1 to {_MAX_LIMIT}."]})
     return int(value)

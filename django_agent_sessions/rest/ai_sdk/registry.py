@@ -18,12 +18,12 @@ from django_agent_sessions.rest.problems import Conflict
 
 from .answers import Answer
 from .claims import Refusal
-from .runs import Bounds, Run
+from .runs import RunLimits, Run
 
-KEPT_BYTES = 64 * 1024 * 1024
+MAX_KEPT_BYTES = 64 * 1024 * 1024
 """Bytes of all finished answers that this process keeps for replay."""
 
-KEPT_OF_USER = 10
+MAX_KEPT_PER_USER = 10
 """How many finished answers of one user are kept."""
 
 _START_SECONDS = 60.0
@@ -46,7 +46,7 @@ class Runs:
         self._by_session: dict[UUID, Run] = {}
         self._recent_answers: dict[UUID, Answer] = {}
 
-    def enter(self, run: Run, bounds: Bounds) -> Answer | None:
+    def enter(self, run: Run, bounds: RunLimits) -> Answer | None:
         """Register an answer; return the answer that the message has already, or ``None``.
 
         Raises ``TooManyRuns``, and ``Conflict`` if the session is busy or the id is another
@@ -66,7 +66,7 @@ class Runs:
             self._by_session[answer.session] = run
         return None
 
-    def check_room(self, owner: Any, bounds: Bounds) -> None:
+    def check_room(self, owner: Any, bounds: RunLimits) -> None:
         """Raise ``TooManyRuns`` if the user cannot have another answer."""
         with self._lock:
             self._sweep()
@@ -105,7 +105,7 @@ class Runs:
         with self._lock:
             self._remove(answer)
             if linger > 0 and answer.loop is not None:
-                answer.until = time.monotonic() + linger
+                answer.kept_until = time.monotonic() + linger
                 # Reinserted, so that the dict is ordered by age.
                 self._recent_answers.pop(answer.session, None)
                 self._recent_answers[answer.session] = answer
@@ -120,7 +120,7 @@ class Runs:
         run = self._by_session.get(session)
         return self._recent_answers.get(session) if run is None else run.answer
 
-    def _check_room(self, owner: Any, bounds: Bounds) -> None:
+    def _check_room(self, owner: Any, bounds: RunLimits) -> None:
         count = sum(run.answer.owner == owner for run in self._by_session.values())
         if len(self._by_session) >= bounds.runs or count >= bounds.runs_of_user:
             raise TooManyRuns
@@ -141,12 +141,12 @@ class Runs:
             loop = run.answer.loop
             if now - run.since > _START_SECONDS if loop is None else loop.is_closed():
                 del self._by_session[key]
-        room, counts = KEPT_BYTES, dict[Any, int]()
+        room, counts = MAX_KEPT_BYTES, dict[Any, int]()
         for key, answer in reversed(list(self._recent_answers.items())):
             counts[answer.owner] = counts.get(answer.owner, 0) + 1
             room -= 0 if answer.buffer is None else answer.buffer.size
-            gone = answer.loop is None or answer.loop.is_closed() or answer.until <= now
-            if gone or room < 0 or counts[answer.owner] > KEPT_OF_USER:
+            gone = answer.loop is None or answer.loop.is_closed() or answer.kept_until <= now
+            if gone or room < 0 or counts[answer.owner] > MAX_KEPT_PER_USER:
                 del self._recent_answers[key]
 
 

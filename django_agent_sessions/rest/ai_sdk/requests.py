@@ -43,7 +43,7 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MessageLimits:
     """The limits of a message."""
 
     characters: int
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class ChatRequest:
     """A parsed request."""
 
     id: str
@@ -65,14 +65,14 @@ class Incoming:
     files: tuple[Attachment, ...] = field(default=(), repr=False)
 
 
-def read(body: Any, limits: Limits) -> Incoming:
+def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
     """Parse a request of ``useChat``; of several messages only the last one is used."""
     if not isinstance(body, dict):
         raise ValidationError("The body must be a JSON object.")
     chat = _validate(body.get("id"), "id")
     trigger = body.get("trigger", SUBMIT)
     if trigger == REGENERATE:
-        return Incoming(chat, REGENERATE)
+        return ChatRequest(chat, REGENERATE)
     if trigger != SUBMIT:
         raise ValidationError({"trigger": [f"Must be {SUBMIT} or {REGENERATE}."]})
     if body.get("messageId") is not None:
@@ -94,7 +94,7 @@ def read(body: Any, limits: Limits) -> Incoming:
         raise _message_error(f"Must have at most {limits.characters} characters.")
     if not text.strip() and not files:
         raise _message_error("Must not be empty: send a text or a file.")
-    return Incoming(chat, SUBMIT, message_id, text, tuple(files))
+    return ChatRequest(chat, SUBMIT, message_id, text, tuple(files))
 
 
 def _last_message(body: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _parts(message: dict[str, Any]) -> list[Any]:
     raise _message_error("Must have a list of parts.")
 
 
-def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: Limits) -> None:
+def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: MessageLimits) -> None:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text" and isinstance(part.get("text"), str):
         texts.append(part["text"])
@@ -132,7 +132,7 @@ def _read_part(part: Any, texts: list[str], files: list[Attachment], limits: Lim
         raise _message_error("The parts must be texts and files.")
 
 
-def _file(part: dict[str, Any], limits: Limits) -> Attachment:
+def _file(part: dict[str, Any], limits: MessageLimits) -> Attachment:
     url, name = part.get("url"), part.get("filename") or ""
     if not isinstance(url, str) or not url[:5].lower() == "data:":
         raise _message_error("A file must be a data: URL: other URLs are not fetched.")

@@ -15,21 +15,21 @@ from .answers import Answer
 from .buffers import ReplayBuffer
 from .chat import Chat
 from .chunks import Writer
-from .claims import ALIVE, Claims
+from .claims import CLAIM_SECONDS, Claims
 from .events import Translator
-from .threads import OwnThread
+from .threads import AnswerThread
 
 logger = logging.getLogger(__name__)
 
-POLL = 0.5
+STOP_POLL_SECONDS = 0.5
 """Seconds between two checks whether an answer must stop."""
 
-LOOK = 3.0
+EXISTENCE_CHECK_SECONDS = 3.0
 """Seconds between two checks whether its session still exists."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RunLimits:
     """The limits of answers."""
 
     runs: int
@@ -64,7 +64,7 @@ class Run:
         answer: Answer,
         respond: Callable[[Chat], Any],
         claims: Claims,
-        bounds: Bounds,
+        bounds: RunLimits,
         *,
         exists: Callable[[], Awaitable[bool]],
         ended: Callable[[Answer, float], None],
@@ -92,7 +92,7 @@ class Run:
             self._stop.set()
         self._timed_out = False
         self._failed = False
-        self._thread = OwnThread()
+        self._thread = AnswerThread()
         self._task = loop.create_task(self._run(), context=self._thread.context)
 
     @property
@@ -163,21 +163,21 @@ class Run:
         start = last_heartbeat = last_check = time.monotonic()
         while not self._stop.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(POLL):
+                async with asyncio.timeout(STOP_POLL_SECONDS):
                     await self._stop.wait()
                 break
             now = time.monotonic()
-            if now - last_heartbeat > ALIVE / 3:
+            if now - last_heartbeat > CLAIM_SECONDS / 3:
                 last_heartbeat = now
                 await self._ask(self._claims.sign)
-            if now - last_check > LOOK:
+            if now - last_check > EXISTENCE_CHECK_SECONDS:
                 last_check = now
                 if await self._is_deleted():
                     self._stop.set()
             if now - start > self._bounds.seconds:
                 self._timed_out = True
                 self._stop.set()
-            elif await self._ask(self._claims.asked_to_stop):
+            elif await self._ask(self._claims.stop_requested):
                 self._stop.set()
         self.chat.stopping.set()
         self._cancel()
@@ -238,7 +238,7 @@ class Run:
         if self._failed:
             await self._ask(self._claims.forget)
         self.answer.over = True
-        self.answer.entering = None
+        self.answer.claim_task = None
         # An answer that failed may be retried.
         self._ended(self.answer, 0 if self._failed else self._bounds.linger)
         self._buffer.close()

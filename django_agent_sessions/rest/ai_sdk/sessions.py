@@ -15,7 +15,7 @@ from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.ids import new_id, validate_id
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.streaming import StreamingAPI
@@ -24,10 +24,10 @@ from django_agent_sessions.transcripts import ASSISTANT_UI
 
 from .answers import Answer
 from .chat import Chat
-from .requests import Incoming
+from .requests import ChatRequest
 
 
-class ChatSessions(StreamingAPI):
+class ChatSessionMixin(StreamingAPI):
     """A view that finds sessions by the client's ids."""
 
     namespace: ClassVar[str | None] = ""
@@ -37,7 +37,7 @@ class ChatSessions(StreamingAPI):
         """Run ORM code without blocking the event loop."""
         return await bridge.run_async(lambda: function(*args), using=self.using)
 
-    def open_chat(self, incoming: Incoming) -> tuple[Chat, Answer]:
+    def open_chat(self, incoming: ChatRequest) -> tuple[Chat, Answer]:
         """Return the user's session with the client's id, or a new one, and its answer's state."""
         user = self.request.user
         namespace = self.namespace or ""
@@ -82,12 +82,14 @@ class ChatSessions(StreamingAPI):
     def check_room(self) -> None:
         """Reject a chat before its session is created. To be overridden."""
 
-    def check_may_talk(self) -> None:
+    def check_can_write(self) -> None:
         """Raise ``PermissionDenied`` unless the user may write to their own sessions."""
-        if not self.allows(Session(owner_id=self.request.user.pk), Allowed.READ, Allowed.CHANGE):
+        if not self.has_permissions(
+            Session(owner_id=self.request.user.pk), SessionPermission.READ, SessionPermission.CHANGE
+        ):
             raise PermissionDenied
 
-    def said_since(self, session: UUID, before: UUID | None) -> bool:
+    def has_messages_after(self, session: UUID, before: UUID | None) -> bool:
         """Return whether a session has messages after the given one."""
         rows = self._messages(session)
         return (rows if before is None else rows.filter(id__gt=before)).exists()
@@ -107,7 +109,7 @@ class ChatSessions(StreamingAPI):
         if self.namespace is not None:
             sessions = sessions.filter(namespace=self.namespace)
         session = self.find_session(sessions, key)
-        if not self.allows(session, Allowed.READ):
+        if not self.has_permissions(session, SessionPermission.READ):
             raise Http404
         return session
 
@@ -120,14 +122,14 @@ class ChatSessions(StreamingAPI):
         rows = sessions.defer("metadata", "origin")
         # Clients' ids are unique per user only.
         row = rows.owned_by(self.request.user.pk).filter(external_id=key).first()
-        if row is None and (pk := primary_key(key)) is not None:
+        if row is None and (pk := parse_uuid(key)) is not None:
             row = rows.filter(pk=pk).first()
         if row is None:
             raise Http404
         return row
 
 
-def primary_key(value: str) -> UUID | None:
+def parse_uuid(value: str) -> UUID | None:
     """Parse a primary key; return ``None`` if the text is not a UUID."""
     try:
         return UUID(value)
@@ -135,7 +137,7 @@ def primary_key(value: str) -> UUID | None:
         return None
 
 
-def _digest(incoming: Incoming) -> str:
+def _digest(incoming: ChatRequest) -> str:
     """Return a keyed digest, which reveals nothing of the content without the secret key."""
     digest = salted_hmac("agent_sessions.ai_sdk", incoming.text, algorithm="sha256")
     for file in incoming.files:

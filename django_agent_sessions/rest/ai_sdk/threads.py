@@ -9,7 +9,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 from django_agent_sessions.rest.streaming import close_idle_connections
 
 
-class OwnThread:
+class AnswerThread:
     """The context of a task that does not share the thread of its request.
 
     By default ``sync_to_async`` runs all sync code of a request in one thread, so that a slow tool

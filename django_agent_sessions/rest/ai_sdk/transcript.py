@@ -16,12 +16,12 @@ from django_agent_sessions import windows
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.references import Path
-from django_agent_sessions.rest.serializers.fields import moment, shown
+from django_agent_sessions.rest.serializers.fields import format_datetime, displayable_json
 from django_agent_sessions.transcripts import ASSISTANT_UI, Part, PartKind
-from django_agent_sessions.transcripts.blocks import Block, blocks
-from django_agent_sessions.windows import Row, Scope
+from django_agent_sessions.transcripts.blocks import TranscriptBlock, blocks
+from django_agent_sessions.windows import MessagePreview, MessageQuery
 
-from .parts import UIPart, call, content, no_link, outcome, sources
+from .parts import UIPart, tool_call_part, content_part, no_link, tool_result_fields, source_parts
 
 UIMessage = dict[str, Any]
 """A message of the AI SDK: ``{"id", "role", "metadata", "parts"}``."""
@@ -46,7 +46,7 @@ def page_of(
     session: Session,
     *,
     before: UUID | None = None,
-    limit: int = windows.WINDOW,
+    limit: int = windows.PAGE_SIZE,
     agent: SessionAgent | None = None,
     link: FileLink | None = None,
 ) -> Page:
@@ -63,10 +63,10 @@ def page_of(
     Returns:
         The page.
     """
-    agents = SessionAgent.objects.using(Scope(session).using).filter(session=session)
+    agents = SessionAgent.objects.using(MessageQuery(session).using).filter(session=session)
     dialects = dict(agents.values_list("id", "dialect"))
     client_agents = {key for key, dialect in dialects.items() if dialect == ASSISTANT_UI}
-    scope = Scope(
+    scope = MessageQuery(
         session, agent, main=True, without=frozenset(() if agent is not None else client_agents)
     )
     rows, earlier = _read(scope, before, limit)
@@ -84,7 +84,10 @@ def page_of(
 
 
 def _ui_messages(
-    rows: Sequence[Row], after: Row | None, dialects: Mapping[UUID, str], link: FileLink | None
+    rows: Sequence[MessagePreview],
+    after: MessagePreview | None,
+    dialects: Mapping[UUID, str],
+    link: FileLink | None,
 ) -> list[UIMessage]:
     """Convert rows to messages; of the row after them only results of calls in them are used."""
     reading = _Converter(dialects, link)
@@ -92,13 +95,15 @@ def _ui_messages(
         reading.add(row)
     if after is not None:
         reading.answer(after)
-    return [shown(message.as_json()) for message in reading.messages if not message.is_empty]
+    return [
+        displayable_json(message.as_json()) for message in reading.messages if not message.is_empty
+    ]
 
 
 class _Message:
     """A message under construction."""
 
-    def __init__(self, row: Row, role: str) -> None:
+    def __init__(self, row: MessagePreview, role: str) -> None:
         self.agent = row.agent_id
         self.role = role
         self._first = row
@@ -108,7 +113,7 @@ class _Message:
         self._redacted = False
         self._usage: dict[str, int] = {}
 
-    def count(self, row: Row) -> None:
+    def count(self, row: MessagePreview) -> None:
         """Add the usage and the redaction of a row."""
         self._redacted |= row.redacted_at is not None
         for name, value in (("inputTokens", row.input_tokens), ("outputTokens", row.output_tokens)):
@@ -131,11 +136,11 @@ class _Message:
     def answer(self, call_id: str, name: str, found: UIPart) -> None:
         """Add a tool's result to its call; if there is no such call, create it."""
         if call_id not in self._calls:
-            self.say(call(Part(PartKind.TOOL_CALL, name=name, call_id=call_id), call_id))
+            self.say(tool_call_part(Part(PartKind.TOOL_CALL, name=name, call_id=call_id), call_id))
         self._calls[call_id].update(found)
         self._has_results = True
 
-    def add_truncated(self, row: Row, answers: bool) -> None:
+    def add_truncated(self, row: MessagePreview, answers: bool) -> None:
         """Add what is known of a row that is too large to be read here."""
         pending_calls = self.pending_calls
         if answers:
@@ -163,7 +168,7 @@ class _Message:
     def as_json(self) -> UIMessage:
         """Return the message as JSON of the AI SDK."""
         metadata: dict[str, Any] = {
-            "createdAt": moment(self._first.created_at),
+            "createdAt": format_datetime(self._first.created_at),
             "redacted": self._redacted,
         }
         if self._usage:
@@ -184,7 +189,7 @@ class _Converter:
         self._dialects = dialects
         self._link = link
 
-    def add(self, row: Row) -> None:
+    def add(self, row: MessagePreview) -> None:
         """Convert a row."""
         if not row.read:
             last = self.messages[-1] if self.messages else None
@@ -207,7 +212,7 @@ class _Converter:
         else:
             self._say(row, "assistant", block_parts)
 
-    def answer(self, row: Row) -> None:
+    def answer(self, row: MessagePreview) -> None:
         """Use the row's results of pending calls, and nothing else of it."""
         if not row.read or isinstance(row.payload, CorruptPayload):
             return
@@ -216,20 +221,26 @@ class _Converter:
             if part.kind is PartKind.TOOL_RESULT:
                 for message in reversed(self.messages):
                     if part.call_id in message.pending_calls:
-                        message.answer(part.call_id, part.name, outcome(block, part, link))
+                        message.answer(
+                            part.call_id, part.name, tool_result_fields(block, part, link)
+                        )
                         break
 
-    def _block_parts(self, row: Row) -> list[tuple[Block, Part]]:
+    def _block_parts(self, row: MessagePreview) -> list[tuple[TranscriptBlock, Part]]:
         dialect = self._dialects.get(row.agent_id, "")
         return [(block, part) for block in blocks(dialect, row.payload) for part in block.parts]
 
-    def _role(self, row: Row, block_parts: Iterable[tuple[Block, Part]]) -> str:
+    def _role(
+        self, row: MessagePreview, block_parts: Iterable[tuple[TranscriptBlock, Part]]
+    ) -> str:
         kinds = {part.kind for _block, part in block_parts}
         if row.role not in _ROLES or kinds == {PartKind.TOOL_RESULT}:
             return "assistant"
         return row.role
 
-    def _say(self, row: Row, role: str, block_parts: Sequence[tuple[Block, Part]]) -> None:
+    def _say(
+        self, row: MessagePreview, role: str, block_parts: Sequence[tuple[TranscriptBlock, Part]]
+    ) -> None:
         if not block_parts:
             return
         message = self._target(row, role)
@@ -240,13 +251,15 @@ class _Converter:
             if part.kind is PartKind.TOOL_RESULT:
                 caller = self._caller(message, part.call_id)
                 caller.answer(
-                    part.call_id or spare, part.name or "tool", outcome(block, part, link)
+                    part.call_id or spare,
+                    part.name or "tool",
+                    tool_result_fields(block, part, link),
                 )
             elif part.kind is PartKind.TOOL_CALL:
-                message.say(call(part, spare))
-            elif (ui_part := content(part, block.path, link)) is not None:
+                message.say(tool_call_part(part, spare))
+            elif (ui_part := content_part(part, block.path, link)) is not None:
                 message.say(ui_part)
-                citations.extend(sources(part))
+                citations.extend(source_parts(part))
         for source in citations:
             message.say(source)
 
@@ -259,7 +272,7 @@ class _Converter:
         )
         return next(callers, message)
 
-    def _target(self, row: Row, role: str) -> _Message:
+    def _target(self, row: MessagePreview, role: str) -> _Message:
         last = self.messages[-1] if self.messages else None
         continues = last is not None and last.role == role == "assistant"
         if last is None or not continues or last.agent != row.agent_id:
@@ -273,18 +286,20 @@ def _link_of_row(link: FileLink, message: UUID) -> Callable[[Path], str | None]:
     return lambda path: link(message, path)
 
 
-def _read(scope: Scope, before: UUID | None, limit: int) -> tuple[list[Row], bool]:
+def _read(
+    scope: MessageQuery, before: UUID | None, limit: int
+) -> tuple[list[MessagePreview], bool]:
     """Read rows with their payloads; return them, and whether there are earlier ones."""
     if before is None:
-        window = windows.ending(scope, count=limit)
+        window = windows.last_page(scope, count=limit)
     else:
-        window = windows.before(scope, before, count=limit)
+        window = windows.page_before(scope, before, count=limit)
     if window.rows:
-        windows.fill(scope, window.rows)
-    return window.rows, window.earlier
+        windows.read_payloads(scope, window.rows)
+    return window.rows, window.has_earlier
 
 
-def _row(scope: Scope, key: UUID) -> Row | None:
-    window = windows.ending(replace(scope, only=frozenset({key})), count=1)
-    windows.fill(scope, window.rows)
+def _row(scope: MessageQuery, key: UUID) -> MessagePreview | None:
+    window = windows.last_page(replace(scope, only=frozenset({key})), count=1)
+    windows.read_payloads(scope, window.rows)
     return window.rows[0] if window.rows else None

@@ -26,7 +26,7 @@ def chat_urls(view: type[ChatView], prefix: str, *, name: str = "chat") -> list[
         ``POST prefix/{id}/stop`` stops one; ``GET prefix/{id}/messages`` is the transcript.
     """
     base = prefix.rstrip("/")
-    shared = {"throttle_scope": throttles.EVERY}
+    shared = {"throttle_scope": throttles.ALL}
     return [
         path(base, view.as_view(route=CHAT, http_method_names=_WRITE), name=name),
         path(

@@ -16,16 +16,16 @@ from rest_framework.response import Response
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.events import EventStreamRenderer
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.streaming import event_stream
+from django_agent_sessions.rest.streaming import event_stream_response
 
 from .answers import Answer
 from .chat import Chat
 from .chunks import HEADERS
 from .claims import Claims, Refusal
-from .reading import ChatTranscripts
+from .reading import ChatTranscriptMixin
 from .registry import runs
-from .requests import FORMATS, REGENERATE, Incoming, Limits, read
-from .runs import Bounds, Run
+from .requests import FORMATS, REGENERATE, ChatRequest, MessageLimits, parse_chat_request
+from .runs import RunLimits, Run
 
 CHAT = "chat"
 STREAM = "stream"
@@ -33,7 +33,7 @@ STOP = "stop"
 MESSAGES = "messages"
 
 
-UNANSWERED = "unanswered"
+UNANSWERED_PARAMETER = "unanswered"
 """The query parameter of a client that has the user's message, but no answer to it."""
 
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class Unavailable(APIException):
     wait = 5
 
 
-class ChatView(ChatTranscripts):
+class ChatView(ChatTranscriptMixin):
     """A chat with an agent of the project, for ``useChat`` of the AI SDK.
 
     A subclass overrides :meth:`respond`; :func:`~.urls.chat_urls` returns its URLs. The attributes
@@ -101,7 +101,7 @@ class ChatView(ChatTranscripts):
         """
         raise NotImplementedError("override respond()")
 
-    async def regenerate(self, incoming: Incoming) -> Any:
+    async def regenerate(self, incoming: ChatRequest) -> Any:
         """Return a response with a new answer to an old message; a 409 unless overridden."""
         raise Conflict("Answers cannot be regenerated. Send the message once more.")
 
@@ -138,18 +138,20 @@ class ChatView(ChatTranscripts):
             # Clients also request chats that have no session yet.
             return HttpResponse(status=204)
         answer = runs.recent(session.pk)
-        if answer is None or not answer.replayable(session.redaction_epoch):
+        if answer is None or not answer.can_replay(session.redaction_epoch):
             return HttpResponse(status=204)
-        if answer.over and request.query_params.get(UNANSWERED) != "true":
+        if answer.over and request.query_params.get(UNANSWERED_PARAMETER) != "true":
             return HttpResponse(status=204)
         return self._stream_response(answer.follow())
 
     # --- steps of the handlers ---------------------------------------------------------------
 
-    def _read(self) -> Incoming:
-        self.check_may_talk()
-        limits = Limits(self.max_characters, self.max_files, self.max_file_bytes, self.file_formats)
-        return read(self.request.data, limits)
+    def _read(self) -> ChatRequest:
+        self.check_can_write()
+        limits = MessageLimits(
+            self.max_characters, self.max_files, self.max_file_bytes, self.file_formats
+        )
+        return parse_chat_request(self.request.data, limits)
 
     def check_room(self) -> None:
         """Reject a chat if its user has too many answers, before its session is created."""
@@ -171,7 +173,7 @@ class ChatView(ChatTranscripts):
         if existing is not None:
             return await self._replay(existing, answer.epoch)
         # A task of its own: a client that disconnects now has still sent its message.
-        claim_task = answer.entering = asyncio.create_task(self._claim(run, claims))
+        claim_task = answer.claim_task = asyncio.create_task(self._claim(run, claims))
         refusal = await asyncio.shield(claim_task)
         if refusal is not None:
             raise Conflict(refusal.value)
@@ -182,7 +184,7 @@ class ChatView(ChatTranscripts):
     async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
         """Claim the session and the message; under ASGI, start the answer as well."""
         refusal: Refusal | None = Refusal.BUSY
-        stored = functools.partial(self.run_orm, self.said_since, run.chat.key)
+        stored = functools.partial(self.run_orm, self.has_messages_after, run.chat.key)
         lasting = self.max_run_seconds + self.replay_seconds
         try:
             refusal = await self._ask(claims.take(run.answer, lasting, stored))
@@ -205,8 +207,8 @@ class ChatView(ChatTranscripts):
             raise Unavailable from None
 
     async def _replay(self, answer: Answer, epoch: int) -> Any:
-        await answer.entered()
-        if answer.replayable(epoch):
+        await answer.wait_claimed()
+        if answer.can_replay(epoch):
             return self._stream_response(answer.follow())
         raise Conflict(Refusal.SENT.value)
 
@@ -214,7 +216,7 @@ class ChatView(ChatTranscripts):
         self, pieces: AsyncIterator[bytes], when_closed: Callable[[], None] | None = None
     ) -> Any:
         body = self._without_connections(pieces)
-        return event_stream(self.request, body, headers=HEADERS, when_closed=when_closed)
+        return event_stream_response(self.request, body, headers=HEADERS, when_closed=when_closed)
 
     async def _without_connections(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Iterate a stream after closing connections that a middleware opened after the view."""
@@ -229,7 +231,7 @@ class ChatView(ChatTranscripts):
 
     async def _stop(self, key: str) -> HttpResponse:
         session = await self.run_orm(self.own_session, key)
-        await self.in_thread(self.check_may_talk)
+        await self.in_thread(self.check_can_write)
         run = runs.active(session.pk)
         if run is not None:
             run.ask_to_stop()
@@ -238,8 +240,8 @@ class ChatView(ChatTranscripts):
         requested = await self._ask(claims.ask(claims.ask_to_stop, session.pk))
         return HttpResponse(status=202 if requested else 204)
 
-    def _bounds(self) -> Bounds:
-        return Bounds(
+    def _bounds(self) -> RunLimits:
+        return RunLimits(
             runs=self.max_runs,
             runs_of_user=self.max_runs_of_user,
             seconds=self.max_run_seconds,

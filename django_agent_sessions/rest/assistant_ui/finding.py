@@ -20,11 +20,11 @@ from django.utils.crypto import salted_hmac
 from django_agent_sessions import masking, payloads
 from django_agent_sessions.ids import MAX_ID_LENGTH
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
+from django_agent_sessions.querysets import VISIBLE_TEXT, MessageQuerySet
 
 # The longest id, with every character written as two escapes, and the text around it.
 _HEAD_LENGTH = MAX_ID_LENGTH * 12 + 150
-OPENING = 2 * _HEAD_LENGTH + 100
+HEAD_LENGTH = 2 * _HEAD_LENGTH + 100
 """Characters at the start of a payload that contain everything before its content."""
 
 _ID_PREFIX = '{"id":'
@@ -32,7 +32,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredMessage:
     """A message of the client."""
 
     id: str
@@ -46,7 +46,7 @@ class Found:
     redacted_at: datetime | None
 
 
-def by_id(rows: MessageQuerySet, *ids: str) -> list[Found]:
+def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredMessage]:
     """Return the messages with these ids, oldest first."""
     ids_by_prefix = {prefix: name for name in ids for prefix in _prefixes(name)}
     if not ids_by_prefix:
@@ -62,7 +62,7 @@ def by_id(rows: MessageQuerySet, *ids: str) -> list[Found]:
     ]
 
 
-def by_digest(rows: MessageQuerySet, digest: str) -> Found | None:
+def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredMessage | None:
     """Return the oldest message with this digest: the same content under the same parent."""
     needle = f'"content_digest":"{digest}"'
     condition = Q(now__contains=needle) | Q(before__contains=needle)
@@ -72,20 +72,20 @@ def by_digest(rows: MessageQuerySet, digest: str) -> Found | None:
     return None
 
 
-def of_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
+def filter_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
     """Return the messages of one format, whose name is ASCII."""
-    head = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
+    head = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
     return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
 
 
-def digest_of(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:
+def content_digest(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:
     """Return a keyed digest that recognizes a repeated message without revealing its content."""
     text = payloads.dumps([str(session), parent, name, content])
     return salted_hmac("agent_sessions.assistant_ui", text, algorithm="sha256").hexdigest()
 
 
-def opening(text: str) -> dict[str, Any]:
-    """Parse a payload up to its content, from its first ``OPENING`` characters."""
+def parse_head(text: str) -> dict[str, Any]:
+    """Parse a payload up to its content, from its first ``HEAD_LENGTH`` characters."""
     fields: dict[str, Any] = {}
     at = 1
     try:
@@ -106,19 +106,19 @@ _COLUMNS = ("message_id", "pk", "redacted_at", "now", "before")
 
 def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
     return rows.annotate(
-        now=Substr(CONTENT_TEXT, 1, _HEAD_LENGTH, output_field=TextField()),
+        now=Substr(VISIBLE_TEXT, 1, _HEAD_LENGTH, output_field=TextField()),
         # The original, because the client knows a message by its id from before a redaction.
         before=Substr("message", 1, _HEAD_LENGTH, output_field=TextField()),
     )
 
 
 def _prefixes(name: str) -> Iterable[str]:
-    for candidate in (name, *masking.masked_ids(name)):
+    for candidate in (name, *masking.replacement_ids(name)):
         for ascii_only in {candidate.isascii(), True}:
             yield f"{_ID_PREFIX}{json.dumps(candidate, ensure_ascii=ascii_only)},"
 
 
-def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> Found | None:
+def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> StoredMessage | None:
     position, key, redacted_at, now, before = row
     try:
         current = _decode(now, len(_ID_PREFIX))[0] if now.startswith(_ID_PREFIX) else None
@@ -131,9 +131,9 @@ def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> Foun
         for prefix, name in ids_by_prefix.items()
         if now.startswith(prefix) or before.startswith(prefix)
     }
-    return Found(current, frozenset(names), key, position, redacted_at)
+    return StoredMessage(current, frozenset(names), key, position, redacted_at)
 
 
-def messages_of(agent: UUID, using: str) -> MessageQuerySet:
+def agent_messages(agent: UUID, using: str) -> MessageQuerySet:
     """Return the messages of an agent, oldest first."""
     return SessionMessage.objects.using(using).conversation(agent)

@@ -15,7 +15,7 @@ FORMAT = "ai-sdk/v6"
 _ROWS = 200
 
 
-def server_message(session: Session, name: str, using: str) -> UUID | None:
+def find_server_message(session: Session, name: str, using: str) -> UUID | None:
     """Return the key of a message that the client did not write, or ``None``."""
     try:
         key = UUID(name)

@@ -12,12 +12,12 @@ from django_agent_sessions.ids import validate_id
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import AgentRecord, Usage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.alone import alone_in
+from django_agent_sessions.store.alone import with_session_lock
 from django_agent_sessions.transcripts import ASSISTANT_UI
 
 from . import AGENT_ID
-from .finding import Found, by_digest, by_id, digest_of, messages_of
-from .history import server_message
+from .finding import StoredMessage, find_by_digest, find_by_ids, content_digest, agent_messages
+from .history import find_server_message
 
 R = TypeVar("R")
 
@@ -25,7 +25,7 @@ _NO_PARENT = "The thread has no such message. Store messages in order, parents f
 _ID_LENGTH = 32
 
 
-class Keeper:
+class ThreadWriter:
     """The client's messages of one session."""
 
     def __init__(self, store: SessionStore, session: Session) -> None:
@@ -60,7 +60,7 @@ class Keeper:
         # Serializes clients that send the same message, and redactions.
         key = self._session.pk
         what = f"storing a message in session {key}"
-        return alone_in(self._store.using, key, work, what=what, savepoint=False)
+        return with_session_lock(self._store.using, key, work, what=what, savepoint=False)
 
     def _keep(
         self,
@@ -71,13 +71,13 @@ class Keeper:
         content: dict[str, Any],
     ) -> str:
         agent = self._agent(row)
-        rows = messages_of(agent.id, self._store.using)
-        stored = by_id(rows, *(key for key in (own_id, parent) if key is not None))
+        rows = agent_messages(agent.id, self._store.using)
+        stored = find_by_ids(rows, *(key for key in (own_id, parent) if key is not None))
         parent_message = next((message for message in stored if parent in message.names), None)
         parent_id = parent if parent_message is None else parent_message.id
-        digest = digest_of(row.pk, parent_id, name, content)
+        digest = content_digest(row.pk, parent_id, name, content)
         if own_id is None:
-            existing = by_digest(rows, digest)
+            existing = find_by_digest(rows, digest)
         else:
             existing = next((message for message in stored if own_id in message.names), None)
         if existing is not None:
@@ -87,7 +87,7 @@ class Keeper:
         if (
             parent is not None
             and parent_message is None
-            and server_message(row, parent, using) is None
+            and find_server_message(row, parent, using) is None
         ):
             raise ValidationError({"parent_id": [_NO_PARENT]})
         payload = {
@@ -104,7 +104,7 @@ class Keeper:
         agent = self._store.read_agent(self._store.get(row.session_id), AGENT_ID)
         messages = []
         if agent is not None and agent.dialect == ASSISTANT_UI:
-            messages = by_id(messages_of(agent.id, self._store.using), name)
+            messages = find_by_ids(agent_messages(agent.id, self._store.using), name)
         if agent is None or not messages:
             raise SessionNotFoundError(f"session {row.pk} has no message of a client with this id")
         self._rewrite(row, agent, messages[0], None, content)
@@ -113,7 +113,7 @@ class Keeper:
         self,
         row: Session,
         agent: AgentRecord,
-        message: Found,
+        message: StoredMessage,
         name: str | None,
         content: dict[str, Any],
     ) -> None:
@@ -128,7 +128,7 @@ class Keeper:
         parent_id = current.get("parent_id")
         payload = {
             "id": message.id,
-            "content_digest": digest_of(row.pk, parent_id, name, content),
+            "content_digest": content_digest(row.pk, parent_id, name, content),
             "parent_id": parent_id,
             "format": name,
             "content": content,

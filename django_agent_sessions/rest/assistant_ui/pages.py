@@ -13,13 +13,13 @@ from django_agent_sessions import blobs, masking
 from django_agent_sessions.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.functions import OctetLength
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.querysets import CONTENT_TEXT, MessageQuerySet
-from django_agent_sessions.references import BlobRef, references, resolved
-from django_agent_sessions.rest.serializers.fields import moment, shown
+from django_agent_sessions.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.references import BlobRef, references, resolve
+from django_agent_sessions.rest.serializers.fields import format_datetime, displayable_json
 from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import HEAD, content
+from django_agent_sessions.windows import TEXT_BEGINNING_LENGTH, visible_payload
 
-from .finding import OPENING, by_id, messages_of, of_format, opening
+from .finding import HEAD_LENGTH, find_by_ids, agent_messages, filter_format, parse_head
 
 PAGE_BYTES = 32 * 1024 * 1024
 """Bytes of payloads on a page.
@@ -32,17 +32,17 @@ instead of left out.
 def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
     """Return the client's messages, oldest first; none if it has no agent yet."""
     rows = SessionMessage.objects.using(using)
-    return rows.none() if agent is None else messages_of(agent, using)
+    return rows.none() if agent is None else agent_messages(agent, using)
 
 
-def first_of(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
+def oldest_message(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
     """Return the key and the parent's id of the oldest message."""
-    start = Substr(CONTENT_TEXT, 1, OPENING, output_field=TextField())
+    start = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
     first = rows.annotate(start=start).values_list("pk", "start").first()
-    return None if first is None else (first[0], opening(first[1]).get("parent_id"))
+    return None if first is None else (first[0], parse_head(first[1]).get("parent_id"))
 
 
-def page(
+def message_page(
     rows: MessageQuerySet, *, limit: int, after: str | None, name: str | None
 ) -> list[dict[str, Any]] | None:
     """Return a page of messages, newest first; ``None`` if there is no message ``after``.
@@ -51,14 +51,14 @@ def page(
     """
     page_rows = rows
     if after is not None:
-        last = by_id(rows, after)
+        last = find_by_ids(rows, after)
         if not last:
             return None
         page_rows = page_rows.filter(message_id__lt=last[0].position)
     if name is not None:
-        page_rows = of_format(page_rows, name)
+        page_rows = filter_format(page_rows, name)
     figures = list(
-        page_rows.annotate(size=OctetLength(CONTENT_TEXT))
+        page_rows.annotate(size=OctetLength(VISIBLE_TEXT))
         .order_by("-message_id")
         .values_list("pk", "message_id", "created_at", "updated_at", "size")[:limit]
     )
@@ -67,8 +67,8 @@ def page(
         {
             **_represent(*payloads.get(key, (None, "", "", "")), str(key), name),
             "height": position,
-            "created_at": moment(created_at),
-            "updated_at": moment(updated_at),
+            "created_at": format_datetime(created_at),
+            "updated_at": format_datetime(updated_at),
         }
         for key, position, created_at, updated_at, _ in figures
     ]
@@ -79,13 +79,13 @@ def page(
 def _update_parents(rows: MessageQuerySet, messages: Sequence[dict[str, Any]]) -> None:
     """Replace the ids of parents whose id was changed by a redaction."""
     old_ids = {parent for message in messages if _may_be_renamed(parent := message["parent_id"])}
-    new_ids = {name: parent.id for parent in by_id(rows, *old_ids) for name in parent.names}
+    new_ids = {name: parent.id for parent in find_by_ids(rows, *old_ids) for name in parent.names}
     for message in messages:
         message["parent_id"] = new_ids.get(message["parent_id"], message["parent_id"])
 
 
 def _may_be_renamed(name: Any) -> bool:
-    return isinstance(name, str) and masking.kept_id(name, chosen=True) != name
+    return isinstance(name, str) and masking.safe_id(name, chosen=True) != name
 
 
 def _payloads(
@@ -98,13 +98,13 @@ def _payloads(
         else:
             room -= size
     large = When(pk__in=too_large, then=Value(None))
-    heads = When(pk__in=too_large, then=Substr("text", 1, HEAD))
-    starts = When(pk__in=too_large, then=Substr(CONTENT_TEXT, 1, OPENING))
+    heads = When(pk__in=too_large, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
+    starts = When(pk__in=too_large, then=Substr(VISIBLE_TEXT, 1, HEAD_LENGTH))
     values = (
         rows.order_by()
         .filter(pk__in=[key for key, *_ in figures])
         .annotate(
-            payload=Case(large, default=content(), output_field=ExactJSONField(null=True)),
+            payload=Case(large, default=visible_payload(), output_field=ExactJSONField(null=True)),
             head=Case(heads, default=Value(""), output_field=TextField()),
             start=Case(starts, default=Value(""), output_field=TextField()),
         )
@@ -127,7 +127,7 @@ def _with_binaries(
         return values
     # All messages are of one agent, and therefore of one session.
     session = rows.order_by().values_list("session_id", flat=True).get(pk=keys[0])
-    payloads = blobs.found_in(rows.db, session, [values[key][0] for key in keys])
+    payloads = blobs.existing_binaries(rows.db, session, [values[key][0] for key in keys])
     return values | {
         key: (payload, *values[key][1:]) for key, payload in zip(keys, payloads, strict=True)
     }
@@ -141,7 +141,7 @@ def _represent(
         text = [{"type": "text", "text": displayable(head)}]
         # For both formats: one reads `parts`, the other `content`.
         message = {"role": role or "assistant", "parts": text, "content": text}
-        payload = {"format": "ai-sdk/v6", **opening(start), "content": message}
+        payload = {"format": "ai-sdk/v6", **parse_head(start), "content": message}
     inner = payload.get("content")
     return {
         "id": str(payload.get("id") or key),
@@ -162,8 +162,8 @@ def _content(content: dict[str, Any]) -> Any:
         for _, reference in references(content)
         if reference.prefix is not None
     }
-    content = resolved(content, empty_blobs) if empty_blobs else content
-    return shown(content) if _holds_bytes(content) else content
+    content = resolve(content, empty_blobs) if empty_blobs else content
+    return displayable_json(content) if _holds_bytes(content) else content
 
 
 def _holds_bytes(value: Any) -> bool:

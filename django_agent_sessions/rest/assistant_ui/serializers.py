@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from django_agent_sessions.models import Session
 from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.rest.serializers.fields import moment
+from django_agent_sessions.rest.serializers.fields import format_datetime
 from django_agent_sessions.transcripts import displayable
 
 FORMAT = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
@@ -58,18 +58,18 @@ class TitleRequest(serializers.Serializer[Any]):
     messages = serializers.JSONField()
 
 
-def shown_thread(session: Session | SessionRecord) -> dict[str, Any]:
+def represent_thread(session: Session | SessionRecord) -> dict[str, Any]:
     """Represent a session as a thread."""
     return {
         "id": str(session.id),
         "title": displayable(session.title) or None,
-        "last_message_at": moment(session.last_activity_at),
+        "last_message_at": format_datetime(session.last_activity_at),
         "metadata": session.metadata,
         "external_id": session.external_id,
         "project_id": _DEFAULT,
         "workspace_id": _DEFAULT,
-        "created_at": moment(session.created_at),
-        "updated_at": moment(session.updated_at),
+        "created_at": format_datetime(session.created_at),
+        "updated_at": format_datetime(session.updated_at),
         "is_archived": session.archived_at is not None,
     }
 

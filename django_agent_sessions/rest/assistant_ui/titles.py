@@ -11,7 +11,7 @@ from django_agent_sessions.masking import MASK_PATTERN
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.alone import lock_session
-from django_agent_sessions.store.base import whole, write
+from django_agent_sessions.store.base import tracked_atomic, write
 from django_agent_sessions.transcripts import displayable
 
 _TITLE_LENGTH = 60
@@ -19,7 +19,7 @@ _MAX_MESSAGES = 20
 _MAX_CHARACTERS = 2000
 
 
-def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
+def first_messages(session: Session, using: str) -> list[dict[str, Any]]:
     """Return the first messages of a session as the client sends them, without redacted content."""
     rows = SessionMessage.objects.using(using).filter(session=session, branch=MAIN_BRANCH)
     messages = rows.filter(role__in=("user", "assistant")).exclude(text="").order_by("id")
@@ -27,7 +27,7 @@ def beginning_of(session: Session, using: str) -> list[dict[str, Any]]:
     return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
 
 
-def give_title(store: SessionStore, session: Session, title: str) -> str:
+def set_title(store: SessionStore, session: Session, title: str) -> str:
     """Set the title and return the current one; keep it if it was set meanwhile.
 
     Sets none if the session was redacted after ``session`` was read, because the title may contain
@@ -36,7 +36,7 @@ def give_title(store: SessionStore, session: Session, title: str) -> str:
     key = session.pk
 
     def run(unsure: bool) -> str:
-        with whole(store.using):
+        with tracked_atomic(store.using):
             row = lock_session(store.using, key)
             if row is None:
                 raise SessionNotFoundError(f"there is no session {key}")

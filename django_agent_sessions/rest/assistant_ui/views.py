@@ -16,34 +16,34 @@ from rest_framework.response import Response
 
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.querysets import MessageQuerySet
 from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.rest.access import uuid_of
+from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.renderers import SafeJSONRenderer
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.cleaning import clean
+from django_agent_sessions.store.cleaning import mask_on_write
 from django_agent_sessions.transcripts import ASSISTANT_UI
 
 from . import AGENT_ID, history
-from .keeping import Keeper
-from .pages import client_messages, first_of, page
+from .keeping import ThreadWriter
+from .pages import client_messages, oldest_message, message_page
 from .serializers import (
     FORMAT,
     ContentRequest,
     MessageRequest,
     ThreadRequest,
     TitleRequest,
-    shown_thread,
+    represent_thread,
 )
-from .titles import beginning_of, first_words, give_title
+from .titles import first_messages, first_words, set_title
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Negotiation(DefaultContentNegotiation):
+class AcceptNegotiation(DefaultContentNegotiation):
     """Content negotiation by ``Accept`` only: ``format`` is the format of messages."""
 
     def filter_renderers(self, renderers: Any, format: Any) -> Any:  # noqa: A002 - overridden
@@ -54,7 +54,7 @@ class AssistantUIView(SessionAPI):
     """The base of the views: a thread is always a session of the user."""
 
     schema: Any = None
-    content_negotiation_class: Any = Negotiation
+    content_negotiation_class: Any = AcceptNegotiation
 
     @property
     def reaches_everybody(self) -> bool:
@@ -90,13 +90,13 @@ class ThreadsView(AssistantUIView):
         value = request.query_params.get("is_archived", "false")
         if value not in _BOOLEANS:
             raise ValidationError({"is_archived": ["Must be true or false."]})
-        rows = self.reachable_sessions().defer("origin")
+        rows = self.accessible_sessions().defer("origin")
         rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
         if after := request.query_params.get("after"):
             last = self.session(after)
             rows = rows.less_recent_than(last.last_activity_at, last.pk)
         count = self.limit(self.page_size, self.max_page_size)
-        return Response({"threads": [shown_thread(row) for row in rows[:count]]})
+        return Response({"threads": [represent_thread(row) for row in rows[:count]]})
 
     def post(self, request: Any) -> Response:
         """Create a thread, or return the user's thread with this ``external_id``."""
@@ -109,7 +109,7 @@ class ThreadsView(AssistantUIView):
         record, created = self._create(store, external, changes)
         updates: Any = {key: changes[key] for key in changes if not created or key == "archived"}
         if not created:
-            self.session(record.id, Allowed.CHANGE if updates else Allowed.READ)
+            self.session(record.id, SessionPermission.CHANGE if updates else SessionPermission.READ)
         if updates:
             store.update(record.id, **updates)
         code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
@@ -132,14 +132,16 @@ class ThreadView(AssistantUIView):
     """One thread."""
 
     def get(self, request: Any, thread: str) -> Response:
-        row = self.reachable_sessions().filter(pk=uuid_of(thread)).defer("origin").first()
-        if row is None or not self.allows(row, Allowed.READ):
+        row = (
+            self.accessible_sessions().filter(pk=parse_uuid_or_404(thread)).defer("origin").first()
+        )
+        if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
-        return Response({"thread": shown_thread(row)})
+        return Response({"thread": represent_thread(row)})
 
     def put(self, request: Any, thread: str) -> Response:
         """Change the title or the metadata of a thread, or archive or unarchive it."""
-        row = self.session(thread, Allowed.CHANGE)
+        row = self.session(thread, SessionPermission.CHANGE)
         serializer = ThreadRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
         changes: Any = _changes(serializer.validated_data)
@@ -148,7 +150,7 @@ class ThreadView(AssistantUIView):
 
     def delete(self, request: Any, thread: str) -> Response:
         """Delete a thread with all its messages."""
-        row = self.session(thread, Allowed.DELETE)
+        row = self.session(thread, SessionPermission.DELETE)
         if not self.store_of(row).delete(row.session_id):
             raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
@@ -162,7 +164,7 @@ class MessagesView(AssistantUIView):
 
     def get(self, request: Any, thread: str) -> Response:
         """Return the client's messages, then the messages that they continue; newest first."""
-        row = self.session(thread, Allowed.READ)
+        row = self.session(thread, SessionPermission.READ)
         name = request.query_params.get("format") or None
         if name is not None and not re.match(FORMAT, name):
             raise ValidationError({"format": ["Must be the name of a format."]})
@@ -171,10 +173,10 @@ class MessagesView(AssistantUIView):
         agents = SessionAgent.objects.using(self.using).filter(session=row, agent_id=AGENT_ID)
         agent = agents.filter(dialect=ASSISTANT_UI).only("pk").first()
         rows = client_messages(None if agent is None else agent.pk, self.using)
-        messages = page(rows, limit=limit, after=after, name=name)
+        messages = message_page(rows, limit=limit, after=after, name=name)
         with_history = name in (None, history.FORMAT)
         if messages is None:
-            key = history.server_message(row, str(after), self.using)
+            key = history.find_server_message(row, str(after), self.using)
             if key is None:
                 raise Http404
             messages = self.server_messages(row, limit=limit, before=key) if with_history else []
@@ -190,22 +192,22 @@ class MessagesView(AssistantUIView):
 
     def _history(self, session: Session, rows: MessageQuerySet, limit: int) -> list[dict[str, Any]]:
         """Return the messages that the oldest of the client's messages continues."""
-        first = first_of(rows)
+        first = oldest_message(rows)
         if first is None:
             return self.server_messages(session, limit=limit)
         key, parent = first
-        last = None if parent is None else history.server_message(session, parent, self.using)
+        last = None if parent is None else history.find_server_message(session, parent, self.using)
         if last is None:
             return []
         return self.server_messages(session, limit=limit, before=key, last=last)
 
     def post(self, request: Any, thread: str) -> Response:
         """Store a message; one that is sent again is stored once."""
-        row = self.session(thread, Allowed.CHANGE)
+        row = self.session(thread, SessionPermission.CHANGE)
         serializer = MessageRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
         fields = serializer.validated_data
-        keeper = Keeper(self.store_of(row), row)
+        keeper = ThreadWriter(self.store_of(row), row)
         message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
         return Response({"message_id": message_id})
 
@@ -215,10 +217,10 @@ class MessageView(AssistantUIView):
 
     def put(self, request: Any, thread: str, message: str) -> Response:
         """Replace the content of a message; a redacted message is not changed."""
-        row = self.session(thread, Allowed.CHANGE)
+        row = self.session(thread, SessionPermission.CHANGE)
         serializer = ContentRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
-        Keeper(self.store_of(row), row).change(message, serializer.validated_data["content"])
+        ThreadWriter(self.store_of(row), row).change(message, serializer.validated_data["content"])
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -250,7 +252,7 @@ class TitleView(AssistantUIView):
         serializer = TitleRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
         key = serializer.validated_data["thread_id"]
-        row = self.session(key, Allowed.READ, Allowed.CHANGE)
+        row = self.session(key, SessionPermission.READ, SessionPermission.CHANGE)
         title = row.title or self._make_title(row, serializer.validated_data["messages"])
         return Response(title, content_type="text/plain; charset=utf-8")
 
@@ -263,13 +265,13 @@ class TitleView(AssistantUIView):
         return first_words(messages)
 
     def _make_title(self, row: Session, sent: Any) -> str:
-        messages: Any = beginning_of(row, self.using)
+        messages: Any = first_messages(row, self.using)
         if not any(message["role"] == "user" for message in messages):
             # The client may ask before it has stored them. After a redaction its copy is not used,
             # because it still contains the redacted text.
-            messages = [] if row.redaction_epoch else clean(sent, free=True)
+            messages = [] if row.redaction_epoch else mask_on_write(sent, free=True)
         title = self.title(messages)
-        return give_title(self.store_of(row), row, title) if title else ""
+        return set_title(self.store_of(row), row, title) if title else ""
 
 
 def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:

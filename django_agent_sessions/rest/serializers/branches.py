@@ -11,27 +11,33 @@ from rest_framework import serializers
 from django_agent_sessions.models import Branch, Snapshot
 from django_agent_sessions.store.branching import MAIN_NAME
 
-from .fields import IdField, MomentField, NumberField, ShownField, StrictSerializer
+from .fields import (
+    IdField,
+    UTCDateTimeField,
+    StrictIntegerField,
+    DisplayableField,
+    StrictSerializer,
+)
 from .sessions import TitleField
 
-MOST = 2**31 - 1
+MAX_POSITION = 2**31 - 1
 """The largest position and branch number."""
 
 _POSITION_SCHEMA = {
     "oneOf": [
         {"type": "string", "format": "uuid"},
-        {"type": "integer", "minimum": -1, "maximum": MOST},
+        {"type": "integer", "minimum": -1, "maximum": MAX_POSITION},
     ]
 }
 _DEFAULT_NAME = "Default: `branch-<number>`."
 
 
 @extend_schema_field(_POSITION_SCHEMA)
-class PlaceField(serializers.Field[UUID | int, Any, Any, Any]):
+class MessageReferenceField(serializers.Field[UUID | int, Any, Any, Any]):
     """A message by its id or its position; -1 is before the first message."""
 
     def to_internal_value(self, data: Any) -> UUID | int:
-        if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MOST:
+        if isinstance(data, int) and not isinstance(data, bool) and -1 <= data <= MAX_POSITION:
             return data
         try:
             return UUID(data)
@@ -54,7 +60,7 @@ class BranchSerializer(serializers.Serializer[Any]):
     """A branch of an agent's conversation."""
 
     number = serializers.IntegerField(help_text="0 is the main branch.")
-    name = ShownField(help_text=f"The main branch is `{MAIN_NAME}`.")
+    name = DisplayableField(help_text=f"The main branch is `{MAIN_NAME}`.")
     kind = serializers.ChoiceField(
         choices=["", *Branch.Kind.values],
         help_text="How it was created; empty for the main branch.",
@@ -66,7 +72,7 @@ class BranchSerializer(serializers.Serializer[Any]):
         help_text="How many messages it shared with its parent when it was created."
     )
     length = serializers.IntegerField(help_text="How many messages it has, shared ones included.")
-    created_at = MomentField(allow_null=True, help_text="Null for the main branch.")
+    created_at = UTCDateTimeField(allow_null=True, help_text="Null for the main branch.")
 
 
 class SetAsideSerializer(serializers.Serializer[Any]):
@@ -88,7 +94,7 @@ class ComparisonSerializer(serializers.Serializer[Any]):
 class RewindSerializer(StrictSerializer):
     """The message to rewind to."""
 
-    to = PlaceField(
+    to = MessageReferenceField(
         help_text="The last message to keep. An id is safer than a position, which may change."
     )
     # Not trimmed, because names are compared exactly.
@@ -99,13 +105,15 @@ class BranchCreateSerializer(StrictSerializer):
     """The name and the messages of a new branch."""
 
     name = IdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
-    source = NumberField(  # type: ignore[assignment] # a field, not the property
+    source = StrictIntegerField(  # type: ignore[assignment] # a field, not the property
         required=False,
         min_value=0,
-        max_value=MOST,
+        max_value=MAX_POSITION,
         help_text="The number of the branch to copy. Default: the branch of `at`, or the main one.",
     )
-    at = PlaceField(required=False, help_text="The last message to copy. Default: all messages.")
+    at = MessageReferenceField(
+        required=False, help_text="The last message to copy. Default: all messages."
+    )
 
 
 class ForkSerializer(StrictSerializer):
@@ -125,13 +133,13 @@ class ForkSerializer(StrictSerializer):
 class SnapshotSerializer(serializers.ModelSerializer[Snapshot]):
     """A snapshot of an agent, without the state that it holds."""
 
-    snapshot_id = ShownField(read_only=True, help_text="The id that the SDK uses.")
+    snapshot_id = DisplayableField(read_only=True, help_text="The id that the SDK uses.")
     branch = serializers.IntegerField(read_only=True, help_text="The branch of its messages.")
     length = serializers.IntegerField(
         read_only=True, help_text="The position after its last message."
     )
-    created_at = MomentField(read_only=True)
-    updated_at = MomentField(read_only=True)
+    created_at = UTCDateTimeField(read_only=True)
+    updated_at = UTCDateTimeField(read_only=True)
 
     class Meta:
         model = Snapshot

@@ -14,37 +14,37 @@ from rest_framework import serializers
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
-from django_agent_sessions.querysets import is_in_any_calendar
+from django_agent_sessions.querysets import is_valid_in_all_time_zones
 from django_agent_sessions.references import BlobRef
 from django_agent_sessions.transcripts import displayable
 
-NO_MOMENT = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
+INVALID_DATETIME = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
 
 MAX_DEPTH = 200
 """The nesting depth up to which a response shows JSON; stored JSON may nest deeper."""
 
 
-class MomentField(serializers.DateTimeField):
+class UTCDateTimeField(serializers.DateTimeField):
     """A date and time: UTC with milliseconds and ``Z`` in responses, any time zone in requests."""
 
     def to_representation(self, value: Any) -> str:
-        return moment(value)
+        return format_datetime(value)
 
     def to_internal_value(self, value: Any) -> datetime:
-        parsed = read_moment(value)
+        parsed = parse_datetime_or_none(value)
         if parsed is None:
-            raise serializers.ValidationError(NO_MOMENT)
+            raise serializers.ValidationError(INVALID_DATETIME)
         return parsed
 
 
-class ShownField(serializers.CharField):
+class DisplayableField(serializers.CharField):
     """A text of any origin, in which unencodable characters are replaced."""
 
     def to_representation(self, value: Any) -> str:
         return displayable(str(value))
 
 
-class FlagField(serializers.BooleanField):
+class StrictBooleanField(serializers.BooleanField):
     """``true`` or ``false``; rejects numbers and words, which ``BooleanField`` accepts."""
 
     def to_internal_value(self, data: Any) -> bool:
@@ -53,7 +53,7 @@ class FlagField(serializers.BooleanField):
         return data
 
 
-class NumberField(serializers.IntegerField):
+class StrictIntegerField(serializers.IntegerField):
     """An integer in a request; rejects texts, which ``IntegerField`` accepts."""
 
     def to_internal_value(self, data: Any) -> int:
@@ -62,7 +62,7 @@ class NumberField(serializers.IntegerField):
         return data
 
 
-class TextField(serializers.CharField):
+class StrictTextField(serializers.CharField):
     """A string in a request; rejects numbers, which ``CharField`` accepts."""
 
     def to_internal_value(self, data: Any) -> str:
@@ -71,7 +71,7 @@ class TextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
-class IdField(TextField):
+class IdField(StrictTextField):
     """An optional id or name that the client chooses."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -90,11 +90,11 @@ class PathKeyField(serializers.JSONField):
 
 
 @extend_schema_field({"description": "JSON of any kind.", "nullable": True})
-class ShownJSONField(serializers.JSONField):
-    """JSON of any origin, made safe for a response by ``shown``."""
+class DisplayableJSONField(serializers.JSONField):
+    """JSON of any origin, made safe for a response by ``displayable_json``."""
 
     def to_representation(self, value: Any) -> Any:
-        return shown(value)
+        return displayable_json(value)
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -112,7 +112,7 @@ class StrictSerializer(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-def read_moment(value: object) -> datetime | None:
+def parse_datetime_or_none(value: object) -> datetime | None:
     """Parse a date and time of a request; return ``None`` if it is invalid.
 
     It needs a UTC offset, and is rejected where the year overflows in some time zone. The result is
@@ -124,7 +124,7 @@ def read_moment(value: object) -> datetime | None:
         parsed = parse_datetime(value)
     except ValueError:
         return None
-    if parsed is None or parsed.tzinfo is None or not is_in_any_calendar(parsed):
+    if parsed is None or parsed.tzinfo is None or not is_valid_in_all_time_zones(parsed):
         return None
     return parsed if settings.USE_TZ else timezone.make_naive(parsed, _storage_zone())
 
@@ -134,7 +134,7 @@ def _storage_zone() -> tzinfo:
     return timezone.get_default_timezone()
 
 
-def moment(value: datetime) -> str:
+def format_datetime(value: datetime) -> str:
     """Format a datetime as JavaScript's ``toISOString()``: ``2026-01-02T03:04:05.678Z``."""
     if timezone.is_naive(value):
         value = timezone.make_aware(value, _storage_zone())
@@ -142,7 +142,7 @@ def moment(value: datetime) -> str:
     return f"{text.removesuffix('+00:00')}Z"
 
 
-def shown(value: Any, depth: int = 0) -> Any:
+def displayable_json(value: Any, depth: int = 0) -> Any:
     """Convert a value of a payload to JSON that every client can parse.
 
     Bytes and references to binaries become their size, unencodable characters ``�``, values nested
@@ -153,9 +153,11 @@ def shown(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         if depth >= MAX_DEPTH:
             return "…"
-        return {displayable(str(key)): shown(item, depth + 1) for key, item in value.items()}
+        return {
+            displayable(str(key)): displayable_json(item, depth + 1) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return "…" if depth >= MAX_DEPTH else [shown(item, depth + 1) for item in value]
+        return "…" if depth >= MAX_DEPTH else [displayable_json(item, depth + 1) for item in value]
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": len(value)}
     if isinstance(value, BlobRef):

@@ -18,17 +18,17 @@ from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.references import Path
 from django_agent_sessions.transcripts import Part, PartKind, displayable
-from django_agent_sessions.transcripts.blocks import Block, blocks
-from django_agent_sessions.windows import Row
+from django_agent_sessions.transcripts.blocks import TranscriptBlock, blocks
+from django_agent_sessions.windows import MessagePreview
 
-from .fields import MomentField, PathKeyField, moment, shown
+from .fields import UTCDateTimeField, PathKeyField, format_datetime, displayable_json
 
 _WEB = ("http://", "https://")
 _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MessageContext:
     """The context in which a session's messages are represented.
 
     ``agents`` holds agent ids and dialects by primary key. ``media_url`` has ``{message}`` in place
@@ -41,7 +41,9 @@ class Reading:
     raw: bool = False
 
     @classmethod
-    def of(cls, session: Session, using: str, *, media_url: str = "", raw: bool = False) -> Reading:
+    def of(
+        cls, session: Session, using: str, *, media_url: str = "", raw: bool = False
+    ) -> MessageContext:
         """Read the agents of a session."""
         rows = SessionAgent.objects.using(using).filter(session=session)
         agents = {key: (name, form) for key, name, form in rows.values_list("pk", *_AGENT)}
@@ -79,7 +81,7 @@ class PartSerializer(serializers.Serializer[Any]):
     parts = _InnerPartsField(help_text="The contents of a tool result.")
 
 
-class MessageSerializer(serializers.Serializer[Row]):
+class MessageSerializer(serializers.Serializer[MessagePreview]):
     """A message; redacted content is replaced by its mask."""
 
     id = serializers.UUIDField()
@@ -94,9 +96,9 @@ class MessageSerializer(serializers.Serializer[Row]):
     run_id = serializers.UUIDField(
         allow_null=True, help_text="The same for all messages of one invocation of an agent."
     )
-    created_at = MomentField()
-    updated_at = MomentField()
-    redacted_at = MomentField(allow_null=True, help_text="When it was redacted.")
+    created_at = UTCDateTimeField()
+    updated_at = UTCDateTimeField()
+    redacted_at = UTCDateTimeField(allow_null=True, help_text="When it was redacted.")
     input_tokens = serializers.IntegerField(allow_null=True)
     output_tokens = serializers.IntegerField(allow_null=True)
     latency_ms = serializers.IntegerField(allow_null=True)
@@ -108,13 +110,13 @@ class MessageSerializer(serializers.Serializer[Row]):
     parts = PartSerializer(many=True)
     raw = serializers.JSONField(required=False, help_text="The payload, with `raw=true`.")
 
-    def to_representation(self, instance: Row) -> dict[str, Any]:
+    def to_representation(self, instance: MessagePreview) -> dict[str, Any]:
         """Represent a filled row; the context has the ``reading``."""
-        return represent(instance, self.context["reading"])
+        return represent_message(instance, self.context["reading"])
 
 
-def represent(row: Row, reading: Reading) -> dict[str, Any]:
-    """Represent a row that :func:`django_agent_sessions.windows.fill` has filled."""
+def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str, Any]:
+    """Represent a row that :func:`django_agent_sessions.windows.read_payloads` has filled."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
     data: dict[str, Any] = {
@@ -126,9 +128,9 @@ def represent(row: Row, reading: Reading) -> dict[str, Any]:
         "role": displayable(row.role),
         "revision": row.revision,
         "run_id": None if row.run_id is None else str(row.run_id),
-        "created_at": moment(row.created_at),
-        "updated_at": moment(row.updated_at),
-        "redacted_at": None if row.redacted_at is None else moment(row.redacted_at),
+        "created_at": format_datetime(row.created_at),
+        "updated_at": format_datetime(row.updated_at),
+        "redacted_at": None if row.redacted_at is None else format_datetime(row.redacted_at),
         "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens,
         "latency_ms": row.latency_ms,
@@ -158,7 +160,7 @@ def _raw(payload: Any) -> dict[str, Any]:
         return {}
 
 
-def _parts(payload_blocks: Sequence[Block], media: str) -> list[dict[str, Any]]:
+def _parts(payload_blocks: Sequence[TranscriptBlock], media: str) -> list[dict[str, Any]]:
     return [
         _part(part, block.path, media, block.inner if index == 0 else ())
         for block in payload_blocks
@@ -166,7 +168,9 @@ def _parts(payload_blocks: Sequence[Block], media: str) -> list[dict[str, Any]]:
     ]
 
 
-def _part(part: Part, path: Path, media: str, inner: Sequence[Block] = ()) -> dict[str, Any]:
+def _part(
+    part: Part, path: Path, media: str, inner: Sequence[TranscriptBlock] = ()
+) -> dict[str, Any]:
     return {
         "kind": part.kind.value,
         "path": list(path),
@@ -174,7 +178,7 @@ def _part(part: Part, path: Path, media: str, inner: Sequence[Block] = ()) -> di
         "name": displayable(part.name),
         "call_id": displayable(part.call_id),
         "status": part.status,
-        "data": shown(part.data),
+        "data": displayable_json(part.data),
         "media_type": displayable(part.media_type),
         "size": part.size,
         "url": _url(part, path, media),

@@ -22,12 +22,12 @@ from django_agent_sessions.redaction import (
 )
 
 from .fields import (
-    FlagField,
-    NumberField,
+    StrictBooleanField,
+    StrictIntegerField,
     PathKeyField,
     StrictSerializer,
-    TextField,
-    shown,
+    StrictTextField,
+    displayable_json,
 )
 
 MAX_HITS = 1000
@@ -42,20 +42,20 @@ class _PathField(serializers.ListField):
         return tuple(keys)
 
 
-class DetectorField(TextField):
+class DetectorField(StrictTextField):
     """The name of a detector."""
 
 
 class RedactionRequest(StrictSerializer):
     """The fields that redactions of sessions and of messages share."""
 
-    find = TextField(
+    find = StrictTextField(
         required=False,
         max_length=10_000,
         trim_whitespace=False,
         help_text="A text; case, whitespace, escaping and Unicode form do not matter.",
     )
-    pattern = FlagField(
+    pattern = StrictBooleanField(
         default=False,
         help_text="Whether `find` is a regular expression; requires the permission `redact`.",
     )
@@ -65,12 +65,12 @@ class RedactionRequest(StrictSerializer):
         max_length=100,
         help_text="The names of the detectors to use. Empty for all.",
     )
-    reason = TextField(
+    reason = StrictTextField(
         required=False,
         max_length=2000,
         help_text="The reason, kept in the audit trail. Required unless `dry_run`.",
     )
-    dry_run = FlagField(default=False, help_text="Only preview the redaction.")
+    dry_run = StrictBooleanField(default=False, help_text="Only preview the redaction.")
 
     def validate_detectors(self, names: list[str]) -> list[str]:
         """Reject unknown detectors, and those whose dependency is not installed."""
@@ -115,10 +115,12 @@ class MessageRedactionRequest(RedactionRequest):
     path = _PathField(
         child=PathKeyField(), required=False, max_length=20, help_text="The path of a part."
     )
-    start = NumberField(
+    start = StrictIntegerField(
         required=False, min_value=0, help_text="The first character of the text at `path`."
     )
-    end = NumberField(required=False, min_value=1, help_text="The end of the range, exclusive.")
+    end = StrictIntegerField(
+        required=False, min_value=1, help_text="The end of the range, exclusive."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
@@ -195,8 +197,8 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
                 {
                     "place": _place(hit.place),
                     "kind": hit.kind,
-                    "before": shown(hit.before) if instance.dry_run else "",
-                    "after": shown(hit.after),
+                    "before": displayable_json(hit.before) if instance.dry_run else "",
+                    "after": displayable_json(hit.after),
                 }
                 for hit in instance.hits[:MAX_HITS]
             ],
@@ -213,7 +215,7 @@ def _place(place: Place) -> dict[str, Any]:
     return {
         "kind": place.kind,
         "id": str(place.key),
-        "name": shown(place.name),
+        "name": displayable_json(place.name),
         "column": place.column,
     }
 
@@ -221,4 +223,4 @@ def _place(place: Place) -> dict[str, Any]:
 class ReasonRequest(StrictSerializer):
     """The reason for reading an original."""
 
-    reason = TextField(min_length=3, max_length=2000)
+    reason = StrictTextField(min_length=3, max_length=2000)

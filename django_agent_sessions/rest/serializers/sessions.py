@@ -10,14 +10,14 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgen
 from django_agent_sessions.transcripts import displayable
 
 from .fields import (
-    FlagField,
+    StrictBooleanField,
     IdField,
-    MomentField,
-    ShownField,
-    ShownJSONField,
+    UTCDateTimeField,
+    DisplayableField,
+    DisplayableJSONField,
     StrictSerializer,
-    TextField,
-    shown,
+    StrictTextField,
+    displayable_json,
 )
 
 _STATE = "Only for users with the permission `view_sessionagent`."
@@ -26,18 +26,18 @@ _STATE = "Only for users with the permission `view_sessionagent`."
 class SessionRowSerializer(serializers.ModelSerializer[Session]):
     """A session in a list, without any message text."""
 
-    title = ShownField(read_only=True)
+    title = DisplayableField(read_only=True)
     owner = serializers.PrimaryKeyRelatedField[Any](
         read_only=True, allow_null=True, help_text="The user's id."
     )
     redactions = serializers.IntegerField(
         read_only=True, help_text="How often the session was redacted."
     )
-    created_at = MomentField(read_only=True)
-    updated_at = MomentField(read_only=True)
-    last_activity_at = MomentField(read_only=True)
-    archived_at = MomentField(read_only=True, allow_null=True)
-    expires_at = MomentField(read_only=True, allow_null=True)
+    created_at = UTCDateTimeField(read_only=True)
+    updated_at = UTCDateTimeField(read_only=True)
+    last_activity_at = UTCDateTimeField(read_only=True)
+    archived_at = UTCDateTimeField(read_only=True, allow_null=True)
+    expires_at = UTCDateTimeField(read_only=True, allow_null=True)
 
     class Meta:
         model = Session
@@ -82,8 +82,8 @@ class ForkedFromSerializer(serializers.Serializer[Any]):
 class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
     """An agent of a session, without its state, which is often internal."""
 
-    created_at = MomentField(read_only=True)
-    updated_at = MomentField(read_only=True)
+    created_at = UTCDateTimeField(read_only=True)
+    updated_at = UTCDateTimeField(read_only=True)
 
     class Meta:
         model = SessionAgent
@@ -94,8 +94,8 @@ class AgentSerializer(serializers.ModelSerializer[SessionAgent]):
 class AgentStateSerializer(AgentSerializer):
     """An agent, with its state for users who may see it."""
 
-    state = ShownJSONField(required=False, help_text=_STATE)
-    conversation_manager_state = ShownJSONField(required=False, help_text=_STATE)
+    state = DisplayableJSONField(required=False, help_text=_STATE)
+    conversation_manager_state = DisplayableJSONField(required=False, help_text=_STATE)
 
     class Meta(AgentSerializer.Meta):
         fields = [*AgentSerializer.Meta.fields, "state", "conversation_manager_state"]
@@ -105,8 +105,8 @@ class AgentStateSerializer(AgentSerializer):
 class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
     """An orchestrator of a session, without its state."""
 
-    created_at = MomentField(read_only=True)
-    updated_at = MomentField(read_only=True)
+    created_at = UTCDateTimeField(read_only=True)
+    updated_at = UTCDateTimeField(read_only=True)
 
     class Meta:
         model = SessionMultiAgent
@@ -117,7 +117,7 @@ class MultiAgentSerializer(serializers.ModelSerializer[SessionMultiAgent]):
 class MultiAgentStateSerializer(MultiAgentSerializer):
     """An orchestrator, with its state for users who may see it."""
 
-    state = ShownJSONField(required=False, help_text=_STATE)
+    state = DisplayableJSONField(required=False, help_text=_STATE)
 
     class Meta(MultiAgentSerializer.Meta):
         fields = [*MultiAgentSerializer.Meta.fields, "state"]
@@ -151,11 +151,11 @@ class SessionSerializer(SessionRowSerializer):
 
     def get_metadata(self, session: Session) -> dict[str, Any]:
         """JSON of the client, which the server does not interpret."""
-        metadata: dict[str, Any] = shown(session.metadata)
+        metadata: dict[str, Any] = displayable_json(session.metadata)
         return metadata
 
 
-class TitleField(TextField):
+class TitleField(StrictTextField):
     """The title of a session in a request."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -186,5 +186,5 @@ class SessionChangeSerializer(StrictSerializer):
 
     title = TitleField(required=False)
     metadata = _MetadataField(required=False, help_text="Replaces the whole object.")
-    archived = FlagField(required=False)
-    expires_at = MomentField(required=False, allow_null=True)
+    archived = StrictBooleanField(required=False)
+    expires_at = UTCDateTimeField(required=False, allow_null=True)

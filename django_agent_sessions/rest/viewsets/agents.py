@@ -11,10 +11,16 @@ from rest_framework import viewsets
 from rest_framework.response import Response
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.pagination import AgentPagination
-from django_agent_sessions.rest.schema import ID, SCOPED, answer, described, problems
+from django_agent_sessions.rest.schema import (
+    SESSION_PARAMETER,
+    SCOPE_PARAMETERS,
+    documented_response,
+    describe_view,
+    problem_responses,
+)
 from django_agent_sessions.rest.serializers.sessions import (
     AgentSerializer,
     AgentStateSerializer,
@@ -39,8 +45,8 @@ class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         return rows.filter(session=session).order_by("pk")
 
     def _list(self, request: Any, session: str) -> Response:
-        row = self.session(session, Allowed.READ)
-        self.record_reading(row, view=self.basename)
+        row = self.session(session, SessionPermission.READ)
+        self.record_access(row, view=self.basename)
         serializer_class: Any = self.serializer_class
         paginator: Any = self.paginator
         rows = self._rows(row).only(*serializer_class.Meta.fields)
@@ -51,8 +57,8 @@ class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         return response
 
     def _retrieve(self, request: Any, session: str, key: str) -> Response:
-        row = self.session(session, Allowed.READ)
-        shows_state = self.shows_state or self.allows(row, Allowed.VIEW_STATE)
+        row = self.session(session, SessionPermission.READ)
+        shows_state = self.shows_state or self.has_permissions(row, SessionPermission.VIEW_STATE)
         serializer_class: Any = (
             self.state_serializer_class if shows_state else self.serializer_class
         )
@@ -66,11 +72,11 @@ class _SessionPartViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         )
         if agent is None:
             raise Http404
-        self.record_reading(row, agent.pk, view="state" if shows_state else "agent")
+        self.record_access(row, agent.pk, view="state" if shows_state else "agent")
         return Response(serializer_class(agent).data)
 
 
-@described(parameters=[*SCOPED, ID], tags=["Agents"])
+@describe_view(parameters=[*SCOPE_PARAMETERS, SESSION_PARAMETER], tags=["Agents"])
 class AgentViewSet(_SessionPartViewSet):
     """The agents of a session."""
 
@@ -80,25 +86,31 @@ class AgentViewSet(_SessionPartViewSet):
     lookup_url_kwarg = "agent"
     id_field = "agent_id"
 
-    @described(
+    @describe_view(
         operation_id="agents_list",
-        responses={200: answer(AgentSerializer(many=True), "A page."), **problems(400, 404)},
+        responses={
+            200: documented_response(AgentSerializer(many=True), "A page."),
+            **problem_responses(400, 404),
+        },
     )
     def list(self, request: Any, session: str) -> Response:
         """List the agents, oldest first."""
         return self._list(request, session)
 
-    @described(
+    @describe_view(
         operation_id="agents_retrieve",
         parameters=[OpenApiParameter("agent", str, "path", description="The agent's id.")],
-        responses={200: answer(AgentStateSerializer, "The agent."), **problems(404)},
+        responses={
+            200: documented_response(AgentStateSerializer, "The agent."),
+            **problem_responses(404),
+        },
     )
     def retrieve(self, request: Any, session: str, agent: str) -> Response:
         """Return an agent, with its state for users who may see it."""
         return self._retrieve(request, session, agent)
 
 
-@described(parameters=[*SCOPED, ID], tags=["Agents"])
+@describe_view(parameters=[*SCOPE_PARAMETERS, SESSION_PARAMETER], tags=["Agents"])
 class MultiAgentViewSet(_SessionPartViewSet):
     """The orchestrators of a session: graphs and swarms."""
 
@@ -108,20 +120,26 @@ class MultiAgentViewSet(_SessionPartViewSet):
     lookup_url_kwarg = "multi_agent"
     id_field = "multi_agent_id"
 
-    @described(
+    @describe_view(
         operation_id="multi_agents_list",
-        responses={200: answer(MultiAgentSerializer(many=True), "A page."), **problems(400, 404)},
+        responses={
+            200: documented_response(MultiAgentSerializer(many=True), "A page."),
+            **problem_responses(400, 404),
+        },
     )
     def list(self, request: Any, session: str) -> Response:
         """List the orchestrators, oldest first."""
         return self._list(request, session)
 
-    @described(
+    @describe_view(
         operation_id="multi_agents_retrieve",
         parameters=[
             OpenApiParameter("multi_agent", str, "path", description="The orchestrator's id.")
         ],
-        responses={200: answer(MultiAgentStateSerializer, "The orchestrator."), **problems(404)},
+        responses={
+            200: documented_response(MultiAgentStateSerializer, "The orchestrator."),
+            **problem_responses(404),
+        },
     )
     def retrieve(self, request: Any, session: str, multi_agent: str) -> Response:
         """Return an orchestrator, with its state for users who may see it."""

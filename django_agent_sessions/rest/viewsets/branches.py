@@ -20,29 +20,29 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
 )
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.agents import OfAgent, number_of
+from django_agent_sessions.rest.agents import AgentAPI, parse_branch_number_or_404
 from django_agent_sessions.rest.branch_pages import BranchMessagePagination, BranchPagination
-from django_agent_sessions.rest.changing import alone, place_of, record
-from django_agent_sessions.rest.etags import require_match, tagged
+from django_agent_sessions.rest.changing import with_locked_session, resolve_position, record_change
+from django_agent_sessions.rest.etags import require_match, etag_response
 from django_agent_sessions.rest.examples import CREATE_BRANCH, REWIND
-from django_agent_sessions.rest.problems import Conflict, NotThere
-from django_agent_sessions.rest.queries import refuse_unknown
+from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
+from django_agent_sessions.rest.queries import reject_unknown_parameters
 from django_agent_sessions.rest.schema import (
-    AGENT_KEY,
+    AGENT_PARAMETER,
     ETAG,
     IF_MATCH,
     IF_NONE_MATCH,
-    SCOPED,
-    UNCHANGED,
-    answer,
-    described,
-    problems,
+    SCOPE_PARAMETERS,
+    NOT_MODIFIED,
+    documented_response,
+    describe_view,
+    problem_responses,
 )
 from django_agent_sessions.rest.serializers.branches import (
-    MOST,
+    MAX_POSITION,
     BranchCreateSerializer,
     BranchSerializer,
     ComparisonSerializer,
@@ -50,35 +50,37 @@ from django_agent_sessions.rest.serializers.branches import (
     SetAsideSerializer,
 )
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
-from django_agent_sessions.windows import Scope
+from django_agent_sessions.windows import MessageQuery
 
-from .conversations import MessageList
+from .conversations import MessageListMixin
 
 _LEFT, _RIGHT = "left", "right"
 _NO_BRANCH = "The agent has no such branch."
 
 _NUMBER = OpenApiParameter(
     "number",
-    {"type": "integer", "minimum": 0, "maximum": MOST},
+    {"type": "integer", "minimum": 0, "maximum": MAX_POSITION},
     "path",
     description="The branch's number; 0 is the main branch.",
 )
 
 
-@described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
-class RewindViewSet(OfAgent):
+@describe_view(parameters=[*SCOPE_PARAMETERS, AGENT_PARAMETER], tags=["Branches"])
+class RewindViewSet(AgentAPI):
     """Rewinding a conversation."""
 
     queryset = SessionAgent.objects.none()
     serializer_class = RewindSerializer
     lookup_url_kwarg = "agent_key"
 
-    @described(
+    @describe_view(
         operation_id="agents_rewind",
         request=RewindSerializer,
         responses={
-            200: answer(SetAsideSerializer, "The later messages, kept as a side branch."),
-            **problems(400, 404, 409, 413),
+            200: documented_response(
+                SetAsideSerializer, "The later messages, kept as a side branch."
+            ),
+            **problem_responses(400, 404, 409, 413),
         },
         examples=REWIND,
     )
@@ -89,26 +91,26 @@ class RewindViewSet(OfAgent):
         The agent's state is restored as well, if a snapshot has it. A repeated request with the
         message's id changes nothing. ``to: -1`` keeps no message.
         """
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
         serializer = RewindSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         data = serializer.validated_data
 
         def rewind(session: Session) -> BranchRecord | None:
             # Read under the lock, so that no other process can move the message.
-            _, position = place_of(self.using, agent.id, "to", data["to"], MAIN_BRANCH)
+            _, position = resolve_position(self.using, agent.id, "to", data["to"], MAIN_BRANCH)
             branch = self.store().rewind(agent, position, name=data.get("name"))
             if branch is not None:
                 figures = {"branch": branch.number, "set_aside": branch.length - branch.start}
-                record(self, AuditEvent.Action.REWOUND, row, agent.id, **figures)
+                record_change(self, AuditEvent.Action.REWOUND, row, agent.id, **figures)
             return branch
 
-        branch = alone(self.using, row, rewind, "rewinding")
+        branch = with_locked_session(self.using, row, rewind, "rewinding")
         return Response(SetAsideSerializer({"branch": branch}).data)
 
 
-@described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
-class BranchViewSet(OfAgent):
+@describe_view(parameters=[*SCOPE_PARAMETERS, AGENT_PARAMETER], tags=["Branches"])
+class BranchViewSet(AgentAPI):
     """The branches of an agent's conversation."""
 
     queryset = SessionAgent.objects.none()
@@ -122,25 +124,28 @@ class BranchViewSet(OfAgent):
             self.throttle_scope = throttles.BRANCH
         return super().get_throttles()
 
-    @described(
+    @describe_view(
         operation_id="branches_list",
-        responses={200: answer(BranchSerializer(many=True), "A page."), **problems(400, 404)},
+        responses={
+            200: documented_response(BranchSerializer(many=True), "A page."),
+            **problem_responses(400, 404),
+        },
     )
     def list(self, request: Any, agent_key: str) -> Response:
         """List the branches: the main branch first, then by number."""
-        row, agent = self.find_agent(agent_key, Allowed.READ)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
         paginator: Any = self.paginator
         page = paginator.read(request, lambda: self.store().branches(agent), view=self)
-        self.record_reading(row, agent.id, view="branches", branches=len(page))
+        self.record_access(row, agent.id, view="branches", branches=len(page))
         response: Response = paginator.get_paginated_response(self._representation(page, many=True))
         return response
 
-    @described(
+    @describe_view(
         operation_id="branches_create",
         request=BranchCreateSerializer,
         responses={
-            201: answer(BranchSerializer, "The new branch."),
-            **problems(400, 404, 409, 413),
+            201: documented_response(BranchSerializer, "The new branch."),
+            **problem_responses(400, 404, 409, 413),
         },
         examples=CREATE_BRANCH,
     )
@@ -149,7 +154,7 @@ class BranchViewSet(OfAgent):
 
         With a ``name`` the request is safe to repeat: a name that is taken is a 409.
         """
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
         serializer = BranchCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         data = serializer.validated_data
@@ -157,23 +162,27 @@ class BranchViewSet(OfAgent):
         def create(session: Session) -> BranchRecord:
             source, upto = data.get("source"), None
             if source is not None and not self._has_branch(agent, source):
-                raise NotThere("source", _NO_BRANCH)
+                raise ReferenceNotFound("source", _NO_BRANCH)
             if "at" in data:
-                source, position = place_of(self.using, agent.id, "at", data["at"], source)
+                source, position = resolve_position(self.using, agent.id, "at", data["at"], source)
                 upto = position + 1
             branch = self.store().create_branch(
                 agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
             )
-            self.record_reading(row, agent.id, view="branch", branch=branch.number)
+            self.record_access(row, agent.id, view="branch", branch=branch.number)
             return branch
 
-        branch = alone(self.using, row, create, "creating a branch")
+        branch = with_locked_session(self.using, row, create, "creating a branch")
         return Response(self._representation(branch), status=status.HTTP_201_CREATED)
 
-    @described(
+    @describe_view(
         operation_id="branches_retrieve",
         parameters=[_NUMBER, IF_NONE_MATCH, ETAG],
-        responses={200: answer(BranchSerializer, "The branch."), **UNCHANGED, **problems(404)},
+        responses={
+            200: documented_response(BranchSerializer, "The branch."),
+            **NOT_MODIFIED,
+            **problem_responses(404),
+        },
     )
     def retrieve(self, request: Any, agent_key: str, number: str) -> Any:
         """Return a branch.
@@ -181,22 +190,24 @@ class BranchViewSet(OfAgent):
         Send its ``ETag`` as ``If-Match`` to switch to the branch or to delete it: branch numbers
         are reused.
         """
-        row, agent = self.find_agent(agent_key, Allowed.READ)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
         branch = self.find_branch(agent, number)
-        self.record_reading(row, agent.id, view="branch", branch=branch.number)
-        return tagged(request, self._representation(branch))
+        self.record_access(row, agent.id, view="branch", branch=branch.number)
+        return etag_response(request, self._representation(branch))
 
-    @described(
+    @describe_view(
         operation_id="branches_delete",
         parameters=[_NUMBER, IF_MATCH],
         responses={
             204: OpenApiResponse(description="The branch was deleted."),
-            **problems(400, 404, 409, 412),
+            **problem_responses(400, 404, 409, 412),
         },
     )
     def destroy(self, request: Any, agent_key: str, number: str) -> Response:
         """Delete a side branch with its messages, unless the session is under legal hold."""
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE, Allowed.DELETE)
+        row, agent = self.find_agent(
+            agent_key, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.DELETE
+        )
 
         def delete(session: Session) -> None:
             branch = self._side_branch(
@@ -204,18 +215,20 @@ class BranchViewSet(OfAgent):
             )
             deleted = self.store().delete_branch(agent, branch.number)
             figures = {"branch": branch.number, "messages": deleted}
-            record(self, AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
+            record_change(self, AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
 
-        alone(self.using, row, delete, "deleting a branch")
+        with_locked_session(self.using, row, delete, "deleting a branch")
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @described(
+    @describe_view(
         operation_id="branches_switch",
         parameters=[_NUMBER, IF_MATCH],
         request=None,
         responses={
-            200: answer(SetAsideSerializer, "The former main branch, as a side branch."),
-            **problems(400, 404, 409, 412),
+            200: documented_response(
+                SetAsideSerializer, "The former main branch, as a side branch."
+            ),
+            **problem_responses(400, 404, 409, 412),
         },
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
@@ -224,42 +237,45 @@ class BranchViewSet(OfAgent):
 
         The agent's state is restored as well, if a snapshot has it.
         """
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
         def switch(session: Session) -> BranchRecord:
             branch = self._side_branch(agent, number, "The agent is on it already.")
             former = self.store().switch_branch(agent, branch.number)
             figures = {"branch": branch.number, "left": former.number}
-            record(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)
+            record_change(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)
             return former
 
-        former_main = alone(self.using, row, switch, "switching branches")
+        former_main = with_locked_session(self.using, row, switch, "switching branches")
         return Response(SetAsideSerializer({"branch": former_main}).data)
 
-    @described(
+    @describe_view(
         operation_id="branches_compare",
         parameters=[
             OpenApiParameter(
                 name,
-                {"type": "integer", "minimum": 0, "maximum": MOST, "default": MAIN_BRANCH},
+                {"type": "integer", "minimum": 0, "maximum": MAX_POSITION, "default": MAIN_BRANCH},
                 description="The number of a branch; the main branch by default.",
             )
             for name in (_LEFT, _RIGHT)
         ],
-        responses={200: answer(ComparisonSerializer, "The comparison."), **problems(400, 404)},
+        responses={
+            200: documented_response(ComparisonSerializer, "The comparison."),
+            **problem_responses(400, 404),
+        },
     )
     @action(detail=False, methods=["get"], pagination_class=None)
     def compare(self, request: Any, agent_key: str) -> Response:
         """Compare the messages of two branches."""
-        refuse_unknown(request, [_LEFT, _RIGHT])
-        row, agent = self.find_agent(agent_key, Allowed.READ)
+        reject_unknown_parameters(request, [_LEFT, _RIGHT])
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
         left, right = (self._branch_parameter(request, name) for name in (_LEFT, _RIGHT))
         lengths = {branch.number: branch.length for branch in self.store().branches(agent)}
         for name, number in ((_LEFT, left), (_RIGHT, right)):
             if number not in lengths:
-                raise NotThere(name, _NO_BRANCH)
+                raise ReferenceNotFound(name, _NO_BRANCH)
         common = self.store().common_length(agent, left, right)
-        self.record_reading(row, agent.id, view="compare", left=left, right=right)
+        self.record_access(row, agent.id, view="compare", left=left, right=right)
         comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
         return Response(ComparisonSerializer(comparison).data)
 
@@ -277,7 +293,7 @@ class BranchViewSet(OfAgent):
     def _branch_parameter(self, request: Any, name: str) -> int:
         value = request.query_params.get(name, str(MAIN_BRANCH))
         try:
-            return number_of(value)
+            return parse_branch_number_or_404(value)
         except Http404:
             raise ValidationError({name: ["Must be the number of a branch."]}) from None
 
@@ -285,32 +301,32 @@ class BranchViewSet(OfAgent):
         return self.get_serializer(branches, many=many).data
 
 
-@described(parameters=[*SCOPED, AGENT_KEY, _NUMBER], tags=["Branches"])
-class BranchMessageViewSet(OfAgent, MessageList):
+@describe_view(parameters=[*SCOPE_PARAMETERS, AGENT_PARAMETER, _NUMBER], tags=["Branches"])
+class BranchMessageViewSet(AgentAPI, MessageListMixin):
     """The messages of one branch of an agent's conversation."""
 
     queryset = SessionMessage.objects.none()
     serializer_class = MessageSerializer
     pagination_class = BranchMessagePagination
 
-    @described(
+    @describe_view(
         operation_id="branches_messages",
         parameters=[OpenApiParameter("raw", bool, description="Include the payloads as stored.")],
         responses={
-            200: answer(MessageSerializer(many=True), "A page of messages."),
-            **problems(400, 404),
+            200: documented_response(MessageSerializer(many=True), "A page of messages."),
+            **problem_responses(400, 404),
         },
     )
     def list(self, request: Any, agent_key: str, number: str) -> Response:
         """List the messages of a branch, oldest first by default."""
-        row, agent = self.find_agent(agent_key, Allowed.READ)
-        branch_number = number_of(number)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
+        branch_number = parse_branch_number_or_404(number)
         if branch_number != MAIN_BRANCH and not self._branch_exists(agent.id, branch_number):
             raise Http404
         agent_row = SessionAgent(pk=agent.id)
-        return self.page_of(
+        return self.page_response(
             row,
-            lambda _, using: Scope(row, agent_row, branch=branch_number, alias=using),
+            lambda _, using: MessageQuery(row, agent_row, branch=branch_number, alias=using),
             branch=branch_number,
         )
 

@@ -10,31 +10,44 @@ from rest_framework.response import Response
 
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.rest import changing, throttles
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import FORK
-from django_agent_sessions.rest.problems import Conflict, NotThere
-from django_agent_sessions.rest.schema import ETAG, ID, answer, described, headed, problems
+from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
+from django_agent_sessions.rest.schema import (
+    ETAG,
+    SESSION_PARAMETER,
+    documented_response,
+    describe_view,
+    response_header,
+    problem_responses,
+)
 from django_agent_sessions.rest.serializers.branches import ForkSerializer
 from django_agent_sessions.rest.serializers.sessions import SessionSerializer
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.session_reading import session_record
 
 
-class Forking(SessionAPI):
+class ForkMixin(SessionAPI):
     """The creation of forks and the source of a fork; the base of the sessions' viewset."""
 
-    @described(
+    @describe_view(
         operation_id="sessions_fork",
         tags=["Branches"],
-        parameters=[ID, ETAG, headed("Location", "The URL of the fork.", 200, 201)],
+        parameters=[
+            SESSION_PARAMETER,
+            ETAG,
+            response_header("Location", "The URL of the fork.", 200, 201),
+        ],
         request=ForkSerializer,
         responses={
-            200: answer(SessionSerializer, "The existing fork with this `external_id`."),
-            201: answer(SessionSerializer, "The new fork."),
-            **problems(400, 404, 409, 413, 503),
+            200: documented_response(
+                SessionSerializer, "The existing fork with this `external_id`."
+            ),
+            201: documented_response(SessionSerializer, "The new fork."),
+            **problem_responses(400, 404, 409, 413, 503),
         },
         examples=FORK,
     )
@@ -45,15 +58,17 @@ class Forking(SessionAPI):
         The fork has the same owner, and redacted content is redacted in it, too. With an
         ``external_id`` the request is safe to repeat.
         """
-        row = self.session(session, Allowed.READ, Allowed.CHANGE, Allowed.ADD)
+        row = self.session(
+            session, SessionPermission.READ, SessionPermission.CHANGE, SessionPermission.ADD
+        )
         serializer = ForkSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         data = serializer.validated_data
-        key, created = changing.alone(
+        key, created = changing.with_locked_session(
             self.using, row, lambda source: self._fork(source, data), "forking"
         )
         path, _, _ = request.path.rstrip("/").rpartition(f"/{session}/")
-        return self.placed(self.row_of(self.reachable_sessions(), key), created, path)
+        return self.placed(self.row_of(self.accessible_sessions(), key), created, path)
 
     def row_of(self, sessions: SessionQuerySet, key: object) -> Session:
         """Return a session with its agents; raise ``Http404`` if the user may not read it."""
@@ -66,14 +81,18 @@ class Forking(SessionAPI):
         """
         raise NotImplementedError
 
-    def origin_of(self, row: Session) -> dict[str, Any] | None:
+    def fork_source(self, row: Session) -> dict[str, Any] | None:
         """Return the source of a fork, or ``None`` if the user does not reach it."""
         origin = _fork_source(row)
         if origin is None:
             return None
-        rows = self.reachable_sessions().defer("metadata", "origin").filter(pk=origin["session"])
+        rows = self.accessible_sessions().defer("metadata", "origin").filter(pk=origin["session"])
         source = rows.first()
-        return origin if source is not None and self.allows(source, Allowed.READ) else None
+        return (
+            origin
+            if source is not None and self.has_permissions(source, SessionPermission.READ)
+            else None
+        )
 
     def _fork(self, row: Session, data: dict[str, Any]) -> tuple[UUID, bool]:
         """Fork a session whose row is locked; return the fork's key, and whether it is new."""
@@ -86,16 +105,16 @@ class Forking(SessionAPI):
                 if origin != {"session": row.pk, "message": at}:
                     detail = "Another session has this external_id already. Choose another."
                     raise Conflict(detail)
-                self.record_reading(row, view="fork")
+                self.record_access(row, view="fork")
                 return existing.pk, False
         messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
         if at is not None and not messages.filter(pk=at).exists():
-            raise NotThere("at", "The session has no such message.")
+            raise ReferenceNotFound("at", "The session has no such message.")
         fork = SessionStore(owner=EVERYBODY, using=self.using).fork(
             session_record(row), at=at, title=data.get("title"), external_id=external_id
         )
         figures = {"fork": str(fork.id), "messages": fork.usage.messages}
-        changing.record(self, AuditEvent.Action.FORKED, row, at, **figures)
+        changing.record_change(self, AuditEvent.Action.FORKED, row, at, **figures)
         return fork.id, True
 
 

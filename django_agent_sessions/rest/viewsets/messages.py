@@ -15,41 +15,41 @@ from rest_framework.response import Response
 
 from django_agent_sessions import audit, blobs, serving, windows
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.redaction.originals import original_kept_until
 from django_agent_sessions.references import BlobRef, Path
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.access import uuid_of
+from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
 from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import RAW
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
-from django_agent_sessions.rest.queries import flag_of
-from django_agent_sessions.rest.redacting import redacted
+from django_agent_sessions.rest.queries import boolean_parameter
+from django_agent_sessions.rest.redacting import redaction_response
 from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
-    MESSAGE_ID,
+    MESSAGE_PARAMETER,
     RANGE,
-    SCOPED,
-    UNCHANGED,
-    answer,
-    described,
-    headed,
-    problems,
+    SCOPE_PARAMETERS,
+    NOT_MODIFIED,
+    documented_response,
+    describe_view,
+    response_header,
+    problem_responses,
 )
-from django_agent_sessions.rest.serializers.messages import MessageSerializer, Reading
+from django_agent_sessions.rest.serializers.messages import MessageSerializer, MessageContext
 from django_agent_sessions.rest.serializers.redaction import (
     MessageRedactionRequest,
     ReasonRequest,
     RedactionSerializer,
 )
-from django_agent_sessions.transcripts.blocks import binary, path_of
-from django_agent_sessions.windows import Row, Scope
+from django_agent_sessions.transcripts.blocks import binary_at, path_from_json
+from django_agent_sessions.windows import MessagePreview, MessageQuery
 
 
-@described(parameters=[*SCOPED, MESSAGE_ID], tags=["Messages"])
+@describe_view(parameters=[*SCOPE_PARAMETERS, MESSAGE_PARAMETER], tags=["Messages"])
 class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     """One message of a session that the user reaches."""
 
@@ -59,20 +59,23 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
     lookup_url_kwarg = "message"
     lookup_value_converter = "str"
 
-    @described(
+    @describe_view(
         operation_id="messages_retrieve",
         parameters=[OpenApiParameter("raw", bool, description="Include the payload as stored.")],
-        responses={200: answer(MessageSerializer, "The message."), **problems(400, 404)},
+        responses={
+            200: documented_response(MessageSerializer, "The message."),
+            **problem_responses(400, 404),
+        },
     )
     def retrieve(self, request: Any, message: str) -> Response:
         """Return a message; a large one is not truncated."""
-        session, key = self._find(message, Allowed.READ)
-        raw = flag_of(request, RAW)
+        session, key = self._find(message, SessionPermission.READ)
+        raw = boolean_parameter(request, RAW)
         row = self._read(session, key)
-        self.record_reading(session, key, view="message")
+        self.record_access(session, key, view="message")
         return self._response(session, row, raw=raw)
 
-    @described(
+    @describe_view(
         operation_id="messages_media",
         parameters=[
             OpenApiParameter(
@@ -87,45 +90,51 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
             ),
             IF_NONE_MATCH,
             RANGE,
-            headed("Content-Disposition", "The name of the file.", 200),
+            response_header("Content-Disposition", "The name of the file.", 200),
         ],
         responses={
-            (200, "image/*"): answer(OpenApiTypes.BINARY, "An image."),
-            (200, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A file to save."),
-            (206, "image/*"): answer(OpenApiTypes.BINARY, "A range of an image."),
-            (206, "application/octet-stream"): answer(OpenApiTypes.BINARY, "A range of a file."),
+            (200, "image/*"): documented_response(OpenApiTypes.BINARY, "An image."),
+            (200, "application/octet-stream"): documented_response(
+                OpenApiTypes.BINARY, "A file to save."
+            ),
+            (206, "image/*"): documented_response(OpenApiTypes.BINARY, "A range of an image."),
+            (206, "application/octet-stream"): documented_response(
+                OpenApiTypes.BINARY, "A range of a file."
+            ),
             302: OpenApiResponse(description="A temporary redirect to the file's storage."),
-            **UNCHANGED,
-            **problems(400, 404, 416, 503),
+            **NOT_MODIFIED,
+            **problem_responses(400, 404, 416, 503),
         },
     )
     @action(detail=True, methods=["get"], content_negotiation_class=FileNegotiation)
     def media(self, request: Any, message: str) -> Any:
         """Return an image, document, recording or video of a message."""
         path = _path(request)
-        session, key = self._find(message, Allowed.READ)
+        session, key = self._find(message, SessionPermission.READ)
         row = self._read(session, key)
-        reading = Reading.of(session, self.using)
+        reading = MessageContext.of(session, self.using)
         dialect = reading.agents.get(row.agent_id, ("", ""))[1]
-        part = binary(dialect, row.payload, path)
+        part = binary_at(dialect, row.payload, path)
         if part is None:
             raise Http404
-        self.record_reading(session, key, view="media")
+        self.record_access(session, key, view="media")
         download = request.query_params.get("download") == "true"
         content, media_type = part
         source = self._source(session, content)
         try:
-            return serving.media(request._request, source, media_type, str(key), download=download)
+            return serving.serve_media(
+                request._request, source, media_type, str(key), download=download
+            )
         except serving.UnsatisfiableRangeError as error:
             raise RangeNotSatisfiable(error.content_range) from None
 
-    @described(
+    @describe_view(
         operation_id="messages_redact",
         tags=["Redaction"],
         request=MessageRedactionRequest,
         responses={
-            200: answer(RedactionSerializer, "The result, or the preview."),
-            **problems(400, 404, 409, 413, 503),
+            200: documented_response(RedactionSerializer, "The result, or the preview."),
+            **problem_responses(400, 404, 409, 413, 503),
         },
         examples=REDACT_MESSAGE,
     )
@@ -135,16 +144,18 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 
         The content is replaced by a mask permanently. The conversation stays valid for its SDK.
         """
-        session, key = self._find(message, Allowed.READ, Allowed.REDACT)
-        return redacted(self, session, MessageRedactionRequest, lambda given: given.scope(key))
+        session, key = self._find(message, SessionPermission.READ, SessionPermission.REDACT)
+        return redaction_response(
+            self, session, MessageRedactionRequest, lambda given: given.scope(key)
+        )
 
-    @described(
+    @describe_view(
         operation_id="messages_original",
         tags=["Redaction"],
         request=ReasonRequest,
         responses={
-            200: answer(MessageSerializer, "The original message."),
-            **problems(400, 404, 413),
+            200: documented_response(MessageSerializer, "The original message."),
+            **problem_responses(400, 404, 413),
         },
         examples=ORIGINAL,
     )
@@ -155,7 +166,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         Requires the permission ``view_original`` and a reason, also from the owner. The access is
         recorded before the original is returned.
         """
-        session, key = self._find(message, Allowed.READ, Allowed.VIEW_ORIGINAL)
+        session, key = self._find(message, SessionPermission.READ, SessionPermission.VIEW_ORIGINAL)
         serializer = ReasonRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
         if original_kept_until(session.pk, key, using=self.using) is None:
@@ -175,25 +186,25 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         # Without URLs: the view of media serves the redacted version only.
         return self._response(session, row, media=False)
 
-    def _find(self, message: str, *needed: Allowed) -> tuple[Session, UUID]:
+    def _find(self, message: str, *needed: SessionPermission) -> tuple[Session, UUID]:
         """Return the session and key of a message; raise ``Http404`` if it is out of reach."""
-        key = uuid_of(message)
+        key = parse_uuid_or_404(message)
         row = (
-            self.reachable_sessions()
+            self.accessible_sessions()
             .defer("metadata", "origin")
             # Filtered by the message, not only by a name in the URL: it decides the session.
             .filter(pk__in=SessionMessage.objects.filter(pk=key).values("session"))
             .first()
         )
-        if row is None or not self.allows(row, *needed):
+        if row is None or not self.has_permissions(row, *needed):
             raise Http404
         return row, key
 
-    def _read(self, session: Session, key: UUID) -> Row:
-        scope = Scope(session, only=frozenset([key]))
-        rows = windows.beginning(scope, count=1).rows
+    def _read(self, session: Session, key: UUID) -> MessagePreview:
+        scope = MessageQuery(session, only=frozenset([key]))
+        rows = windows.first_page(scope, count=1).rows
         if rows:
-            windows.fill(scope, rows, whole=True)
+            windows.read_payloads(scope, rows, whole=True)
         if not rows:
             raise Http404
         return rows[0]
@@ -204,10 +215,10 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         return blobs.find_blob(self.using, session.pk, content)
 
     def _response(
-        self, session: Session, row: Row, *, raw: bool = False, media: bool = True
+        self, session: Session, row: MessagePreview, *, raw: bool = False, media: bool = True
     ) -> Response:
         url = media_url(self) if media else ""
-        reading = Reading.of(session, self.using, media_url=url, raw=raw)
+        reading = MessageContext.of(session, self.using, media_url=url, raw=raw)
         context = {**self.get_serializer_context(), "reading": reading}
         return Response(self.get_serializer(row, context=context).data)
 
@@ -215,6 +226,6 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 def _path(request: Any) -> Path:
     hint = "Must be the `path` of the part, as JSON."
     try:
-        return path_of(request.query_params.get("path", ""))
+        return path_from_json(request.query_params.get("path", ""))
     except ValueError:
         raise ValidationError({"path": [hint]}) from None

@@ -28,30 +28,30 @@ from django_agent_sessions.models import (
     SessionMessage,
 )
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.querysets import SessionQuerySet
 from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.access import uuid_of
-from django_agent_sessions.rest.etags import require_match, tagged
+from django_agent_sessions.rest.access import parse_uuid_or_404
+from django_agent_sessions.rest.etags import require_match, etag_response
 from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
 from django_agent_sessions.rest.filters import SessionFilter
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.queries import is_search, query_of, refuse_unknown
-from django_agent_sessions.rest.redacting import redacted
+from django_agent_sessions.rest.queries import is_search, search_query, reject_unknown_parameters
+from django_agent_sessions.rest.redacting import redaction_response
 from django_agent_sessions.rest.schema import (
     ETAG,
-    ID,
+    SESSION_PARAMETER,
     IF_MATCH,
     IF_NONE_MATCH,
-    SCOPED,
-    UNCHANGED,
-    answer,
-    described,
-    headed,
-    problems,
+    SCOPE_PARAMETERS,
+    NOT_MODIFIED,
+    documented_response,
+    describe_view,
+    response_header,
+    problem_responses,
 )
 from django_agent_sessions.rest.serializers.redaction import (
     RedactionSerializer,
@@ -65,19 +65,19 @@ from django_agent_sessions.rest.serializers.sessions import (
     SessionSerializer,
 )
 from django_agent_sessions.rest.serializers.usage import UsageSerializer
-from django_agent_sessions.search import MAX_QUERY, find_sessions
+from django_agent_sessions.search import MAX_QUERY_LENGTH, find_sessions
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.transcripts import displayable
 
-from .forking import Forking
+from .forking import ForkMixin
 
 _MARKDOWN, _JSONL = "markdown", "jsonl"
 _SEARCHED_MESSAGES = 20
 _TEXT_LENGTH = 500
 
 
-@described(parameters=SCOPED, tags=["Sessions"])
-class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
+@describe_view(parameters=SCOPE_PARAMETERS, tags=["Sessions"])
+class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
     """The user's sessions; with ``scope=all`` and the permissions, the sessions of all users."""
 
     queryset = Session.objects.none()
@@ -92,7 +92,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     def get_queryset(self) -> Any:
         if getattr(self, "swagger_fake_view", False):
             return Session.objects.none()
-        return self.reachable_sessions()
+        return self.accessible_sessions()
 
     def get_throttles(self) -> list[Any]:
         """Limit searches separately, because they cost more."""
@@ -100,18 +100,18 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
             self.throttle_scope = throttles.SEARCH
         return super().get_throttles()
 
-    @described(
+    @describe_view(
         operation_id="sessions_list",
         parameters=[
             OpenApiParameter(
                 "q",
-                {"type": "string", "maxLength": MAX_QUERY},
+                {"type": "string", "maxLength": MAX_QUERY_LENGTH},
                 description="Words in titles and messages, or an exact id.",
             )
         ],
         responses={
-            200: answer(SessionRowSerializer(many=True), "A page of sessions."),
-            **problems(400, 404),
+            200: documented_response(SessionRowSerializer(many=True), "A page of sessions."),
+            **problem_responses(400, 404),
         },
     )
     def list(self, request: Any) -> Response:
@@ -121,8 +121,8 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         """
         more: dict[str, Any] = {}
         paginator: Any = self.paginator
-        paginator.refuse_unknown(request, self)
-        query = query_of(request)
+        paginator.reject_unknown_parameters(request, self)
+        query = search_query(request)
 
         def read(using: str) -> Sequence[Session]:
             # Without joins, so that the database reads the page in the order of the index.
@@ -135,21 +135,23 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
             rows: Sequence[Session] = paginator.paginate_queryset(sessions, request, view=self)
             return rows
 
-        rows = replicas.listed(request, read)
+        rows = replicas.list_sessions(request, read)
         if self.reaches_everybody:
             self._record_listing(rows, searched=bool(query))
         data = self.row_serializer_class(rows, many=True, context=self.get_serializer_context())
         response: Response = paginator.get_paginated_response(data.data, **more)
         return response
 
-    @described(
+    @describe_view(
         operation_id="sessions_create",
-        parameters=[ETAG, headed("Location", "The URL of the session.", 200, 201)],
+        parameters=[ETAG, response_header("Location", "The URL of the session.", 200, 201)],
         request=SessionCreateSerializer,
         responses={
-            200: answer(SessionSerializer, "The existing session with this `external_id`."),
-            201: answer(SessionSerializer, "The new session."),
-            **problems(400, 404, 409, 413),
+            200: documented_response(
+                SessionSerializer, "The existing session with this `external_id`."
+            ),
+            201: documented_response(SessionSerializer, "The new session."),
+            **problem_responses(400, 404, 409, 413),
         },
         examples=CREATE,
     )
@@ -166,37 +168,43 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         row = self.row_of(self.own_sessions(), record.id)
         return self.placed(row, created, request.path.rstrip("/"))
 
-    @described(
+    @describe_view(
         operation_id="sessions_retrieve",
-        parameters=[ID, IF_NONE_MATCH, ETAG],
-        responses={200: answer(SessionSerializer, "The session."), **UNCHANGED, **problems(404)},
+        parameters=[SESSION_PARAMETER, IF_NONE_MATCH, ETAG],
+        responses={
+            200: documented_response(SessionSerializer, "The session."),
+            **NOT_MODIFIED,
+            **problem_responses(404),
+        },
     )
     def retrieve(self, request: Any, session: str) -> Any:
         """Return a session with its agents, usage, and first and last text.
 
         Send the ``ETag`` of the response as ``If-Match`` to change the session.
         """
-        refuse_unknown(request, ())
-        row = self.row_of(self.reachable_sessions(), session)
-        self.record_reading(row, view="session")
-        return tagged(request, self.representation(row))
+        reject_unknown_parameters(request, ())
+        row = self.row_of(self.accessible_sessions(), session)
+        self.record_access(row, view="session")
+        return etag_response(request, self.representation(row))
 
-    @described(
+    @describe_view(
         operation_id="sessions_change",
-        parameters=[ID, IF_MATCH, ETAG],
+        parameters=[SESSION_PARAMETER, IF_MATCH, ETAG],
         request=SessionChangeSerializer,
         responses={
-            200: answer(SessionSerializer, "The changed session."),
-            **problems(400, 404, 409, 412, 413),
+            200: documented_response(SessionSerializer, "The changed session."),
+            **problem_responses(400, 404, 409, 412, 413),
         },
         examples=CHANGE,
     )
     def partial_update(self, request: Any, session: str) -> Any:
         """Change the title, the metadata, whether the session is archived, or when it expires."""
-        row = self.session(session, Allowed.READ, Allowed.CHANGE)
+        row = self.session(session, SessionPermission.READ, SessionPermission.CHANGE)
         serializer = SessionChangeSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
-        if "expires_at" in serializer.validated_data and not self.allows(row, Allowed.DELETE):
+        if "expires_at" in serializer.validated_data and not self.has_permissions(
+            row, SessionPermission.DELETE
+        ):
             # Expired sessions are deleted.
             raise Http404
         with transaction.atomic(self.using):
@@ -204,36 +212,38 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
                 # Locked, so that no other process changes the row after the comparison.
                 Session.objects.using(self.using).select_for_update().filter(pk=row.pk).first()
                 require_match(
-                    request, self.representation(self.row_of(self.reachable_sessions(), session))
+                    request, self.representation(self.row_of(self.accessible_sessions(), session))
                 )
             self._store(row).update(row.pk, **serializer.validated_data)
-            self.record_reading(row, view="change")
-        return tagged(request, self.representation(self.row_of(self.reachable_sessions(), session)))
+            self.record_access(row, view="change")
+        return etag_response(
+            request, self.representation(self.row_of(self.accessible_sessions(), session))
+        )
 
-    @described(
+    @describe_view(
         operation_id="sessions_delete",
-        parameters=[ID],
+        parameters=[SESSION_PARAMETER],
         responses={
             204: OpenApiResponse(description="The session was deleted."),
-            **problems(404, 409),
+            **problem_responses(404, 409),
         },
     )
     def destroy(self, request: Any, session: str) -> Response:
         """Delete a session with all its messages, unless it is under legal hold."""
-        row = self.session(session, Allowed.DELETE)
+        row = self.session(session, SessionPermission.DELETE)
         with audit.acting(request.user):
             if not self._store(row).delete(row.session_id):
                 raise Http404
         return Response(status=status.HTTP_204_NO_CONTENT)
 
-    @described(
+    @describe_view(
         operation_id="sessions_redact",
         tags=["Redaction"],
-        parameters=[ID],
+        parameters=[SESSION_PARAMETER],
         request=SessionRedactionRequest,
         responses={
-            200: answer(RedactionSerializer, "The result, or the preview."),
-            **problems(400, 404, 409, 413, 503),
+            200: documented_response(RedactionSerializer, "The result, or the preview."),
+            **problem_responses(400, 404, 409, 413, 503),
         },
         examples=REDACT_SESSION,
     )
@@ -244,22 +254,22 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         Messages, states of agents, the title and the metadata are searched; each hit is replaced by
         a mask permanently. ``dry_run`` returns a preview only, and needs no reason.
         """
-        row = self.session(session, Allowed.READ, Allowed.REDACT)
-        return redacted(self, row, SessionRedactionRequest, SessionRedactionRequest.scope)
+        row = self.session(session, SessionPermission.READ, SessionPermission.REDACT)
+        return redaction_response(self, row, SessionRedactionRequest, SessionRedactionRequest.scope)
 
-    @described(
+    @describe_view(
         operation_id="sessions_export",
         parameters=[
-            ID,
+            SESSION_PARAMETER,
             OpenApiParameter(
                 "as", str, enum=[_MARKDOWN, _JSONL], default=_MARKDOWN, description="The format."
             ),
-            headed("Content-Disposition", "The name of the file.", 200),
+            response_header("Content-Disposition", "The name of the file.", 200),
         ],
         responses={
-            (200, "text/markdown"): answer(str, "The file."),
-            (200, "application/jsonl"): answer(str, "The file."),
-            **problems(400, 404, 503),
+            (200, "text/markdown"): documented_response(str, "The file."),
+            (200, "application/jsonl"): documented_response(str, "The file."),
+            **problem_responses(400, 404, 503),
         },
     )
     @action(
@@ -270,11 +280,11 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
     )
     def export(self, request: Any, session: str) -> Any:
         """Return the whole conversation as a file: Markdown for people, JSON Lines for programs."""
-        refuse_unknown(request, ["as"])
+        reject_unknown_parameters(request, ["as"])
         form = request.query_params.get("as", _MARKDOWN)
         if form not in (_MARKDOWN, _JSONL):
             raise ValidationError({"as": [f"Must be {_MARKDOWN} or {_JSONL}."]})
-        row = self.session(session, Allowed.READ, Allowed.EXPORT)
+        row = self.session(session, SessionPermission.READ, SessionPermission.EXPORT)
         audit.record(
             AuditEvent.Action.EXPORTED,
             session=row.pk,
@@ -285,15 +295,20 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         if form == _MARKDOWN:
             texts, ending = export_markdown(row, using=self.using), "md"
         else:
-            states = self.allows(row, Allowed.VIEW_STATE)
+            states = self.has_permissions(row, SessionPermission.VIEW_STATE)
             texts, ending = export_sessions([row], using=self.using, states=states), "jsonl"
         name = serving.file_name(row)
-        return serving.download(request._request, serving.encoded(texts), name, ending)
+        return serving.streamed_download(
+            request._request, serving.encode_in_chunks(texts), name, ending
+        )
 
-    @described(
+    @describe_view(
         operation_id="sessions_usage",
-        parameters=[ID],
-        responses={200: answer(UsageSerializer, "The usage."), **problems(404)},
+        parameters=[SESSION_PARAMETER],
+        responses={
+            200: documented_response(UsageSerializer, "The usage."),
+            **problem_responses(404),
+        },
     )
     @action(detail=True, methods=["get"])
     def usage(self, request: Any, session: str) -> Response:
@@ -301,9 +316,9 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
 
         A message that several branches share is counted once.
         """
-        refuse_unknown(request, ())
-        row = self.session(session, Allowed.READ)
-        self.record_reading(row, view="usage")
+        reject_unknown_parameters(request, ())
+        row = self.session(session, SessionPermission.READ)
+        self.record_access(row, view="usage")
         rows = SessionMessage.objects.using(self.using).filter(session=row)
         messages = rows.exclude(Exists(rows.filter(pk=OuterRef("source")))).order_by()
         agents = messages.values("agent__agent_id").annotate(
@@ -326,7 +341,7 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         shown: Any = row
         shown.first_text = _first_text(messages.order_by("id"))
         shown.last_text = _first_text(messages.order_by("-id"))
-        shown.fork = self.origin_of(row)
+        shown.fork = self.fork_source(row)
         data: dict[str, Any] = self.get_serializer(row).data
         return {**data, "agents": list(data["agents"])}
 
@@ -336,8 +351,8 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         columns = [*AgentSerializer.Meta.fields, "session_id"]
         agents = SessionAgent.objects.using(self.using).only(*columns)
         rows = sessions.defer("origin").prefetch_related(Prefetch("agents", agents))
-        row = rows.filter(pk=uuid_of(key)).first()
-        if row is None or not self.allows(row, Allowed.READ):
+        row = rows.filter(pk=parse_uuid_or_404(key)).first()
+        if row is None or not self.has_permissions(row, SessionPermission.READ):
             raise Http404
         return row
 
@@ -360,14 +375,16 @@ class SessionViewSet(Forking, viewsets.GenericViewSet[Session]):
         if row is None:
             detail = "Another of the user's sessions has this external_id already. Choose another."
             raise Conflict(detail)
-        if not self.allows(row, Allowed.READ, *([Allowed.CHANGE] if fields else [])):
+        if not self.has_permissions(
+            row, SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])
+        ):
             raise Http404
         return (store.update(record.id, **fields) if fields else record), False
 
     def placed(self, row: Session, made: bool, place: str) -> Response:
         """Return the response for a session that was created or existed, with its ``Location``."""
         code = status.HTTP_201_CREATED if made else status.HTTP_200_OK
-        response: Response = tagged(self.request, self.representation(row), status=code)
+        response: Response = etag_response(self.request, self.representation(row), status=code)
         slash = "/" if self.request.path.endswith("/") else ""
         response["Location"] = self.request.build_absolute_uri(f"{place}/{row.pk}{slash}")
         return response

@@ -12,24 +12,30 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from django_agent_sessions.models import AuditEvent, Session, Snapshot
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.records import AgentRecord, SnapshotRecord
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.access import uuid_of
-from django_agent_sessions.rest.agents import OfAgent
-from django_agent_sessions.rest.changing import alone, record
+from django_agent_sessions.rest.access import parse_uuid_or_404
+from django_agent_sessions.rest.agents import AgentAPI
+from django_agent_sessions.rest.changing import with_locked_session, record_change
 from django_agent_sessions.rest.pagination import SnapshotPagination
-from django_agent_sessions.rest.schema import AGENT_KEY, SCOPED, answer, described, problems
+from django_agent_sessions.rest.schema import (
+    AGENT_PARAMETER,
+    SCOPE_PARAMETERS,
+    documented_response,
+    describe_view,
+    problem_responses,
+)
 from django_agent_sessions.rest.serializers.branches import SnapshotSerializer
-from django_agent_sessions.store.moments import LATEST
+from django_agent_sessions.store.moments import LATEST_SNAPSHOT_ID
 
 _SNAPSHOT = OpenApiParameter(
     "snapshot", {"type": "string", "format": "uuid"}, "path", description="The snapshot's id."
 )
 
 
-@described(parameters=[*SCOPED, AGENT_KEY], tags=["Branches"])
-class SnapshotViewSet(OfAgent):
+@describe_view(parameters=[*SCOPE_PARAMETERS, AGENT_PARAMETER], tags=["Branches"])
+class SnapshotViewSet(AgentAPI):
     """The snapshots of an agent. The state that a snapshot holds can be restored, but not read."""
 
     queryset = Snapshot.objects.none()
@@ -37,44 +43,50 @@ class SnapshotViewSet(OfAgent):
     pagination_class = SnapshotPagination
     lookup_url_kwarg = "snapshot"
 
-    @described(
+    @describe_view(
         operation_id="snapshots_list",
-        responses={200: answer(SnapshotSerializer(many=True), "A page."), **problems(400, 404)},
+        responses={
+            200: documented_response(SnapshotSerializer(many=True), "A page."),
+            **problem_responses(400, 404),
+        },
     )
     def list(self, request: Any, agent_key: str) -> Response:
         """List the snapshots, newest first."""
-        row, agent = self.find_agent(agent_key, Allowed.READ)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ)
         paginator: Any = self.paginator
         page = paginator.paginate_queryset(self._rows(agent), request, view=self)
-        self.record_reading(row, agent.id, view="snapshots", snapshots=len(page))
+        self.record_access(row, agent.id, view="snapshots", snapshots=len(page))
         data = self.get_serializer(page, many=True).data
         response: Response = paginator.get_paginated_response(data)
         return response
 
-    @described(
+    @describe_view(
         operation_id="snapshots_create",
         request=None,
-        responses={201: answer(SnapshotSerializer, "The snapshot."), **problems(404, 409)},
+        responses={
+            201: documented_response(SnapshotSerializer, "The snapshot."),
+            **problem_responses(404, 409),
+        },
     )
     def create(self, request: Any, agent_key: str) -> Response:
         """Take a snapshot of the agent as it is now; no message is copied."""
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
         def take(session: Session) -> SnapshotRecord:
             snapshot = self.store().take_snapshot(agent)
-            self.record_reading(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
+            self.record_access(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
             return snapshot
 
-        snapshot = alone(self.using, row, take, "taking a snapshot")
+        snapshot = with_locked_session(self.using, row, take, "taking a snapshot")
         return self._response(snapshot, status.HTTP_201_CREATED)
 
-    @described(
+    @describe_view(
         operation_id="snapshots_restore",
         parameters=[_SNAPSHOT],
         request=None,
         responses={
-            200: answer(SnapshotSerializer, "The snapshot."),
-            **problems(404, 409),
+            200: documented_response(SnapshotSerializer, "The snapshot."),
+            **problem_responses(404, 409),
         },
     )
     @action(detail=True, methods=["post"], throttle_scope=throttles.BRANCH, pagination_class=None)
@@ -83,22 +95,22 @@ class SnapshotViewSet(OfAgent):
 
         Later messages are kept as a side branch, and the current state as another snapshot.
         """
-        row, agent = self.find_agent(agent_key, Allowed.READ, Allowed.CHANGE)
-        key = uuid_of(snapshot)
+        row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
+        key = parse_uuid_or_404(snapshot)
 
         def restore(session: Session) -> SnapshotRecord:
             if not self._rows(agent).filter(pk=key).exists():
                 raise Http404
             restored = self.store().restore_snapshot(agent, key)
-            record(self, AuditEvent.Action.RESTORED, row, key, messages=restored.length)
+            record_change(self, AuditEvent.Action.RESTORED, row, key, messages=restored.length)
             return restored
 
-        return self._response(alone(self.using, row, restore, "restoring a snapshot"))
+        return self._response(with_locked_session(self.using, row, restore, "restoring a snapshot"))
 
     def _rows(self, agent: AgentRecord) -> QuerySet[Snapshot]:
         rows = Snapshot.objects.using(self.using).filter(agent=agent.id)
         # Documents may be large. The latest "snapshot" is the state of the agent itself.
-        return rows.exclude(snapshot_id=LATEST).defer("document", "messages")
+        return rows.exclude(snapshot_id=LATEST_SNAPSHOT_ID).defer("document", "messages")
 
     def _response(self, snapshot: SnapshotRecord, code: int = status.HTTP_200_OK) -> Response:
         return Response(self.get_serializer(snapshot).data, status=code)

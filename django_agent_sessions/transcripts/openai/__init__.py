@@ -15,9 +15,9 @@ from django_agent_sessions.transcripts.parts import (
     Part,
     Summary,
     neutral_role,
-    unknown,
+    unknown_part,
 )
-from django_agent_sessions.transcripts.text import readable, searchable
+from django_agent_sessions.transcripts.text import readable_texts, join_searchable_text
 
 from . import items, messages
 
@@ -25,12 +25,12 @@ from . import items, messages
 def parts(payload: object) -> tuple[Part, ...]:
     """Return the parts of an item or a chat message."""
     if not isinstance(payload, dict):
-        return (unknown(payload),)
+        return (unknown_part(payload),)
     if messages.is_message(payload):
         return tuple(messages.parts(payload))
-    reader = items.reader_of(payload)
+    reader = items.find_reader(payload)
     found = reader.read(payload) if reader is not None else None
-    return (unknown(payload),) if found is None else found
+    return (unknown_part(payload),) if found is None else found
 
 
 def summary(payload: object) -> Summary:
@@ -42,10 +42,10 @@ def summary(payload: object) -> Summary:
     if not isinstance(payload, dict):
         return EMPTY_SUMMARY
     if messages.is_message(payload):
-        text = searchable(messages.texts(payload))
+        text = join_searchable_text(messages.texts(payload))
         return Summary(neutral_role(payload.get("role")), text, None, None, None)
-    reader = items.reader_of(payload)
+    reader = items.find_reader(payload)
     if reader is None:
         return Summary(neutral_role(payload.get("role")), "", None, None, None)
-    text = searchable(readable(reader.contents(payload)))
+    text = join_searchable_text(readable_texts(reader.contents(payload)))
     return Summary(reader.role, text, None, None, None)

@@ -7,12 +7,18 @@ from typing import Any, TypeAlias
 
 from django_agent_sessions.transcripts.media import (
     Media,
-    inline,
-    is_encoded,
+    media_from_data,
+    is_encoded_text,
     media_type,
-    referenced,
+    media_from_url,
 )
-from django_agent_sessions.transcripts.parts import Part, PartKind, spoken, text_of, unknown
+from django_agent_sessions.transcripts.parts import (
+    Part,
+    PartKind,
+    text_or_media_part,
+    text_of,
+    unknown_part,
+)
 
 Item: TypeAlias = dict[str, Any]
 Parts: TypeAlias = tuple[Part, ...]
@@ -30,26 +36,26 @@ def read_content(content: object) -> tuple[Part, ...]:
     """Return the parts of a text or of a list of blocks."""
     if content is None:
         return ()
-    if (text := spoken(PartKind.TEXT, content)) is not None:
+    if (text := text_or_media_part(PartKind.TEXT, content)) is not None:
         return (text,)
     if isinstance(content, list | tuple):
         return tuple(part for block in content for part in read_block(block))
-    return (unknown(content),)
+    return (unknown_part(content),)
 
 
 def read_block(block: object) -> tuple[Part, ...]:
     """Return the parts of a content block; an invalid one is of kind unknown."""
     kind = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block, dict) or not isinstance(kind, str):
-        return (unknown(block),)
+        return (unknown_part(block),)
     key = _TEXTS.get(kind)
     if key is not None and isinstance(block.get(key), str):
         return (text_part(block[key], citations=block.get("annotations")),)
     reader = _BLOCKS.get(kind)
     found = reader(block) if reader is not None else None
     if key is not None:
-        found = spoken(PartKind.TEXT, block.get(key))
-    return (found if found is not None else unknown(block),)
+        found = text_or_media_part(PartKind.TEXT, block.get(key))
+    return (found if found is not None else unknown_part(block),)
 
 
 def text_part(text: str, *, citations: object = None) -> Part:
@@ -68,10 +74,12 @@ def _image(block: Item) -> Part | None:
     reference = block.get("image_url")
     if isinstance(reference, dict):
         reference = reference.get("url")
-    if is_encoded(reference):
-        return media_part(PartKind.IMAGE, referenced(reference), data=present(block, "file_id"))
+    if is_encoded_text(reference):
+        return media_part(
+            PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
+        )
     if isinstance(block.get("file_id"), str):
-        return Part(PartKind.IMAGE, data=present(block, "file_id"))
+        return Part(PartKind.IMAGE, data=present_fields(block, "file_id"))
     return None
 
 
@@ -82,25 +90,25 @@ def _file(block: Item) -> Part | None:
         return None
     encoded, url = fields.get("file_data"), fields.get("file_url")
     media = Media()
-    if is_encoded(encoded):
-        media = inline(encoded)
-    elif is_encoded(url):
-        media = referenced(url)
+    if is_encoded_text(encoded):
+        media = media_from_data(encoded)
+    elif is_encoded_text(url):
+        media = media_from_url(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
     return media_part(
         PartKind.DOCUMENT,
         media,
         name=text_of(fields.get("filename")),
-        data=present(fields, "file_id"),
+        data=present_fields(fields, "file_id"),
     )
 
 
 def _audio(block: Item) -> Part | None:
     audio = block.get("input_audio")
-    if not isinstance(audio, dict) or not is_encoded(audio.get("data")):
+    if not isinstance(audio, dict) or not is_encoded_text(audio.get("data")):
         return None
-    media = inline(audio["data"])
+    media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
     return media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
@@ -112,7 +120,7 @@ def media_part(kind: PartKind, media: Media, *, name: str = "", data: object = N
     )
 
 
-def present(fields: Item, *keys: str) -> dict[str, Any] | None:
+def present_fields(fields: Item, *keys: str) -> dict[str, Any] | None:
     """Return the fields that are not None, or None if there are none."""
     return {key: fields[key] for key in keys if fields.get(key) is not None} or None
 
@@ -122,11 +130,11 @@ def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
     if values is None:
         return ()
     if not isinstance(values, list | tuple):
-        return (unknown(values),)
+        return (unknown_part(values),)
     found: list[Part] = []
     for value in values:
         parts_of_value = read(value) if isinstance(value, dict) else None
-        found.extend((unknown(value),) if parts_of_value is None else parts_of_value)
+        found.extend((unknown_part(value),) if parts_of_value is None else parts_of_value)
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django_agent_sessions.transcripts.arguments import parsed
+from django_agent_sessions.transcripts.arguments import parse_json
 from django_agent_sessions.transcripts.parts import Part, PartKind
 
 
@@ -10,7 +10,7 @@ def function_part(function: object, call_id: str) -> Part | None:
     """Return the part for a function call, or None if the value is invalid."""
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return None
-    return call_part(function["name"], call_id, parsed(function.get("arguments")))
+    return call_part(function["name"], call_id, parse_json(function.get("arguments")))
 
 
 def call_part(name: str, call_id: str, arguments: object, status: str = "") -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from django_agent_sessions.transcripts.arguments import parsed_container
+from django_agent_sessions.transcripts.arguments import parse_json_container
 from django_agent_sessions.transcripts.parts import Part, PartKind, result_part, text_of
 
 from . import blocks, calls, results
@@ -23,11 +23,11 @@ class ItemReader(NamedTuple):
     read: Callable[[Item], Parts | None]
     """Returns all parts of an item, or None if the item is invalid."""
 
-    contents: Callable[[Item], Iterable[Part]] = results.nothing
+    contents: Callable[[Item], Iterable[Part]] = results.no_contents
     """Returns only the contents of a result, for the text column; parses no arguments."""
 
 
-def reader_of(item: Item) -> ItemReader | None:
+def find_reader(item: Item) -> ItemReader | None:
     """Return the reader for an item's type, or None if the type is unknown."""
     kind = item.get("type")
     return _ITEMS.get(kind) if isinstance(kind, str) else None
@@ -73,9 +73,9 @@ def _read_custom_call(item: Item) -> Parts | None:
 def _read_approval_response(item: Item) -> Parts | None:
     return (
         result_part(
-            results.reason(item),
+            results.approval_reason(item),
             call_id=text_of(item.get("approval_request_id")),
-            data=blocks.present(item, "approve"),
+            data=blocks.present_fields(item, "approve"),
         ),
     )
 
@@ -88,7 +88,7 @@ def _read_mcp_call(item: Item) -> Parts | None:
     if not contents:
         return (call,)
     status = "error" if item.get("error") is not None else _status(item)
-    data = parsed_container(item.get("output"))
+    data = parse_json_container(item.get("output"))
     return call, result_part(
         contents, call_id=call.call_id, name=call.name, status=status, data=data
     )
@@ -123,7 +123,7 @@ def _output_reader(
     *,
     name: str = "",
     status: Callable[[Item], str] = lambda item: "",
-    data: Callable[[Item], object] = lambda item: parsed_container(item.get("output")),
+    data: Callable[[Item], object] = lambda item: parse_json_container(item.get("output")),
 ) -> ItemReader:
     """Return a reader for tool outputs."""
 
@@ -146,7 +146,7 @@ def _field(key: str) -> Callable[[Item], object]:
 
 
 def _fields(*keys: str) -> Callable[[Item], object]:
-    return lambda item: blocks.present(item, *keys)
+    return lambda item: blocks.present_fields(item, *keys)
 
 
 def _computer_actions(item: Item) -> object:
@@ -183,27 +183,29 @@ _ITEMS: dict[str, ItemReader] = {
     "apply_patch_call": _call_reader("apply_patch", _field("operation")),
     "apply_patch_call_output": _output_reader(results.output, name="apply_patch", status=_status),
     "tool_search_call": _call_reader("tool_search", _field("arguments")),
-    "tool_search_output": _output_reader(results.nothing, name="tool_search", data=_field("tools")),
+    "tool_search_output": _output_reader(
+        results.no_contents, name="tool_search", data=_field("tools")
+    ),
     "program": _call_reader("program", _fields("code")),
     "program_output": _output_reader(
         results.program_result,
         name="program",
         status=_status,
-        data=lambda item: parsed_container(item.get("result")),
+        data=lambda item: parse_json_container(item.get("result")),
     ),
     # Calls that the API executes.
-    "web_search_call": _hosted_reader("web_search", _field("action"), results.nothing),
+    "web_search_call": _hosted_reader("web_search", _field("action"), results.no_contents),
     "file_search_call": _hosted_reader("file_search", _fields("queries"), results.passages),
     "code_interpreter_call": _hosted_reader(
-        "code_interpreter", _fields("code"), results.interpreted
+        "code_interpreter", _fields("code"), results.interpreter_output
     ),
     "image_generation_call": _hosted_reader(
-        "image_generation", _fields(*_IMAGE_FIELDS), results.drawn
+        "image_generation", _fields(*_IMAGE_FIELDS), results.generated_image
     ),
     "mcp_call": ItemReader("assistant", _read_mcp_call, results.mcp_output),
     # Requests for a user's approval of a tool call, and the responses.
     "mcp_approval_request": ItemReader("assistant", _read_function_call),
-    "mcp_approval_response": ItemReader("user", _read_approval_response, results.reason),
+    "mcp_approval_response": ItemReader("user", _read_approval_response, results.approval_reason),
     # Items for the API; only their author's role is used.
     "mcp_list_tools": ItemReader("assistant", _not_content),
     "compaction": ItemReader("assistant", _not_content),

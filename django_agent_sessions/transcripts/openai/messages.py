@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django_agent_sessions.transcripts.arguments import parsed_container
-from django_agent_sessions.transcripts.media import base64_size, is_encoded, media_type
-from django_agent_sessions.transcripts.parts import Part, PartKind, result_part, text_of, unknown
-from django_agent_sessions.transcripts.text import readable
+from django_agent_sessions.transcripts.arguments import parse_json_container
+from django_agent_sessions.transcripts.media import base64_size, is_encoded_text, media_type
+from django_agent_sessions.transcripts.parts import (
+    Part,
+    PartKind,
+    result_part,
+    text_of,
+    unknown_part,
+)
+from django_agent_sessions.transcripts.text import readable_texts
 
 from . import blocks, calls
 from .blocks import Item
@@ -35,7 +41,7 @@ def parts(message: Item) -> Iterator[Part]:
             content_parts,
             call_id=text_of(message.get("tool_call_id")),
             name=text_of(message.get("name")),
-            data=parsed_container(message.get("content")),
+            data=parse_json_container(message.get("content")),
         )
     else:
         yield from content_parts
@@ -53,9 +59,9 @@ def texts(message: Item) -> Iterator[str]:
             if isinstance(block, dict) and block.get("type") in ("output_text", "input_text"):
                 yield text_of(block.get("text"))
             else:
-                yield from readable(blocks.read_block(block))
+                yield from readable_texts(blocks.read_block(block))
     if not _EXTRA_KEYS.isdisjoint(message):
-        yield from readable(_extras(message))
+        yield from readable_texts(_extras(message))
 
 
 def _content_parts(message: Item) -> Iterator[Part]:
@@ -67,7 +73,7 @@ def _extras(message: Item) -> Iterator[Part]:
     refusal = message.get("refusal")
     if refusal is not None:
         is_text = isinstance(refusal, str)
-        yield blocks.text_part(refusal) if is_text else unknown({"refusal": refusal})
+        yield blocks.text_part(refusal) if is_text else unknown_part({"refusal": refusal})
     audio = message.get("audio")
     if audio is not None:
         yield _spoken_audio(audio)
@@ -79,7 +85,7 @@ def _reasoning(message: Item) -> Iterator[Part]:
     if isinstance(reasoning, str):
         yield Part(PartKind.REASONING, text=reasoning)
     elif reasoning is not None:
-        yield unknown({"reasoning_content": reasoning})
+        yield unknown_part({"reasoning_content": reasoning})
 
 
 def _tool_calls(message: Item) -> Iterator[Part]:
@@ -88,30 +94,30 @@ def _tool_calls(message: Item) -> Iterator[Part]:
         for call in tool_calls:
             yield _chat_call(call)
     elif tool_calls is not None:
-        yield unknown({"tool_calls": tool_calls})
+        yield unknown_part({"tool_calls": tool_calls})
     function = message.get("function_call")
     if function is not None:
-        yield calls.function_part(function, "") or unknown({"function_call": function})
+        yield calls.function_part(function, "") or unknown_part({"function_call": function})
 
 
 def _chat_call(call: object) -> Part:
     if not isinstance(call, dict):
-        return unknown(call)
+        return unknown_part(call)
     call_id = text_of(call.get("id"))
     custom = call.get("custom")
     if isinstance(custom, dict) and isinstance(custom.get("name"), str):
         return calls.call_part(custom["name"], call_id, custom.get("input"))
-    return calls.function_part(call.get("function"), call_id) or unknown(call)
+    return calls.function_part(call.get("function"), call_id) or unknown_part(call)
 
 
 def _spoken_audio(audio: object) -> Part:
     if not isinstance(audio, dict):
-        return unknown({"audio": audio})
+        return unknown_part({"audio": audio})
     data = audio.get("data")
     return Part(
         PartKind.DOCUMENT,
         text=text_of(audio.get("transcript")),
-        data=blocks.present(audio, "id"),
+        data=blocks.present_fields(audio, "id"),
         media_type=media_type("audio", audio.get("format")),
-        size=base64_size(data) if is_encoded(data) else None,
+        size=base64_size(data) if is_encoded_text(data) else None,
     )

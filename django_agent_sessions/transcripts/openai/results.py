@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from django_agent_sessions.transcripts.media import base64_size, is_encoded, media_type, referenced
-from django_agent_sessions.transcripts.parts import Part, PartKind, text_of, unknown
+from django_agent_sessions.transcripts.media import (
+    base64_size,
+    is_encoded_text,
+    media_type,
+    media_from_url,
+)
+from django_agent_sessions.transcripts.parts import Part, PartKind, text_of, unknown_part
 
 from . import blocks
 from .blocks import Item, Parts
 
 
-def nothing(item: Item) -> Parts:
+def no_contents(item: Item) -> Parts:
     """Return no parts: the result has no content."""
     return ()
 
@@ -29,7 +34,7 @@ def program_result(item: Item) -> Parts:
     return blocks.read_content(item.get("result"))
 
 
-def reason(item: Item) -> Parts:
+def approval_reason(item: Item) -> Parts:
     """Return the reason of an approval or a rejection."""
     return blocks.read_content(item.get("reason"))
 
@@ -48,7 +53,7 @@ def mcp_output(item: Item) -> Parts:
 def _mcp_error_contents(error: object) -> Parts:
     """Convert an error in MCP's content format: ``[{"type": "text", …}, …]``."""
     content = error.get("content") if isinstance(error, dict) else None
-    return blocks.read_content(content) if content is not None else (unknown(error),)
+    return blocks.read_content(content) if content is not None else (unknown_part(error),)
 
 
 def passages(item: Item) -> Parts:
@@ -64,12 +69,12 @@ def _passage(result: Item) -> Parts | None:
             PartKind.DOCUMENT,
             text=result["text"],
             name=text_of(result.get("filename")),
-            data=blocks.present(result, "file_id", "score", "attributes"),
+            data=blocks.present_fields(result, "file_id", "score", "attributes"),
         ),
     )
 
 
-def interpreted(item: Item) -> Parts:
+def interpreter_output(item: Item) -> Parts:
     """Return the logs and images of a code interpreter."""
     return blocks.read_each(item.get("outputs"), _interpreter_output)
 
@@ -77,8 +82,8 @@ def interpreted(item: Item) -> Parts:
 def _interpreter_output(output: Item) -> Parts | None:
     if isinstance(output.get("logs"), str):
         return (blocks.text_part(output["logs"]),)
-    if is_encoded(output.get("url")):
-        return (blocks.media_part(PartKind.IMAGE, referenced(output["url"])),)
+    if is_encoded_text(output.get("url")):
+        return (blocks.media_part(PartKind.IMAGE, media_from_url(output["url"])),)
     return None
 
 
@@ -98,17 +103,17 @@ def _shell_chunk(chunk: Item) -> Parts | None:
     return tuple(blocks.text_part(stream) for stream in streams if stream)
 
 
-def drawn(item: Item) -> Parts:
+def generated_image(item: Item) -> Parts:
     """Return a generated image and its error."""
     result, error = item.get("result"), item.get("error")
     found: list[Part] = []
-    if is_encoded(result):
+    if is_encoded_text(result):
         declared_type = media_type("image", item.get("output_format"))
         found.append(Part(PartKind.IMAGE, media_type=declared_type, size=base64_size(result)))
     elif result is not None:
-        found.append(unknown({"result": result}))
+        found.append(unknown_part({"result": result}))
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         found.append(blocks.text_part(error["message"]))
     elif error is not None:
-        found.append(unknown({"error": error}))
+        found.append(unknown_part({"error": error}))
     return tuple(found)

@@ -33,7 +33,7 @@ class Report:
         self._out.write(f"{text}\n")
         self._out.flush()
 
-    def said(self, who: str, text: str) -> None:
+    def read_texts(self, who: str, text: str) -> None:
         """Writes what somebody said or did, wrapped behind the name."""
         label = f"  {who:<{_ROLE_WIDTH}} "
         rest = " " * len(label)
@@ -53,10 +53,10 @@ class Report:
             who = message.role or "?"
             for block in message.blocks:
                 for text in _lines(block):
-                    self.said(who, text + (" (redacted)" if message.redacted else ""))
+                    self.read_texts(who, text + (" (redacted)" if message.redacted else ""))
                     who = ""
         if conversation.state:
-            self.said("state", conversation.state)
+            self.read_texts("state", conversation.state)
 
     def promise(self, kept: bool, text: str) -> None:
         """Writes a promise that was kept.
@@ -70,7 +70,7 @@ class Report:
         """
         if not kept:
             raise CommandError(f"This should hold, and does not: {text}")
-        self.said("  ok", text)
+        self.read_texts("  ok", text)
 
 
 def _lines(block: Block) -> Iterable[str]:

@@ -57,16 +57,16 @@ def converse(report: Report) -> None:
         "What is in my calendar on Friday?",
         f"My card number is {SECRET}, for the hotel.",
     ):
-        report.said("user", text)
-        report.said("assistant", str(agent(text)).strip())
-    report.said("state", str(agent.state.get()))
+        report.read_texts("user", text)
+        report.read_texts("assistant", str(agent(text)).strip())
+    report.read_texts("state", str(agent.state.get()))
     report.promise(agent.state.get("lookups") > 0, "the tools counted in the agent's state")
 
     report.line(f'\nOpenAI agent with a tool, session "{OPENAI_SESSION}":')
     for text in (f"Hi! My name is {NAME}.", "What is the weather in Oslo?"):
-        report.said("user", text)
+        report.read_texts("user", text)
         answer = openai_agents.ask(OPENAI_SESSION, text, owner=owner, title="OpenAI: the weather")
-        report.said("assistant", answer)
+        report.read_texts("assistant", answer)
 
     report.line(f'\nStrands graph, a planner and then a writer, session "{GRAPH_SESSION}":')
     _run_graph_until_killed(report, owner)
@@ -81,7 +81,7 @@ def carry_on(report: Report) -> None:
     agent = strands_agents.concierge(STRANDS_SESSION, owner=owner)
     calls = sum("toolUse" in block for message in agent.messages for block in message["content"])
     state = agent.state.get()
-    report.said("restored", f"{len(agent.messages)} messages, state {state}")
+    report.read_texts("restored", f"{len(agent.messages)} messages, state {state}")
     report.promise(
         state.get("lookups") == calls > 0, "its state counts the tool calls of the dead process"
     )
@@ -94,9 +94,9 @@ def carry_on(report: Report) -> None:
         ("What is my name?", NAME),
         ("Which city did I ask about?", "Oslo"),
     ):
-        report.said("user", text)
+        report.read_texts("user", text)
         answer = openai_agents.ask(OPENAI_SESSION, text, owner=owner)
-        report.said("assistant", answer)
+        report.read_texts("assistant", answer)
         report.promise(remembered in answer, f"it remembers {remembered} from the other process")
 
     report.line("\nStrands graph:")
@@ -110,12 +110,12 @@ def redact(report: Report) -> None:
     secret, reason = redaction.Find(SECRET), f"Ada asked to forget {SECRET}"
     preview = redaction.redact(session.id, secret, reason=reason, dry_run=True)
     for hit in preview.hits:
-        report.said("found", f"{hit.place}: {hit.before} -> {hit.after}")
+        report.read_texts("found", f"{hit.place}: {hit.before} -> {hit.after}")
     report.promise(bool(preview.hits), "a dry run lists every place and changes nothing")
     redaction.redact(session.id, secret, reason=reason, actor=_owner())
     report.line("  redact(session.id, Find(…), reason=…, actor=user)")
     event = AuditEvent.objects.get(action=AuditEvent.Action.REDACTED)
-    report.said("audit", f"{event.actor} {event.get_action_display()}: {event.reason}")
+    report.read_texts("audit", f"{event.actor} {event.get_action_display()}: {event.reason}")
     report.promise(not _holds(event.reason, SECRET), "the audit trail tells why, without it")
     # While this process has the database open, its write-ahead log is there to be searched too.
     _count(report, "after", expected=False)
@@ -128,7 +128,7 @@ def prove(report: Report) -> None:
     owner = _owner()
     report.line(f"This is process {os.getpid()}.\n")
     agent = strands_agents.concierge(STRANDS_SESSION, owner=owner)
-    report.said("restored", f"{len(agent.messages)} messages, state {agent.state.get()}")
+    report.read_texts("restored", f"{len(agent.messages)} messages, state {agent.state.get()}")
     report.promise(
         not _holds(agent.messages, SECRET), "the agent's conversation does not hold the number"
     )
@@ -161,9 +161,9 @@ def _owner() -> Any:
 
 
 def _ask(report: Report, agent: Any, text: str) -> str:
-    report.said("user", text)
+    report.read_texts("user", text)
     answer = str(agent(text)).strip()
-    report.said("assistant", answer)
+    report.read_texts("assistant", answer)
     return answer
 
 
@@ -175,14 +175,14 @@ def _run_graph_until_killed(report: Report, owner: Any) -> None:
     graph = trip_graph(GRAPH_SESSION, owner=owner, title="Graph: a letter about Lisbon")
 
     def die_before_the_writer(event: BeforeNodeCallEvent) -> None:
-        report.said("node", event.node_id)
+        report.read_texts("node", event.node_id)
         if event.node_id == "writer":
             report.line("  This process now kills itself (SIGKILL), before the writer writes.")
             os.kill(os.getpid(), signal.SIGKILL)
 
     graph.add_hook(die_before_the_writer, BeforeNodeCallEvent)
     task = "A weekend in Lisbon"
-    report.said("task", task)
+    report.read_texts("task", task)
     graph(task)
 
 
@@ -194,14 +194,14 @@ def _resume_graph(report: Report, owner: Any) -> None:
     ran: list[str] = []
 
     def note(event: BeforeNodeCallEvent) -> None:
-        report.said("node", event.node_id)
+        report.read_texts("node", event.node_id)
         ran.append(event.node_id)
 
     graph = trip_graph(GRAPH_SESSION, owner=owner)
     graph.add_hook(note, BeforeNodeCallEvent)
     result = graph("A weekend in Lisbon")
     for node in result.execution_order:
-        report.said(node.node_id, str(result.results[node.node_id].result).strip())
+        report.read_texts(node.node_id, str(result.results[node.node_id].result).strip())
     report.promise(ran == ["writer"], "only the writer ran; the planner's result was restored")
     report.promise(result.status.value == "completed", "the graph ended with its result")
 
@@ -209,7 +209,7 @@ def _resume_graph(report: Report, owner: Any) -> None:
 def _count(report: Report, when: str, *, expected: bool) -> None:
     found = search(Path(str(connection.settings_dict["NAME"])), SECRET)
     counts = ", ".join(f"{count} in {name}" for name, count in found.items())
-    report.said(when, f"bytes of the card number: {counts}")
+    report.read_texts(when, f"bytes of the card number: {counts}")
     if expected:
         report.promise(sum(found.values()) > 0, "the search finds the number where it is")
     else:

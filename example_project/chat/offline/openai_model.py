@@ -236,7 +236,7 @@ def _item(step: str | rules.Call) -> TResponseOutputItem:
             arguments=json.dumps(step.arguments),
             id=f"fc_{uuid4().hex}",
             call_id=f"call_{uuid4().hex}",
-            name=step.tool,
+            name=step.write_tool_call,
             type="function_call",
         )
     return ResponseOutputMessage(

@@ -48,7 +48,7 @@ class Call:
         arguments: Its arguments.
     """
 
-    tool: str
+    write_tool_call: str
     arguments: dict[str, Any]
 
 

@@ -70,7 +70,7 @@ class OfflineStrandsModel(Model):
             use_id = f"tooluse_{uuid4().hex}"
             yield {
                 "contentBlockStart": {
-                    "start": {"toolUse": {"name": step.tool, "toolUseId": use_id}}
+                    "start": {"toolUse": {"name": step.write_tool_call, "toolUseId": use_id}}
                 }
             }
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": said}}}}

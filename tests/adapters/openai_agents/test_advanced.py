@@ -28,7 +28,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUsage
 from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 
 from .scripted import call
 from .team import assistant, requests, texts, user
@@ -189,19 +189,19 @@ class TestRedaction:
         await session.switch_to_branch(branch)
         await session.redact_item(0, "[removed]")
 
-        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []
         for name in ("main", "one", "two"):
             assert texts(await session.get_items(branch_id=name))[0] == "[removed]"
             assert (await session.get_conversation_turns(name))[0]["content"] == "[removed]"
         await session.create_branch_from_turn(1 if branch == "two" else 2, "three")
-        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []
 
     async def test_a_redaction_of_the_session_reaches_all_branches(self, session):
         await self.branched(session)
         key = (await arun_orm(Session.objects.get)).pk
         await arun_orm(redact, key, Find(SECRET), reason="r")
 
-        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []
         assert await session.find_turns_by_content(SECRET, "main") == []
 
     async def test_what_a_run_on_a_branch_adds_afterwards_is_redacted_too(self, session):
@@ -211,7 +211,7 @@ class TestRedaction:
         await arun_orm(redact, key, Find(SECRET), reason="r")
         await session.add_items([*known, user(f"I said {SECRET}")])
 
-        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []
         assert texts(await session.get_items())[1:] == [
             "My code is [REDACTED]",
             "I said [REDACTED]",

@@ -13,7 +13,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.bridge import arun_orm
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.testing import columns_holding, everything_said
+from django_agent_sessions.testing import columns_containing, error_texts
 
 from .team import assistant, requests, stored, texts, user
 
@@ -111,12 +111,12 @@ async def test_a_refused_batch_leaves_everything_usable(session, bad):
     for before in ([], ["a"]):
         with pytest.raises(PayloadError) as refusal:
             await session.add_items(batch)
-        assert "plantedsecret" not in everything_said(refusal.value)
+        assert "plantedsecret" not in error_texts(refusal.value)
         assert texts(await session.get_items()) == before
         await session.add_items([user("a")])
         assert texts(await arun_orm(stored)) == [*before, "a"]
 
-    assert await arun_orm(columns_holding, "plantedsecret") == []
+    assert await arun_orm(columns_containing, "plantedsecret") == []
     assert (await arun_orm(Session.objects.get)).message_count == 2
 
 

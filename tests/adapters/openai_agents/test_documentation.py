@@ -15,7 +15,7 @@ from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, 
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.redaction import Find, redact
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 
 from .scripted import call
 from .team import assistant, requests, stored, texts
@@ -112,7 +112,7 @@ def test_an_approval_after_a_redaction(page, ada):
     agent = assistant(call("pay", amount=3), "Paid.")
     asyncio.run(page.ask(ada, agent, "s", "I am plantedsecret, pay 3"))
     redact(Session.objects.get().pk, Find("plantedsecret"), reason="A request")
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
 
     assert asyncio.run(page.approve(ada, agent, "s")) == "Paid."
     assert texts(requests(agent)[-1])[0] == "I am [REDACTED], pay 3"

@@ -12,7 +12,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.redaction import Find, WholeMessage, aredact, redact
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 from tests.processes import go, outputs, ready, start
 
 from .held import SECRET
@@ -47,16 +47,16 @@ def test_nothing_that_is_added_brings_it_back(work):
     connections.close_all()
     held = [start("tests.adapters.openai_agents.held", work)]
     ready(held)
-    assert columns_holding("plantedsecret") != []
+    assert columns_containing("plantedsecret") != []
 
     redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     connections.close_all()
     go(held)
     (said,) = outputs(held)
 
-    assert columns_holding("plantedsecret") == []
-    assert files_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
+    assert files_containing("plantedsecret") == []
     assert texts(stored()) == AFTER[work]
     assert "plantedsecret" not in said[-1]
     assert SessionMessage.objects.filter(text__contains="[REDACTED]").exists()
@@ -88,7 +88,7 @@ async def test_a_history_that_is_replaced_from_memory_stays_redacted(way):
     assert len(left) == 2
     assert left[0] != items[0]
     assert left[1] == items[1]
-    assert await bridge.arun_orm(columns_holding, "plantedsecret") == []
+    assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
 
 
 def redact_first(way: str) -> None:
@@ -113,7 +113,7 @@ async def test_what_another_process_added_is_popped_without_mixing_up_what_is_kn
     await session.clear_session()
     await session.add_items(items)
 
-    assert await bridge.arun_orm(columns_holding, "plantedsecret") == []
+    assert await bridge.arun_orm(columns_containing, "plantedsecret") == []
 
 
 async def test_no_append_brings_back_what_was_redacted_and_then_taken_back_in_time():
@@ -130,7 +130,7 @@ async def test_no_append_brings_back_what_was_redacted_and_then_taken_back_in_ti
     await bridge.arun_orm(redact_and_rewind)
     await session.add_items([user("What else?"), user(f"I said {SECRET}")])
 
-    assert await bridge.arun_orm(lambda: columns_holding(SECRET)) == []
+    assert await bridge.arun_orm(lambda: columns_containing(SECRET)) == []
     assert await session.get_items() == [
         user("hello"),
         user("What else?"),

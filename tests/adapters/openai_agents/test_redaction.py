@@ -13,7 +13,7 @@ from django_agent_sessions.bridge import arun_orm
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .scripted import call
 from .team import assistant, requests, stored, texts, user
@@ -96,7 +96,7 @@ async def test_a_run_goes_on_with_what_was_redacted():
 
 
 def traces() -> list[str]:
-    return columns_holding(SECRET) + files_holding(SECRET)
+    return columns_containing(SECRET) + files_containing(SECRET)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
     await session.redact_item(-1, "?")
 
     assert await session.get_items() == [redacted]
-    assert await arun_orm(columns_holding, SECRET) == []
+    assert await arun_orm(columns_containing, SECRET) == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError,
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS
+from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS
 from django_agent_sessions.transcripts import OPENAI, STRANDS
 from tests.strategies import exactly, json_values
 
@@ -76,7 +76,7 @@ class TestProtocol:
         with pytest.raises(Exception, match="limits"):
             DjangoSession("s", session_settings={"limits": 2})
 
-    @pytest.mark.parametrize("session_id", IMPOSSIBLE_IDS)
+    @pytest.mark.parametrize("session_id", INVALID_IDS)
     def test_an_id_that_cannot_be_one_is_refused_at_once(self, session_id):
         with pytest.raises(InvalidIdError):
             DjangoSession(session_id)

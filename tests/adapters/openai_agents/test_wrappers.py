@@ -22,7 +22,7 @@ from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.models import Session
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .scripted import call
 from .team import assistant, requests, stored, texts, user
@@ -57,8 +57,8 @@ class TestEncrypted:
 
         said = [f"I am {SECRET}", "call add", "output 3", f"Hi {SECRET}."]
         assert texts(again) == [*said, "Who am I?"]
-        assert await arun_orm(columns_holding, SECRET) == []
-        assert await arun_orm(files_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []
+        assert await arun_orm(files_containing, SECRET) == []
         assert {item["__enc__"] for item in await arun_orm(stored)} == {1}
 
     async def test_limits_are_forwarded(self):
@@ -266,4 +266,4 @@ class TestCompacted:
         assert len(await arun_orm(stored)) == 1
         assert (await arun_orm(stored))[0]["__enc__"] == 1
         assert await session().get_items() == [SUMMARY]
-        assert await arun_orm(columns_holding, SECRET) == []
+        assert await arun_orm(columns_containing, SECRET) == []

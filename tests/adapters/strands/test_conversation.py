@@ -18,7 +18,7 @@ from strands.hooks import BeforeModelCallEvent
 from strands.types.exceptions import EventLoopException, SessionException
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.adapters.strands.conversation import track
+from django_agent_sessions.adapters.strands.conversation import add_tracking_ids
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     InvalidIdError,
@@ -289,7 +289,7 @@ def test_messages_of_another_tool_get_ids_of_their_own(monkeypatch, drawn):
     ]
     messages[500]["tracking_id"] = "its own"
 
-    track(messages)  # type: ignore[arg-type] # plain dicts
+    add_tracking_ids(messages)  # type: ignore[arg-type] # plain dicts
 
     ids = [message["tracking_id"] for message in messages]
     assert ids.pop(500) == "its own"

@@ -13,7 +13,7 @@ from strands.types.content import Message
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.testing import everything_said
+from django_agent_sessions.testing import error_texts
 
 from .agents import build, expect_valid, manager_of, requests, stored, texts
 from .scripted import call
@@ -62,7 +62,7 @@ def test_any_write_of_a_run_may_fail(failing_write):
         traffic.failing = fail_one
         with pytest.raises(Exception, match=r"DiskFullError|^$") as failure:
             agent("1 + 2?")
-    assert "DiskFullError" in everything_said(failure.value)
+    assert "DiskFullError" in error_texts(failure.value)
 
     # The end of the run wrote what the failed write did not.
     assert stored() == agent.messages
@@ -114,8 +114,8 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Measure it")
-        assert "a message of agent 'default': " in everything_said(refusal.value)
-        assert "plantedsecret" not in everything_said(refusal.value)
+        assert "a message of agent 'default': " in error_texts(refusal.value)
+        assert "plantedsecret" not in error_texts(refusal.value)
         assert "plantedsecret" not in caplog.text
         agent("How are you?")
 
@@ -134,7 +134,7 @@ class TestPayloads:
 
         with pytest.raises(Exception) as refusal:  # noqa: PT011 - Strands may wrap it
             agent("Keep it")
-        assert "the state of agent 'default': NaN" in everything_said(refusal.value)
+        assert "the state of agent 'default': NaN" in error_texts(refusal.value)
         agent.state.set("measured", 1.5)
         agent("How are you?")
 

@@ -12,7 +12,7 @@ import pytest
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.testing.base import in_threads
+from django_agent_sessions.testing.base import run_in_threads
 from tests import processes
 
 from .process import graph, orchestrator, outcome
@@ -140,7 +140,7 @@ def test_two_processes_that_build_the_same_one_at_the_same_moment_share_it():
     def another_is_faster(sql: str) -> None:
         if sql.startswith("INSERT") and SessionMultiAgent._meta.db_table in sql and not made:
             made.append("claimed")
-            made.append(in_threads(graph)[0])
+            made.append(run_in_threads(graph)[0])
 
     with watched() as traffic:
         traffic.failing = another_is_faster

@@ -17,7 +17,7 @@ from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoS
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 from tests.processes import go, outputs, ready, start
 
 from .agents import build
@@ -33,17 +33,17 @@ def test_no_sync_and_no_append_brings_it_back(work):
     connections.close_all()
     held = [start("tests.adapters.strands.held", work)]
     ready(held)
-    assert columns_holding("plantedsecret") != []
+    assert columns_containing("plantedsecret") != []
 
     redaction = redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     before = SessionMessage.objects.count()
     connections.close_all()
     go(held)
     (said,) = outputs(held)
 
-    assert columns_holding("plantedsecret") == []
-    assert files_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
+    assert files_containing("plantedsecret") == []
     assert redaction.states >= 1
     # Neither is it in what the process goes on with, nor in what it then told its model.
     assert "plantedsecret" not in said[-1]
@@ -95,7 +95,7 @@ def test_no_other_spelling_of_it_is_brought_back(spelled):
         "count": 2,
         "new": "again [REDACTED]",
     }
-    assert columns_holding(spelled) == columns_holding("Neill") == []
+    assert columns_containing(spelled) == columns_containing("Neill") == []
     assert build().state.get() == agent.state.get()
 
 
@@ -116,7 +116,7 @@ def test_a_message_whose_write_had_failed_is_written_without_it():
 
     manager_of(agent).sync_agent(agent)
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     assert SessionMessage.objects.get(message_id=2).text == "Remember [REDACTED]"
 
 
@@ -131,7 +131,7 @@ def test_strands_own_manager_on_the_repository_brings_nothing_back():
     agent.state.set("other", f"again {SECRET}")
     agent("Go on")
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     kept = SessionAgent.objects.get().state
     assert kept == {"note": "it is [REDACTED]", "other": "again [REDACTED]"}
 
@@ -141,12 +141,12 @@ def test_strands_own_manager_brings_nothing_back_into_an_orchestrator():
     made = graph(manager=RepositorySessionManager("s", session_repository=repository))
     made.nodes["research"].executor.model.steps = [f"I found {SECRET}"]
     made("Look")
-    assert columns_holding("plantedsecret") != []
+    assert columns_containing("plantedsecret") != []
 
     redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
     repository.update_multi_agent("s", made)
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
 
 
 class NotingManager(SlidingWindowConversationManager):
@@ -163,7 +163,7 @@ def test_what_a_conversation_manager_keeps_as_plain_text_is_not_written_again():
     agent = build("Noted.", "Fine.", conversation_manager=manager)
     manager.notes = f"They said {SECRET}"
     agent("Hello")
-    assert columns_holding("plantedsecret") != []
+    assert columns_containing("plantedsecret") != []
 
     redact(SessionStore().get("s").id, Find(SECRET), reason="A request")
     agent.state.set("later", 1)
@@ -171,7 +171,7 @@ def test_what_a_conversation_manager_keeps_as_plain_text_is_not_written_again():
     agent.state.set("later", 2)
     agent("And on")
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     assert SessionAgent.objects.get().state == {"later": 2}
 
 
@@ -229,5 +229,5 @@ def test_no_answer_brings_back_what_was_redacted_and_then_taken_back_in_time():
     agent("hello")
     agent(f"My code is {SECRET}")
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     assert SECRET not in json.dumps(agent.messages)

@@ -12,7 +12,7 @@ from strands.types.exceptions import SessionException
 from django_agent_sessions.bridge import run_orm
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding, files_holding
+from django_agent_sessions.testing import columns_containing, files_containing
 
 from .agents import build, manager_of, model_of, requests, stored, texts, yes_to
 from .scripted import Redact, call
@@ -25,8 +25,8 @@ GONE: Message = {"role": "user", "content": [{"text": "[gone]"}]}
 
 
 def expect_nowhere(text: str = "plantedsecret") -> None:
-    assert columns_holding(text) == []
-    assert files_holding(text) == []
+    assert columns_containing(text) == []
+    assert files_containing(text) == []
 
 
 def test_a_guardrail_leaves_the_original_nowhere():
@@ -244,6 +244,6 @@ def test_a_result_that_waited_for_a_persons_answer_is_forgotten_too():
     second(yes_to(result))
 
     assert texts(stored())[2] == "result [gone] result [gone]"
-    assert columns_holding("41414141") == []
-    assert files_holding("41414141") == []
+    assert columns_containing("41414141") == []
+    assert files_containing("41414141") == []
     assert build().messages == second.messages

@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError,
 from django_agent_sessions.models import Session as SessionRow
 from django_agent_sessions.models import SessionMessage as MessageRow
 from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS, columns_holding
+from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS, columns_containing
 
 from .scripted import ScriptedModel, call
 from .tools import add
@@ -106,7 +106,7 @@ class TestSessions:
         assert repository.read_agent("s", "a") is None
         assert repository.list_messages("s", "a") == []
         assert repository.read_multi_agent("s", "g") is None
-        assert columns_holding("plantedsecret") == []
+        assert columns_containing("plantedsecret") == []
         repository.create_session(Session("s", SessionType.AGENT))
         assert repository.read_agent("s", "a") is None
 
@@ -131,7 +131,7 @@ class TestSessions:
         with pytest.raises(ConfigurationError, match="create=True"):
             everybodys.create_session(Session("new", SessionType.AGENT))
 
-    @pytest.mark.parametrize("session_id", IMPOSSIBLE_IDS)
+    @pytest.mark.parametrize("session_id", INVALID_IDS)
     def test_an_id_that_cannot_be_one_is_refused(self, repository, session_id):
         with pytest.raises(InvalidIdError):
             repository.create_session(Session(session_id, SessionType.AGENT))
@@ -295,7 +295,7 @@ class TestMessages:
 
         found = repository.read_message("s", "a", 0)
         assert found.to_message() == found.message == written.redact_message
-        assert columns_holding("plantedsecret") == []
+        assert columns_containing("plantedsecret") == []
 
     def test_what_is_no_json_is_refused(self, repository, agent):
         with pytest.raises(PayloadError):

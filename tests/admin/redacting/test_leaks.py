@@ -111,7 +111,7 @@ def test_a_report_of_an_error_does_not_hold_the_secret(browser, talk, monkeypatc
         reports.extend([reporter.get_traceback_html(), reporter.get_traceback_text()])
 
     browser.raise_request_exception = False
-    monkeypatch.setattr("django_agent_sessions.admin.redacting.views.preview", broken)
+    monkeypatch.setattr("django_agent_sessions.admin.redacting.views.build_preview", broken)
     got_request_exception.connect(report)
     try:
         answer = browser.post(url_of(talk), {"step": "preview", **TEXT, "reason": "what for"})

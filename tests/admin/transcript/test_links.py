@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from django_agent_sessions.admin.transcript.links import citations, remote
+from django_agent_sessions.admin.transcript.links import citations, safe_link
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.transcripts import STRANDS
 from tests.admin.people import staff
@@ -137,7 +137,7 @@ def test_what_databases_cannot_carry_is_found_where_it_stood(client, reader, tal
     ],
 )
 def test_only_addresses_of_the_web_are_links(url, expected):
-    assert remote(url) == expected
+    assert safe_link(url) == expected
 
 
 def test_sources_are_named_by_what_they_tell():

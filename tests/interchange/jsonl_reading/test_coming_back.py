@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from django_agent_sessions import payloads
-from django_agent_sessions.ids import id_at
+from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import Blob, SessionAgent, SessionMessage, SessionMultiAgent
 from django_agent_sessions.records import AgentState
@@ -105,7 +105,7 @@ def test_any_conversation_comes_back_exactly(store, file, state, found, gap):
         said = datetime.fromtimestamp(message["second"], UTC)
         redacted = message["redacted"]
         row = SessionMessage(
-            id=id_at(said, place),
+            id=id_for_time(said, place),
             session_id=agent.session,
             agent_id=agent.id,
             branch=message["branch"],

@@ -6,8 +6,8 @@ import os
 
 from django.core.asgi import get_asgi_application
 
-from django_agent_sessions.rest.lifespan import ending_answers
+from django_agent_sessions.rest.lifespan import end_answers_at_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.rest.ai_sdk.settings")
 
-application = ending_answers(get_asgi_application())
+application = end_answers_at_shutdown(get_asgi_application())

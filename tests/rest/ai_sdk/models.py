@@ -56,7 +56,7 @@ class StrandsModel(Model):
                     yield {"contentBlockStop": {}}
                     opened = False
                 stop = "tool_use"
-                use = {"name": step.tool, "toolUseId": f"use-{uuid4().hex}"}
+                use = {"name": step.write_tool_call, "toolUseId": f"use-{uuid4().hex}"}
                 yield {"contentBlockStart": {"start": {"toolUse": use}}}
                 for piece in _halves(json.dumps(step.arguments)):
                     yield {"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}}
@@ -81,10 +81,10 @@ class StrandsModel(Model):
 
 
 class OpenAIModel(agents.Model):
-    """Streams a script; ``whole`` is for a model that delivers no deltas."""
+    """Streams a script; ``is_complete`` is for a model that delivers no deltas."""
 
     def __init__(self, *, whole: bool = False) -> None:
-        self.whole = whole
+        self.is_complete = whole
 
     async def get_response(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -113,7 +113,7 @@ class OpenAIModel(agents.Model):
                 output.append(_call(step))
             elif isinstance(step, Thought):
                 output.append(_reasoning(step))
-            if not self.whole and step is not None:
+            if not self.is_complete and step is not None:
                 place = len(output) if isinstance(step, Text | Gate) else len(output) - 1
                 for event in _events(step, output, place):
                     yield event
@@ -183,7 +183,7 @@ def _call(step: Call) -> ResponseFunctionToolCall:
         type="function_call",
         id=f"fc-{uuid4().hex}",
         call_id=f"call-{uuid4().hex}",
-        name=step.tool,
+        name=step.write_tool_call,
         arguments=json.dumps(step.arguments),
     )
 

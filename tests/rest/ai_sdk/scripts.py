@@ -32,7 +32,7 @@ class Thought:
 
 @dataclass(frozen=True)
 class Call:
-    tool: str
+    write_tool_call: str
     arguments: dict[str, Any] = field(default_factory=dict)
 
 

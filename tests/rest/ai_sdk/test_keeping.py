@@ -13,7 +13,7 @@ from django_agent_sessions.rest.ai_sdk import registry
 from django_agent_sessions.rest.ai_sdk.answers import Answer
 from django_agent_sessions.rest.ai_sdk.buffers import ReplayBuffer
 from django_agent_sessions.rest.ai_sdk.registry import Runs
-from django_agent_sessions.rest.lifespan import ending_answers
+from django_agent_sessions.rest.lifespan import end_answers_at_shutdown
 
 
 def over(runs, owner=1, size=10, linger=30.0):
@@ -34,15 +34,15 @@ def test_of_one_user_only_the_latest_answers_are_kept():
     async def main():
         runs = Runs()
         others = over(runs, owner=2)
-        answers = [over(runs) for _ in range(registry.KEPT_OF_USER + 2)]
-        assert kept(runs, answers) == [False, False] + [True] * registry.KEPT_OF_USER
+        answers = [over(runs) for _ in range(registry.MAX_KEPT_PER_USER + 2)]
+        assert kept(runs, answers) == [False, False] + [True] * registry.MAX_KEPT_PER_USER
         assert kept(runs, [others]) == [True]
 
     asyncio.run(main())
 
 
 def test_of_all_answers_only_so_many_bytes_are_kept(monkeypatch):
-    monkeypatch.setattr(registry, "KEPT_BYTES", 100)
+    monkeypatch.setattr(registry, "MAX_KEPT_BYTES", 100)
 
     async def main():
         runs = Runs()
@@ -97,7 +97,7 @@ def lifespan(application):
         async def send(message):
             told.append(message["type"])
 
-        await ending_answers(application)({"type": "lifespan"}, receive, send)
+        await end_answers_at_shutdown(application)({"type": "lifespan"}, receive, send)
 
     asyncio.run(main())
     return told

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.rest.ai_sdk.requests import FORMATS, Limits, read
+from django_agent_sessions.rest.ai_sdk.requests import FORMATS, MessageLimits, parse_chat_request
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
 
@@ -20,7 +20,7 @@ from .clients import body, chunks, parts, until
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 30
 
 
-LIMITS = Limits(100, 1, 100, FORMATS)
+LIMITS = MessageLimits(100, 1, 100, FORMATS)
 
 
 def data_url(data: bytes, media_type: str) -> str:
@@ -268,7 +268,7 @@ def test_the_address_of_the_page_before_names_the_chat_whatever_its_id_is(browse
 
 
 def test_nothing_that_is_said_is_in_what_is_logged_of_a_message():
-    said = read(message(text("A secret"), file(filename="../s\x07ecret.png")), LIMITS)
+    said = parse_chat_request(message(text("A secret"), file(filename="../s\x07ecret.png")), LIMITS)
     assert said.files[0].name == "secret.png"
     assert "secret" not in repr(said)
     assert "secret" not in repr(said.files[0])

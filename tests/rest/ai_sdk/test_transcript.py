@@ -246,7 +246,7 @@ def test_a_message_tells_when_it_was_said_and_what_it_took(strands):
 
 
 def test_a_message_that_is_too_large_shows_how_it_begins(strands, monkeypatch):
-    monkeypatch.setattr(windows, "ONE_PAYLOAD", 2000)
+    monkeypatch.setattr(windows, "MAX_PAYLOAD_BYTES_SHOWN", 2000)
     keys = strands.say(
         said("user", "u" * 5000),
         said("assistant", use("a", "1")),
@@ -254,10 +254,10 @@ def test_a_message_that_is_too_large_shows_how_it_begins(strands, monkeypatch):
         said("assistant", "Done."),
     )
     asked, answered = strands.parts
-    assert asked[0]["text"] == "u" * windows.HEAD
+    assert asked[0]["text"] == "u" * windows.TEXT_BEGINNING_LENGTH
     assert asked[1]["type"] == "data-truncated"
     assert asked[1]["data"]["message"] == str(keys[0])
-    assert answered[1]["output"] == "r" * windows.HEAD
+    assert answered[1]["output"] == "r" * windows.TEXT_BEGINNING_LENGTH
     assert answered[2]["data"]["message"] == str(keys[2])
     assert answered[-1] == text("Done.")
 
@@ -371,7 +371,7 @@ def test_a_call_whose_result_is_on_the_next_page_is_answered(strands, limit):
 
 
 def test_a_result_that_is_too_large_is_given_to_no_other_call(openai, monkeypatch):
-    monkeypatch.setattr(windows, "ONE_PAYLOAD", 2000)
+    monkeypatch.setattr(windows, "MAX_PAYLOAD_BYTES_SHOWN", 2000)
     openai.say(
         {"role": "user", "content": "Go"},
         {"type": "function_call", "call_id": "1", "name": "a", "arguments": '{"n": 1}'},

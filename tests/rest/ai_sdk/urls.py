@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.rest.ai_sdk import Chat, ChatView, chat_urls
 from django_agent_sessions.rest.problems import Conflict
 
@@ -107,7 +107,7 @@ class Closed(StrandsTools):
 class Readers(StrandsTools):
     """Its users may look, and not talk."""
 
-    owner_may: ClassVar[Any] = frozenset({Allowed.READ})
+    owner_may: ClassVar[Any] = frozenset({SessionPermission.READ})
 
 
 class Nobody(StrandsTools):

@@ -15,7 +15,7 @@ from strands import Agent
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.strands import DjangoSessionManager
 from django_agent_sessions.redaction import Block, Detect, Find, WholeMessage, redact
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 from django_agent_sessions.transcripts import ASSISTANT_UI
 from django_agent_sessions.transcripts.blocks import blocks
 from tests.adapters.openai_agents.scripted import ScriptedModel as ScriptedOpenAI
@@ -89,7 +89,7 @@ def test_a_secret_is_nowhere_and_the_message_has_its_shape(cloud, thread, conver
     said = json.dumps(found)
     assert SECRET not in said
     assert base64.b64encode(SECRET.encode()).decode()[:16] not in said
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     assert shape(found["content"]) == shape(SAID)
     assert found["parent_id"] == conversation[0]
     parts = found["content"]["parts"]
@@ -145,7 +145,7 @@ def test_a_client_that_sends_its_thread_again_never_brings_back_what_was_redacte
     assert cloud.change(thread, key, said).status_code == 204
 
     assert [(row.pk, row.message, row.revision) for row in rows(thread)] == before
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_what_was_changed_and_then_redacted_is_not_brought_back_either(cloud, thread):
@@ -154,7 +154,7 @@ def test_what_was_changed_and_then_redacted_is_not_brought_back_either(cloud, th
     redact(session_of(thread).pk, Find(SECRET), reason="asked")
 
     assert cloud.say(thread, ui("assistant", f"It is {SECRET}")) == key
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_no_message_is_too_odd_to_be_redacted_as_a_whole(cloud, thread, part):
 
     assert redact(session_of(thread).pk, WholeMessage(row.pk), reason="asked").messages == 1
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     assert [one["id"] for one in cloud.messages(thread)] == [key]
 
 

@@ -12,13 +12,13 @@ from django.utils import timezone
 
 from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import Allowed
+from django_agent_sessions.permissions import SessionPermission
 from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.rest.assistant_ui.titles import first_words
 from django_agent_sessions.rest.assistant_ui.views import AssistantUIView, TitleView
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 from tests.rest.assistant_ui.conftest import Cloud, rows, session_of, ui
 
 pytestmark = pytest.mark.django_db
@@ -240,7 +240,7 @@ def test_a_title_brings_no_redacted_words_back(cloud, thread, scope, title):
 
     assert named(cloud, thread, "Jane Doe is ill", "And now?") == title
     assert session_of(thread).title == title
-    assert columns_holding("Jane Doe") == []
+    assert columns_containing("Jane Doe") == []
 
 
 def test_where_all_was_redacted_there_is_no_title(cloud, thread):
@@ -280,7 +280,7 @@ def test_what_is_masked_on_write_is_masked_in_a_title_before_it_is_cut(cloud, th
 
 @pytest.fixture
 def not_allowed(monkeypatch):
-    def forbid(*forbidden: Allowed) -> None:
+    def forbid(*forbidden: SessionPermission) -> None:
         may = frozenset(SessionAPI.owner_may) - frozenset(forbidden)
         monkeypatch.setattr(AssistantUIView, "owner_may", may)
 
@@ -289,7 +289,7 @@ def not_allowed(monkeypatch):
 
 def test_owners_read_their_threads_only_where_a_project_lets_them(cloud, thread, not_allowed):
     cloud.say(thread, ui("user", "hid"))
-    not_allowed(Allowed.READ)
+    not_allowed(SessionPermission.READ)
 
     for path in (f"threads/{thread}", f"threads/{thread}/messages"):
         answer = cloud.ask("get", path)
@@ -301,7 +301,7 @@ def test_owners_read_their_threads_only_where_a_project_lets_them(cloud, thread,
 def test_owners_change_their_threads_only_where_a_project_lets_them(cloud, not_allowed):
     thread = cloud.thread(external_id="mine", title="one")
     key = cloud.say(thread, ui("user", "x"))
-    not_allowed(Allowed.CHANGE)
+    not_allowed(SessionPermission.CHANGE)
 
     for change in ({"title": "two"}, {"is_archived": True}, {"metadata": {"a": 1}}):
         sent = cloud.ask("post", "threads", {"external_id": "mine", **change})
@@ -317,7 +317,7 @@ def test_owners_change_their_threads_only_where_a_project_lets_them(cloud, not_a
 
 
 def test_owners_delete_their_threads_only_where_a_project_lets_them(cloud, thread, not_allowed):
-    not_allowed(Allowed.DELETE)
+    not_allowed(SessionPermission.DELETE)
 
     assert cloud.ask("delete", f"threads/{thread}").status_code == 404
     assert session_of(thread).title == ""

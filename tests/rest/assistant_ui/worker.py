@@ -13,13 +13,13 @@ import django
 django.setup()
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.rest.assistant_ui.keeping import Keeper
+from django_agent_sessions.rest.assistant_ui.keeping import ThreadWriter
 from django_agent_sessions.store import SessionStore
 
 
 def main(session: str, count: int, named: bool) -> None:
     row = Session.objects.get(pk=UUID(session))
-    keeper = Keeper(SessionStore(owner=row.owner), row)
+    keeper = ThreadWriter(SessionStore(owner=row.owner), row)
     print("ready")
     sys.stdin.readline()
     parent = None

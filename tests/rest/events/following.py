@@ -18,7 +18,11 @@ class Follower:
     def __init__(self, talk: Speaking, start: str = "now") -> None:
         self.talk = talk
         self.session = Session.objects.get(pk=talk.id)
-        cursor = reading.now(self.session) if start == "now" else reading.beginning(self.session)
+        cursor = (
+            reading.current_cursor(self.session)
+            if start == "now"
+            else reading.first_cursor(self.session)
+        )
         assert cursor is not None
         self.last = cursor.encode()
         self.screen: dict[tuple[UUID, int], tuple[UUID, int, str]] = {}
@@ -29,7 +33,7 @@ class Follower:
         told: list[tuple[str, str]] = []
         for _ in range(1000):
             cursor = Cursor.decode(self.last, self.talk.id)
-            page = reading.read(self.session, cursor, count=count)
+            page = reading.read_page(self.session, cursor, count=count)
             assert page is not None
             for event in page.events:
                 if drop_after is not None and len(told) >= drop_after:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from django_agent_sessions.events import cursor as cursors
 from django_agent_sessions.events import reading
 from django_agent_sessions.events.cursor import (
-    REDACTIONS,
+    MAX_REDACTIONS,
     Cursor,
     InvalidCursorError,
-    Pass,
-    Place,
+    RedactionScan,
+    AgentPosition,
 )
 from django_agent_sessions.events.pages import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
@@ -102,19 +102,21 @@ def many(talk: Speaking, count: int) -> None:
 def test_the_id_of_an_event_is_bounded_however_many_agents_there_are(crowd):
     follower = Follower(crowd, "start")
     follower.follow()
-    assert len(follower.last) <= cursors.LONGEST == 4096
+    assert len(follower.last) <= cursors.MAX_CURSOR_LENGTH == 4096
     assert follower.screen == stored(crowd)
-    many_digits = Place(2**31 - 1, tuple((2**31 - 1, f"{row:08}") for row in range(4)), "87654321")
+    many_digits = AgentPosition(
+        2**31 - 1, tuple((2**31 - 1, f"{row:08}") for row in range(4)), "87654321"
+    )
     longest = Cursor(
         session=cursors.digest(crowd.id),
         epoch=2**31 - 1,
         head="12345678",
         agents={f"{number:08}": many_digits for number in range(900)},
-        redactions=tuple(UUID(int=number) for number in range(REDACTIONS)),
-        under_way=Pass(UUID(int=5), UUID(int=6), 2**31 - 1),
+        redactions=tuple(UUID(int=number) for number in range(MAX_REDACTIONS)),
+        redaction_scan=RedactionScan(UUID(int=5), UUID(int=6), 2**31 - 1),
     )
     text = longest.encode()
-    assert len(text) <= cursors.LONGEST
+    assert len(text) <= cursors.MAX_CURSOR_LENGTH
     assert Cursor.decode(text, crowd.id).encode() == text
 
 
@@ -149,11 +151,11 @@ def test_what_happens_to_one_of_many_agents_is_told_or_makes_the_client_read_ane
 
 def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
     session = Session.objects.get(pk=crowd.id)
-    cursor = reading.now(session)
+    cursor = reading.current_cursor(session)
     assert cursor is not None
     crowd.agents["a"] = crowd.store.open_agent(crowd.session, "agent 7", dialect="strands")
     crowd.say("once more")
-    page = reading.read(session, cursor)
+    page = reading.read_page(session, cursor)
     assert page is not None
     (event,) = page.events
     assert isinstance(event, MessageEvent)
@@ -163,12 +165,12 @@ def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
 def test_many_agents_take_no_more_statements_than_few(crowd):
     session = Session.objects.get(pk=crowd.id)
     with CaptureQueriesContext(connection) as queries:
-        cursor = reading.now(session)
+        cursor = reading.current_cursor(session)
     assert len(queries) == 3
-    start = reading.beginning(session)
+    start = reading.first_cursor(session)
     assert start is not None
     with CaptureQueriesContext(connection) as queries:
-        page = reading.read(session, start)
+        page = reading.read_page(session, start)
     assert page is not None
     assert len(page.events) == 50
     assert len(queries) < 10

@@ -12,9 +12,9 @@ from django.test import override_settings
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_agent_sessions.events import hub as hubs
-from django_agent_sessions.events.hub import watching
-from django_agent_sessions.events.places import Places
-from django_agent_sessions.events.states import states
+from django_agent_sessions.events.hub import watch_session
+from django_agent_sessions.events.places import StreamLimit
+from django_agent_sessions.events.states import read_states
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,13 +37,13 @@ async def said(talk, text: str) -> None:
 def looks_of(monkeypatch) -> list[int]:
     """How many sessions each look was at."""
     looks: list[int] = []
-    real = states
+    real = read_states
 
     def counting(using, sessions):
         looks.append(len(sessions))
         return real(using, sessions)
 
-    monkeypatch.setattr(hubs, "states", counting)
+    monkeypatch.setattr(hubs, "read_states", counting)
     return looks
 
 
@@ -53,7 +53,11 @@ def test_only_those_are_woken_in_whose_session_something_happened(talk, ada):
     other = Speaking(ada, "other")
 
     async def work() -> None:
-        with watching(talk.id) as one, watching(talk.id) as two, watching(other.id) as three:
+        with (
+            watch_session(talk.id) as one,
+            watch_session(talk.id) as two,
+            watch_session(other.id) as three,
+        ):
             # The first look wakes everybody: what was before it is not known.
             for watch in (one, two, three):
                 assert await watch.happened(10)
@@ -71,7 +75,7 @@ def test_all_sessions_are_looked_at_in_one_statement_and_nothing_when_nobody_wai
     looks = looks_of(monkeypatch)
 
     async def work() -> None:
-        with watching(talk.id) as watch, watching(talk.id):
+        with watch_session(talk.id) as watch, watch_session(talk.id):
             await watch.happened(10)
         before = len(looks)
         await asyncio.sleep(0.3)
@@ -82,7 +86,7 @@ def test_all_sessions_are_looked_at_in_one_statement_and_nothing_when_nobody_wai
 
 
 def test_a_database_that_is_away_ends_nothing(talk, monkeypatch, caplog):
-    real = states
+    real = read_states
     failing = True
 
     def broken(using, sessions):
@@ -90,11 +94,11 @@ def test_a_database_that_is_away_ends_nothing(talk, monkeypatch, caplog):
             raise Error("secret words of a driver")
         return real(using, sessions)
 
-    monkeypatch.setattr(hubs, "states", broken)
+    monkeypatch.setattr(hubs, "read_states", broken)
 
     async def work() -> None:
         nonlocal failing
-        with watching(talk.id) as watch:
+        with watch_session(talk.id) as watch:
             assert not await watch.happened(0.4)
             failing = False
             assert await watch.happened(10)
@@ -106,7 +110,7 @@ def test_a_database_that_is_away_ends_nothing(talk, monkeypatch, caplog):
 
 def test_each_loop_has_a_look_of_its_own_and_leaves_nothing_behind(talk):
     async def work() -> None:
-        with watching(talk.id) as watch:
+        with watch_session(talk.id) as watch:
             assert await watch.happened(10)
 
     before = len(hubs._hubs)
@@ -117,7 +121,7 @@ def test_each_loop_has_a_look_of_its_own_and_leaves_nothing_behind(talk):
 
 
 def test_a_place_that_nobody_used_is_given_back():
-    places = Places()
+    places = StreamLimit()
     first, second = places.take("ada", 2), places.take("ada", 2)
     assert places.take("ada", 2) is None
     assert places.take("bob", 2) is not None
@@ -137,7 +141,7 @@ def test_who_cannot_begin_to_wait_leaves_nothing_behind(talk):
         pytest.skip("only PostgreSQL has somebody to listen to")
 
     async def work() -> None:
-        with pytest.raises(ConnectionDoesNotExist), watching(talk.id):
+        with pytest.raises(ConnectionDoesNotExist), watch_session(talk.id):
             raise AssertionError
         assert hubs._hubs[asyncio.get_running_loop()] == {}
 

@@ -12,7 +12,7 @@ from django.db import connection, connections, transaction
 from django.test import override_settings
 
 from django_agent_sessions import notifying
-from django_agent_sessions.events.listening import listener
+from django_agent_sessions.events.listening import get_listener
 
 from .client import Site, texts
 from .conftest import Speaking, payload, serving
@@ -199,20 +199,20 @@ def _refusing(execute, sql, params, many, context):
 @pytest.mark.skipif(settings.TEST_DATABASE == "postgresql", reason="PostgreSQL has LISTEN")
 @LISTENING
 def test_elsewhere_the_setting_changes_nothing(talk):
-    assert listener("default") is None
+    assert get_listener("default") is None
     assert talk.say("one").message_id == 0
 
 
 def test_without_the_setting_nobody_listens(talk):
     assert os.environ.get("EVENTS_LISTEN") is None
-    assert listener("default") is None
+    assert get_listener("default") is None
 
 
 @LISTENING
 def test_the_memory_of_who_spoke_is_bounded(monkeypatch):
     from uuid import UUID
 
-    monkeypatch.setattr(notifying, "SECONDS", 0.0)
+    monkeypatch.setattr(notifying, "MIN_INTERVAL_SECONDS", 0.0)
     for number in range(3 * notifying._MAX_TRACKED):
         assert notifying._is_due(("default", UUID(int=number)))
     assert len(notifying._last_sent) <= notifying._MAX_TRACKED

@@ -152,16 +152,16 @@ def test_a_session_that_is_gone_ends_it(talk):
     follower = Follower(talk)
     cursor = Cursor.decode(follower.last, talk.id)
     talk.store.delete("talk")
-    assert reading.read(follower.session, cursor) is None
-    assert reading.now(follower.session) is None
-    assert reading.beginning(follower.session) is None
+    assert reading.read_page(follower.session, cursor) is None
+    assert reading.current_cursor(follower.session) is None
+    assert reading.first_cursor(follower.session) is None
 
 
 def test_what_is_said_after_a_session_changed_hands_is_not_read_for_the_one_before(talk, bob):
     follower = Follower(talk)
     Session.objects.filter(pk=talk.id).update(owner=bob)
     talk.say("for Bob only")
-    assert reading.read(follower.session, Cursor.decode(follower.last, talk.id)) is None
+    assert reading.read_page(follower.session, Cursor.decode(follower.last, talk.id)) is None
 
 
 def test_an_agent_that_is_gone_makes_the_client_read_anew(talk):
@@ -186,10 +186,10 @@ def test_a_page_holds_no_more_than_a_few_megabytes_of_payloads(talk):
     for number in range(7):
         talk.say(f"{number}" * 900_000)
     session = Session.objects.get(pk=talk.id)
-    cursor = reading.beginning(session)
+    cursor = reading.first_cursor(session)
     sizes = []
     while cursor is not None:
-        page = reading.read(session, cursor)
+        page = reading.read_page(session, cursor)
         assert page is not None
         rows = [event.row for event in page.events if isinstance(event, MessageEvent)]
         assert all(row.read for row in rows)
@@ -202,10 +202,10 @@ def test_looking_when_nothing_happened_takes_two_statements_however_many_message
     for number in range(20):
         talk.say(str(number), "ab"[number % 2])
     session = Session.objects.get(pk=talk.id)
-    cursor = reading.now(session)
+    cursor = reading.current_cursor(session)
     assert cursor is not None
     with CaptureQueriesContext(connection) as queries:
-        page = reading.read(session, cursor)
+        page = reading.read_page(session, cursor)
     assert page is not None
     assert page.events == []
     assert len(queries) == 2
@@ -228,11 +228,11 @@ STEPS = st.lists(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(STEPS, st.sampled_from(["now", "start"]), st.sampled_from([1, cursors.AGENTS]))
+@given(STEPS, st.sampled_from(["now", "start"]), st.sampled_from([1, cursors.MAX_NAMED_AGENTS]))
 def test_a_client_shows_in_the_end_what_is_stored_however_often_its_line_broke(
     db, steps, start, agents
 ):
-    with mock.patch.object(cursors, "AGENTS", agents):
+    with mock.patch.object(cursors, "MAX_NAMED_AGENTS", agents):
         follow_steps(steps, start)
 
 

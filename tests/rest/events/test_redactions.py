@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from django_agent_sessions import redaction
-from django_agent_sessions.events.cursor import REDACTIONS
+from django_agent_sessions.events.cursor import MAX_REDACTIONS
 from django_agent_sessions.models import SessionMessage
 
 from .following import Follower, stored
@@ -42,26 +42,26 @@ def test_a_redaction_of_many_messages_is_told_in_pages_once(talk):
 
 
 def test_many_redactions_are_each_told_once(talk):
-    for number in range(REDACTIONS):
+    for number in range(MAX_REDACTIONS):
         talk.say(str(number))
     follower = Follower(talk)
     for position in range(15):
         talk.redact(position)
     assert len(follower.follow(count=6)) == 15
-    for position in range(15, REDACTIONS):
+    for position in range(15, MAX_REDACTIONS):
         talk.redact(position)
         assert follower.follow() == [("redacted", "***")]
 
 
 def test_of_more_redactions_at_once_than_a_cursor_remembers_none_is_lost(talk):
-    for number in range(REDACTIONS + 8):
+    for number in range(MAX_REDACTIONS + 8):
         talk.say(str(number))
     follower = Follower(talk)
     follower.may_repeat = True
-    for position in range(REDACTIONS + 5):
+    for position in range(MAX_REDACTIONS + 5):
         talk.redact(position)
-    assert len(follower.follow(count=6)) == REDACTIONS + 5
-    for position in range(REDACTIONS + 5, REDACTIONS + 8):
+    assert len(follower.follow(count=6)) == MAX_REDACTIONS + 5
+    for position in range(MAX_REDACTIONS + 5, MAX_REDACTIONS + 8):
         talk.redact(position)
         assert set(follower.follow(count=6)) == {("redacted", "***")}
         assert (talk.agents["a"].id, position) in follower.screen
@@ -75,12 +75,12 @@ def behind(redaction_of: Any, seconds: int) -> UUID:
     return UUID(int=((key >> 80) - seconds * 1000 << 80) | key % (1 << 80))
 
 
-@pytest.mark.parametrize("before", [1, 8, REDACTIONS, REDACTIONS + 3])
+@pytest.mark.parametrize("before", [1, 8, MAX_REDACTIONS, MAX_REDACTIONS + 3])
 def test_a_redaction_by_a_writer_whose_clock_is_behind_is_told(talk, before):
     for number in range(before + 2):
         talk.say(str(number))
     follower = Follower(talk)
-    follower.may_repeat = before > REDACTIONS
+    follower.may_repeat = before > MAX_REDACTIONS
     for position in range(before):
         talk.redact(position)
     follower.follow()

@@ -74,7 +74,7 @@ def test_a_reading_that_cannot_be_recorded_gives_its_place_back(ada, talk):
     class Unrecorded(OnlyOne):
         fails = True
 
-        def record_reading(self, *args: Any, **details: Any) -> None:
+        def record_access(self, *args: Any, **details: Any) -> None:
             if self.fails:
                 raise RuntimeError("no room in the audit")
 

@@ -46,7 +46,7 @@ Piece: TypeAlias = Shared | Changed | New
 
 
 @dataclass
-class Text:
+class MessageBytes:
     """Consecutive messages as bytes, separated as in a snapshot.
 
     ``start`` and ``stop`` limit the messages in ``data``; ``offsets`` are relative to ``start``.
@@ -58,7 +58,7 @@ class Text:
     offsets: array[int]
 
     @classmethod
-    def of(cls, messages: Iterable[bytes]) -> Text:
+    def of(cls, messages: Iterable[bytes]) -> MessageBytes:
         """Build a text from single messages."""
         offsets: array[int] = array("Q")
         place = 0
@@ -112,12 +112,12 @@ class Text:
 class Aligner:
     """Compares a snapshot with the known messages."""
 
-    def __init__(self, known: Text) -> None:
+    def __init__(self, known: MessageBytes) -> None:
         self._known = known
         self._searches = 0
         self._index: dict[bytes, list[int]] = {}
 
-    def align(self, data: bytes, start: int) -> tuple[list[Piece], Text]:
+    def align(self, data: bytes, start: int) -> tuple[list[Piece], MessageBytes]:
         """Split a snapshot's messages into shared, changed and new ones.
 
         Raises ``UnstructuredError`` if they are not written exactly as Strands does.
@@ -126,7 +126,7 @@ class Aligner:
         offsets: array[int] = array("Q")
         known, index, place = self._known, 0, start
         if data.startswith(b"]", place):
-            return pieces, Text(data, start, start, offsets)
+            return pieces, MessageBytes(data, start, start, offsets)
         while True:
             run = known.run(index, data, place)
             if run:
@@ -156,7 +156,7 @@ class Aligner:
                 offsets.append(place - start)
                 place = stop
             if data.startswith(b"]", place):
-                return pieces, Text(data, start, place, offsets)
+                return pieces, MessageBytes(data, start, place, offsets)
             if not data.startswith(b", ", place):
                 raise UnstructuredError
             place += 2

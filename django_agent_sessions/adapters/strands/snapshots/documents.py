@@ -53,7 +53,7 @@ def loads(data: bytes) -> Any:
     return value
 
 
-def decoded(value: Any) -> Any:
+def decode_bytes(value: Any) -> Any:
     """Replace Strands' markers by bytes, if encoding restores the markers exactly."""
     try:
         result = decode_bytes_values(value)
@@ -77,12 +77,12 @@ def first_message(data: bytes) -> int:
     return len(before)
 
 
-def without_messages(data: bytes, first: int, stop: int) -> Any:
+def loads_without_messages(data: bytes, first: int, stop: int) -> Any:
     """Parse a snapshot without its messages."""
     return loads(data[: first - 1] + b"null" + data[stop + 1 :])
 
 
-def with_messages(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
+def join(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
     """Build a snapshot; return it with the start and end of its messages."""
     before, after = _serialize_frame(document)
     between = b", ".join(messages)
@@ -108,7 +108,7 @@ def message_at(data: bytes, start: int) -> tuple[Any, int]:
     stop = start + len(text[:length].encode())
     raw = data[start:stop]
     if _BYTES_MARKER in raw:
-        value = decoded(value)
+        value = decode_bytes(value)
     if dumps(value) != raw:
         raise UnstructuredError
     return value, stop

@@ -20,7 +20,7 @@ from strands.storage.storage import _normalize_key, _normalize_prefix
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.ids import validate_id, validate_namespace
-from django_agent_sessions.store.snapshot_finding import SnapshotName, SnapshotPlace
+from django_agent_sessions.store.snapshot_finding import SnapshotIds, SnapshotFilter
 
 AGENT = "agent"
 MULTI_AGENT = "multiAgent"
@@ -66,7 +66,7 @@ def parse(base: str, key: str) -> SnapshotKey | None:
     )
 
 
-def stashed(base: str, key: str) -> tuple[str, str, str] | None:
+def parse_stash(base: str, key: str) -> tuple[str, str, str] | None:
     """Parse the key of a context manager's stash: namespace, session id and agent id."""
     match = _STASH.match(key)
     if match is None:
@@ -77,7 +77,7 @@ def stashed(base: str, key: str) -> tuple[str, str, str] | None:
     return namespace, match["session"], match["agent"]
 
 
-def key_of(base: str, name: SnapshotName) -> str | None:
+def key_of(base: str, name: SnapshotIds) -> str | None:
     """Return the key of a snapshot; None if its names cannot be part of a key."""
     if name.namespace == base:
         prefix = _DEFAULT_PREFIX
@@ -99,7 +99,7 @@ def key_of(base: str, name: SnapshotName) -> str | None:
     return key if same else None
 
 
-def places(base: str, prefix: str) -> list[SnapshotPlace]:
+def snapshot_places(base: str, prefix: str) -> list[SnapshotFilter]:
     """Return the namespaces, sessions and agents whose snapshot keys may begin with a prefix."""
     result = []
     parts = prefix.split("/")
@@ -109,18 +109,18 @@ def places(base: str, prefix: str) -> list[SnapshotPlace]:
             rest = parts[depth:]
             result.append(_snapshot_place(namespace, rest))
     if _DEFAULT_PREFIX.startswith(prefix):
-        result.append(SnapshotPlace(base))
+        result.append(SnapshotFilter(base))
     beginning = f"{base}/{prefix}" if base else prefix
-    result.append(SnapshotPlace(beginning, below=True))
+    result.append(SnapshotFilter(beginning, include_nested=True))
     return result
 
 
-def _snapshot_place(namespace: str, rest: list[str]) -> SnapshotPlace:
+def _snapshot_place(namespace: str, rest: list[str]) -> SnapshotFilter:
     if len(rest) == 1:
-        return SnapshotPlace(namespace, session_prefix=rest[0])
+        return SnapshotFilter(namespace, session_prefix=rest[0])
     # <session>/scopes/agent/<id>/…
     agent = rest[3] if len(rest) > 4 and rest[1:3] == ["scopes", AGENT] else None
-    return SnapshotPlace(namespace, session_id=rest[0], agent_id=agent)
+    return SnapshotFilter(namespace, session_id=rest[0], agent_id=agent)
 
 
 def _namespace(base: str, prefix: str) -> str | None:

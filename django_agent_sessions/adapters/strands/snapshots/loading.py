@@ -6,14 +6,14 @@ from typing import Any
 
 from strands.types.session import encode_bytes_values
 
-from django_agent_sessions.store.snapshot_records import Loaded
+from django_agent_sessions.store.snapshot_records import LoadedSnapshot
 
 from . import documents, references
-from .alignment import Text
-from .memory import Known
+from .alignment import MessageBytes
+from .memory import KnownAgent
 
 
-def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
+def build(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
     """Build a snapshot; return it with what the storage knows of the agent."""
     # An agent's state may contain bytes if no snapshot of it was ever written.
     document = encode_bytes_values(loaded.document)
@@ -29,10 +29,10 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
         for reference, message in _referenced_messages(item, loaded):
             parts.append(documents.dumps(message))
             references.add_all(known_references, [reference])
-    text = Text.of(parts)
-    data, first, stop = documents.with_messages(document, parts)
-    text = Text(data, first, stop, text.offsets)
-    known = Known(
+    text = MessageBytes.of(parts)
+    data, first, stop = documents.join(document, parts)
+    text = MessageBytes(data, first, stop, text.offsets)
+    known = KnownAgent(
         session=loaded.session,
         agent=loaded.agent,
         epoch=loaded.epoch,
@@ -47,7 +47,7 @@ def made(loaded: Loaded, snapshot_id: str) -> tuple[bytes, Known]:
     return data, known
 
 
-def _referenced_messages(item: Any, loaded: Loaded) -> Any:
+def _referenced_messages(item: Any, loaded: LoadedSnapshot) -> Any:
     """Return the messages of a reference; those that no longer exist are left out."""
     if isinstance(item, list):
         for position in range(*item):

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django_agent_sessions.adapters.strands.scrubbing import Corrections
+from django_agent_sessions.adapters.strands.scrubbing import RedactionLog
 from django_agent_sessions.records import AgentState
-from django_agent_sessions.store.snapshot_records import LastRow
+from django_agent_sessions.store.snapshot_records import LastMessage
 
-from .alignment import Text
+from .alignment import MessageBytes
 
 V = TypeVar("V")
 
 
 @dataclass
-class Known:
+class KnownAgent:
     """An agent as this storage last read or wrote it.
 
     ``messages`` has the references of ``Snapshot.messages``, and ``text`` the bytes of the
@@ -31,14 +31,14 @@ class Known:
     agent: UUID
     epoch: int
     revision: int | None
-    last: LastRow | None
+    last: LastMessage | None
     branch: int
     messages: list[Any] = field(repr=False)
-    text: Text | None = field(repr=False)
+    text: MessageBytes | None = field(repr=False)
     snapshot_id: str
     document: Any = field(repr=False)
     state: AgentState | None = field(default=None, repr=False)
-    corrections: Corrections = field(default_factory=Corrections, repr=False)
+    corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
     outdated: bool = False
 
     @property
@@ -54,10 +54,10 @@ class KnownOrchestrator:
     session: UUID
     epoch: int
     state: Any = field(repr=False)
-    corrections: Corrections = field(default_factory=Corrections, repr=False)
+    corrections: RedactionLog = field(default_factory=RedactionLog, repr=False)
 
 
-class Memory(Generic[V]):
+class LRUCache(Generic[V]):
     """A cache that evicts the least recently used value."""
 
     def __init__(self, max_entries: int) -> None:
@@ -87,14 +87,14 @@ class Memory(Generic[V]):
             self._values.pop(key, None)
 
 
-class AgentMemory(Memory[Known]):
+class AgentCache(LRUCache[KnownAgent]):
     """A cache of agents that limits the total size of their conversations in bytes."""
 
     def __init__(self, max_entries: int, max_size: int) -> None:
         super().__init__(max_entries)
         self._max_size = max_size
 
-    def keep(self, key: Hashable, value: Known) -> None:
+    def keep(self, key: Hashable, value: KnownAgent) -> None:
         """Add or replace a value; the least recently used conversations are evicted first."""
         super().keep(key, value)
         size = 0

@@ -23,7 +23,7 @@ class OrchestratorSave:
         content = document.get("data") if isinstance(document, dict) else None
         if not isinstance(content, dict) or not isinstance(content.get("state"), dict):
             raise documents.UnstructuredError
-        self._state = documents.decoded(content["state"])
+        self._state = documents.decode_bytes(content["state"])
         self._document = {**document, "data": {**content, "state": None}}
         self._known = known
         self.kind = str(self._state.get("type", ""))[:64]
@@ -53,7 +53,7 @@ class OrchestratorSave:
         return known
 
 
-def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
+def build(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
     """Build a snapshot; return it with what the storage knows of the orchestrator."""
     content = document.get("data") if isinstance(document, dict) else None
     if isinstance(state, CorruptPayload) or not isinstance(content, dict):
@@ -62,7 +62,7 @@ def made(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, K
     return data, KnownOrchestrator(session, epoch, state)
 
 
-def carried(known: KnownOrchestrator | None, now: KnownOrchestrator) -> KnownOrchestrator:
+def keep_redactions(known: KnownOrchestrator | None, now: KnownOrchestrator) -> KnownOrchestrator:
     """Keep the known redactions when an orchestrator is read again."""
     if known is None or known.session != now.session:
         return now

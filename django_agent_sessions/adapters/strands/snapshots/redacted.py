@@ -8,29 +8,33 @@ from dataclasses import replace
 from typing import Any
 
 from django_agent_sessions import masking
-from django_agent_sessions.adapters.strands.scrubbing import Corrections
+from django_agent_sessions.adapters.strands.scrubbing import RedactionLog
 from django_agent_sessions.records import AgentState, SessionRecord
-from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.store.snapshot_records import Loaded
+from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.store.snapshot_records import LoadedSnapshot
 
 from . import documents
-from .memory import Known
+from .memory import KnownAgent
 
 _APPLICATION_KEYS = ("state", "stash")
 
 
-def note_redacted(corrections: Corrections, known: Known, document: Any, messages: Any) -> None:
+def note_redacted(
+    corrections: RedactionLog, known: KnownAgent, document: Any, messages: Any
+) -> None:
     """Compare a snapshot with the one that is stored now."""
     if isinstance(document, dict) and isinstance(known.document, dict):
         corrections.note(_state(known.document), _state(document))
     if isinstance(messages, list) and len(messages) == len(known.messages):
         for before, after in zip(known.messages, messages, strict=True):
             if isinstance(before, dict) and isinstance(after, dict):
-                removed = masking.removed(before["message"], after["message"])
-                corrections.secrets |= masking.significant(removed)
+                removed = masking.masked_texts(before["message"], after["message"])
+                corrections.secrets |= masking.searchable_texts(removed)
 
 
-def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
+def keep_redactions(
+    known: KnownAgent | None, loaded: LoadedSnapshot, now: KnownAgent
+) -> KnownAgent:
     """Keep the known redactions when an agent is read again.
 
     Another agent of this process may still have the earlier data in memory.
@@ -43,7 +47,7 @@ def carried(known: Known | None, loaded: Loaded, now: Known) -> Known:
     return now
 
 
-def corrected(document: Any, corrections: Corrections) -> Any:
+def mask_document(document: Any, corrections: RedactionLog) -> Any:
     """Return a document without the redacted texts."""
     state = _state(document)
     corrected_state = corrections.apply(state)
@@ -61,7 +65,7 @@ def corrected(document: Any, corrections: Corrections) -> Any:
     }
 
 
-def raw_by_position(known: Known | None, positions: Container[int]) -> dict[int, bytes]:
+def raw_by_position(known: KnownAgent | None, positions: Container[int]) -> dict[int, bytes]:
     """Return messages with the bytes that were last read or written."""
     if known is None or known.text is None or known.branch != 0:
         return {}
@@ -78,34 +82,38 @@ def raw_by_position(known: Known | None, positions: Container[int]) -> dict[int,
     return result
 
 
-def catch_up(store: KeyedStore, session: SessionRecord, agent_id: str, known: Known) -> None:
+def read_redactions(
+    store: SnapshotStorageStore, session: SessionRecord, agent_id: str, known: KnownAgent
+) -> None:
     """Read the redactions since an agent was last read or written."""
     agent = store.read_agent(session, agent_id)
     if agent is None or agent.id != known.agent:
         return
-    contents = {row.position: row.payload for row in store.placed_payloads(agent) if row.redacted}
+    contents = {
+        row.position: row.payload for row in store.positioned_payloads(agent) if row.redacted
+    }
     for position, raw in raw_by_position(known, contents).items():
         before, _ = documents.message_at(raw, 0)
-        removed = masking.removed(before, contents[position])
-        known.corrections.secrets |= masking.significant(removed)
+        removed = masking.masked_texts(before, contents[position])
+        known.corrections.secrets |= masking.searchable_texts(removed)
     note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
 
 
-def scrubbed(data: bytes, secrets: Collection[str]) -> bytes:
+def mask_bytes(data: bytes, secrets: Collection[str]) -> bytes:
     """Mask texts in bytes, which may be JSON or text."""
     if not secrets:
         return data
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        clean = masking.scrub(data, secrets)
+        clean = masking.mask_texts(data, secrets)
         return bytes(clean) if isinstance(clean, bytes) else str(clean).encode()
     try:
         value = json.loads(text)
-        clean = masking.scrub(value, secrets)
+        clean = masking.mask_texts(value, secrets)
         return data if clean == value else json.dumps(clean, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        return str(masking.scrub(text, secrets)).encode()
+        return str(masking.mask_texts(text, secrets)).encode()
 
 
 def _state(document: Any) -> AgentState:

@@ -23,7 +23,7 @@ def add_all(references: list[Any], others: Sequence[Any]) -> None:
             references.append(item)
 
 
-def part(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
+def slice_references(references: Sequence[Any], first: int, stop: int) -> Iterator[Any]:
     """Iterate over the references of the messages from ``first`` up to ``stop``."""
     index = 0
     for item in references:

@@ -8,19 +8,19 @@ from typing import Any
 
 from django_agent_sessions import masking
 from django_agent_sessions.adapters.strands.restoring import check_dialect
-from django_agent_sessions.adapters.strands.scrubbing import Corrections
+from django_agent_sessions.adapters.strands.scrubbing import RedactionLog
 from django_agent_sessions.exceptions import StaleSessionError
 from django_agent_sessions.models import Branch
 from django_agent_sessions.records import AgentState
 from django_agent_sessions.store.documents import agent_state
-from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.store.moments import LATEST, window
-from django_agent_sessions.store.snapshot_records import Head, Saving
+from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.store.moments import LATEST_SNAPSHOT_ID, references_to_window
+from django_agent_sessions.store.snapshot_records import SaveState, SnapshotWrite
 
 from . import documents, references
-from .alignment import Aligner, Changed, New, Piece, Shared, Text
-from .memory import Known
-from .redacted import corrected, note_redacted, raw_by_position
+from .alignment import Aligner, Changed, New, Piece, Shared, MessageBytes
+from .memory import KnownAgent
+from .redacted import mask_document, note_redacted, raw_by_position
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -32,13 +32,15 @@ class _RowsRequiredError(Exception):
 class _Rows:
     """The conversation in the database."""
 
-    def __init__(self, store: KeyedStore, head: Head, known: Known | None) -> None:
-        placed = store.placed_payloads(head.agent)
+    def __init__(
+        self, store: SnapshotStorageStore, head: SaveState, known: KnownAgent | None
+    ) -> None:
+        placed = store.positioned_payloads(head.agent)
         self.contents = {row.position: row.payload for row in placed if row.redacted}
         self.references = references.ranges_of([row.position for row in placed])
         # A redacted message is recognized by its content before the redaction.
         before = raw_by_position(known, self.contents) if self.contents else {}
-        self.text = Text.of(
+        self.text = MessageBytes.of(
             before.get(row.position) or documents.dumps(row.payload) for row in placed
         )
 
@@ -48,10 +50,10 @@ class AgentSave:
 
     def __init__(
         self,
-        store: KeyedStore,
+        store: SnapshotStorageStore,
         snapshot_id: str,
         data: bytes,
-        known: Known | None,
+        known: KnownAgent | None,
         epoch: int | None = None,
     ) -> None:
         self._store = store
@@ -60,14 +62,14 @@ class AgentSave:
         self._data = data
         self._first = documents.first_message(data)
         self._known = known
-        self._corrections = known.corrections if known else Corrections()
+        self._corrections = known.corrections if known else RedactionLog()
         self._outdated = False
-        self._text = Text.of(())
+        self._text = MessageBytes.of(())
         self._document: Any = None
-        self._saving = Saving(None, [])
+        self._saving = SnapshotWrite(None, [])
         self._state: AgentState | None = None
 
-    def plan(self, head: Head) -> Saving:
+    def plan(self, head: SaveState) -> SnapshotWrite:
         """Return what to write.
 
         Raises ``StaleSessionError`` if the writer may still have redacted texts that are not known.
@@ -84,16 +86,16 @@ class AgentSave:
             saving = self._plan_by_bytes(head, known, known.text)
         except _RowsRequiredError:
             saving = self._plan_by_rows(head, known)
-        self._document = documents.without_messages(self._data, self._first, self._text.stop)
+        self._document = documents.loads_without_messages(self._data, self._first, self._text.stop)
         if stale and known is not None:
             stored = self._store.stored_snapshot(head.agent, known.snapshot_id)
             note_redacted(self._corrections, known, *stored)
         return self._finish(head, known, saving)
 
-    def known(self, head: Head) -> Known:
+    def known(self, head: SaveState) -> KnownAgent:
         """Return what the storage knows after the write."""
         saving, text = self._saving, self._text
-        return Known(
+        return KnownAgent(
             session=head.session,
             agent=head.agent.id,
             epoch=head.epoch,
@@ -109,7 +111,7 @@ class AgentSave:
             outdated=self._outdated,
         )
 
-    def _is_stale(self, head: Head, known: Known | None) -> bool:
+    def _is_stale(self, head: SaveState, known: KnownAgent | None) -> bool:
         if known is None:
             exists = head.revision is not None or head.last is not None
             if exists and head.epoch not in (0, self._epoch):
@@ -126,7 +128,9 @@ class AgentSave:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def _plan_by_bytes(self, head: Head, known: Known, text: Text) -> Saving:
+    def _plan_by_bytes(
+        self, head: SaveState, known: KnownAgent, text: MessageBytes
+    ) -> SnapshotWrite:
         pieces, self._text = Aligner(text).align(self._data, self._first)
         redacted: set[int] = set()
         changed = [piece for piece in pieces if isinstance(piece, Changed)]
@@ -138,7 +142,7 @@ class AgentSave:
                 raise _RowsRequiredError
         return self._plan_messages(head, known, pieces, known.messages, {}, by_rows=False)
 
-    def _plan_by_rows(self, head: Head, known: Known | None) -> Saving:
+    def _plan_by_rows(self, head: SaveState, known: KnownAgent | None) -> SnapshotWrite:
         rows = _Rows(self._store, head, known)
         pieces, self._text = Aligner(rows.text).align(self._data, self._first)
         if rows.contents:
@@ -158,7 +162,7 @@ class AgentSave:
                 else (piece.place, piece.place + 1)
             )
             index = first
-            for span in references.part(rows.references, first, stop):
+            for span in references.slice_references(rows.references, first, stop):
                 for position in range(*span):
                     if position in rows.contents:
                         raw = (
@@ -169,27 +173,28 @@ class AgentSave:
                         content = rows.contents[position]
                         if raw != content:
                             self._outdated = True
-                            removed = masking.significant(masking.removed(raw, content))
+                            removed = masking.searchable_texts(masking.masked_texts(raw, content))
                             self._corrections.secrets |= removed
                     index += 1
 
     def _plan_messages(
         self,
-        head: Head,
-        known: Known | None,
+        head: SaveState,
+        known: KnownAgent | None,
         pieces: Sequence[Piece],
         known_references: list[Any],
         redacted: dict[int, Any],
         *,
         by_rows: bool,
-    ) -> Saving:
+    ) -> SnapshotWrite:
         matched = max((at for at, p in enumerate(pieces) if not isinstance(p, New)), default=-1)
         result: list[Any] = []
         updated: list[tuple[int, Any]] = []
         for piece in pieces[: matched + 1]:
             if isinstance(piece, Shared):
                 references.add_all(
-                    result, list(references.part(known_references, piece.first, piece.stop))
+                    result,
+                    list(references.slice_references(known_references, piece.first, piece.stop)),
                 )
             elif isinstance(piece, New):
                 if not by_rows:
@@ -214,18 +219,18 @@ class AgentSave:
                     end,
                 )
         references.add_range(result, end, end + len(new))
-        return Saving(None, result, new, keep, kind, updated)
+        return SnapshotWrite(None, result, new, keep, kind, updated)
 
     def _place_changed(
         self,
-        head: Head,
+        head: SaveState,
         piece: Changed,
         known_references: list[Any],
         redacted: dict[int, Any],
         result: list[Any],
         updated: list[tuple[int, Any]],
     ) -> None:
-        (item,) = references.part(known_references, piece.place, piece.place + 1)
+        (item,) = references.slice_references(known_references, piece.place, piece.place + 1)
         if not isinstance(item, list):
             result.append({**item, "message": piece.message})
             return
@@ -239,7 +244,7 @@ class AgentSave:
         else:
             result.append({"message": piece.message, "position": position})
 
-    def _may_replace(self, head: Head, position: int, message: Any) -> bool:
+    def _may_replace(self, head: SaveState, position: int, message: Any) -> bool:
         """Return whether a changed message replaces the stored one.
 
         A guardrail replaces the user's last message, whose original no snapshot may keep. The
@@ -251,68 +256,72 @@ class AgentSave:
             return True
         if not is_last and b'"conversation_manager_state": ' in self._data[self._text.stop :]:
             return False
-        return not self._store.is_kept(head.agent, position, but=self._snapshot_id)
+        return not self._store.is_in_other_snapshot(head.agent, position, but=self._snapshot_id)
 
     # --- document and state -------------------------------------------------------------------
 
-    def _finish(self, head: Head, known: Known | None, saving: Saving) -> Saving:
-        document = corrected(self._document, self._corrections)
+    def _finish(
+        self, head: SaveState, known: KnownAgent | None, saving: SnapshotWrite
+    ) -> SnapshotWrite:
+        document = mask_document(self._document, self._corrections)
         appended, messages = saving.appended, saving.messages
         secrets = self._corrections.secrets
         if secrets and (self._outdated or (known is not None and known.epoch != head.epoch)):
-            appended = [masking.scrub(message, secrets, free=False) for message in appended]
+            appended = [masking.mask_texts(message, secrets, free=False) for message in appended]
             messages = [
                 item
                 if isinstance(item, list)
-                else {**item, "message": masking.scrub(item["message"], secrets, free=False)}
+                else {**item, "message": masking.mask_texts(item["message"], secrets, free=False)}
                 for item in messages
             ]
         state = None
-        if self._snapshot_id == LATEST:
+        if self._snapshot_id == LATEST_SNAPSHOT_ID:
             self._state = _state_of(document, messages, head, saving)
             if known is None or known.state != self._state:
                 state = self._state
         elif known is not None:
             self._state = known.state
-        self._saving = Saving(
+        self._saving = SnapshotWrite(
             document, messages, appended, saving.keep, saving.kind, saving.updated, state
         )
         return self._saving
 
 
-def _state_of(document: Any, messages: list[Any], head: Head, saving: Saving) -> AgentState:
+def _state_of(
+    document: Any, messages: list[Any], head: SaveState, saving: SnapshotWrite
+) -> AgentState:
     state = agent_state(document)
     base = head.end if saving.keep is None else saving.keep + 1
     length = base + len(saving.appended)
     is_complete = messages == ([[0, length]] if length else [])
     try:
         return AgentState(
-            state=documents.decoded(state.state),
-            conversation_manager_state=documents.decoded(state.conversation_manager_state),
-            internal_state=documents.decoded(state.internal_state),
-            window=None if is_complete else window(messages, length),
+            state=documents.decode_bytes(state.state),
+            conversation_manager_state=documents.decode_bytes(state.conversation_manager_state),
+            internal_state=documents.decode_bytes(state.internal_state),
+            window=None if is_complete else references_to_window(messages, length),
         )
     except documents.UnstructuredError:
         return AgentState(
             state.state,
             state.conversation_manager_state,
             state.internal_state,
-            None if is_complete else window(messages, length),
+            None if is_complete else references_to_window(messages, length),
         )
 
 
-def _is_current(known: Known, head: Head) -> bool:
+def _is_current(known: KnownAgent, head: SaveState) -> bool:
     """Return whether all known messages are unchanged and at their positions."""
     return known.branch == 0 and known.last == head.last
 
 
 def _position(known_references: list[Any], index: int) -> int | None:
-    (item,) = references.part(known_references, index, index + 1)
+    (item,) = references.slice_references(known_references, index, index + 1)
     position: int | None = item[0] if isinstance(item, list) else item.get("position")
     return position
 
 
-def _stale(head: Head) -> StaleSessionError:
+def _stale(head: SaveState) -> StaleSessionError:
     return StaleSessionError(
         f"session {head.session} was redacted or rewound after agent {head.agent.agent_id!r} read "
         "it: restore the agent and try again"

@@ -18,7 +18,7 @@ from django_agent_sessions.owners import NOBODY
 
 from . import keys
 from .documents import UnstructuredError
-from .work import StorageWork
+from .work import StorageOperations
 
 if TYPE_CHECKING:
     from strands.storage.search.types import SearchStrategy
@@ -68,7 +68,7 @@ class DjangoStorage:
         search_strategy: SearchStrategy[Any] | None = None,
         create: bool | None = None,
     ) -> None:
-        self._work = StorageWork(owner=owner, namespace=namespace, using=using, create=create)
+        self._work = StorageOperations(owner=owner, namespace=namespace, using=using, create=create)
         self._search_strategy = search_strategy
         self._prefix = ""
         self._max_listed: int | None = None

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 from django_agent_sessions import bridge
 from django_agent_sessions.exceptions import PayloadError, StaleSessionError
 from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.store.keyed import KeyedStore
-from django_agent_sessions.store.moments import LATEST
-from django_agent_sessions.store.snapshot_records import Loaded
+from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.store.moments import LATEST_SNAPSHOT_ID
+from django_agent_sessions.store.snapshot_records import LoadedSnapshot
 
 from . import documents, keys, loading, orchestrators
 from .keys import SnapshotKey
-from .memory import AgentMemory, Known, KnownOrchestrator, Memory
-from .redacted import carried, catch_up, scrubbed
+from .memory import AgentCache, KnownAgent, KnownOrchestrator, LRUCache
+from .redacted import keep_redactions, read_redactions, mask_bytes
 from .saving import AgentSave
 
 R = TypeVar("R")
@@ -25,18 +25,18 @@ _MAX_BYTES = 64 * 1024 * 1024
 _NO_STASH = ("", "", "")
 
 
-class StorageWork:
+class StorageOperations:
     """Read, write, delete and list by complete keys."""
 
     def __init__(
         self, *, owner: Any, namespace: str, using: str | None, create: bool | None
     ) -> None:
         self._bindings: dict[str, Any] = {"owner": owner, "using": using, "create": create}
-        self._store = KeyedStore(namespace=namespace, **self._bindings)
-        self._agents = AgentMemory(_MAX_AGENTS, _MAX_BYTES)
-        self._orchestrators: Memory[KnownOrchestrator] = Memory(_MAX_AGENTS)
+        self._store = SnapshotStorageStore(namespace=namespace, **self._bindings)
+        self._agents = AgentCache(_MAX_AGENTS, _MAX_BYTES)
+        self._orchestrators: LRUCache[KnownOrchestrator] = LRUCache(_MAX_AGENTS)
         # Redaction epochs of data that is stored verbatim.
-        self._epochs: Memory[int] = Memory(_MAX_AGENTS)
+        self._epochs: LRUCache[int] = LRUCache(_MAX_AGENTS)
 
     async def arun(self, function: Callable[[], R]) -> R:
         """Run a method from an event loop."""
@@ -60,7 +60,7 @@ class StorageWork:
         """Return the bytes under a key."""
         name = keys.parse(self._store.namespace, key)
         if name is None:
-            stash = keys.stashed(self._store.namespace, key)
+            stash = keys.parse_stash(self._store.namespace, key)
             if stash is None:
                 return self._store.read_object(key)
             session = self._store_of(stash[0]).find(stash[1])
@@ -73,7 +73,7 @@ class StorageWork:
             return None
         self._epochs.keep(_directory(name), session.redaction_epoch)
         verbatim = self._store.read_object(key, session=session)
-        if verbatim is None and name.scope == keys.AGENT and name.snapshot_id == LATEST:
+        if verbatim is None and name.scope == keys.AGENT and name.snapshot_id == LATEST_SNAPSHOT_ID:
             # A conversation that was written message by message can be continued.
             log = self._store_of(name.namespace).load_log(name.session_id, name.owner_id)
             return self._build(name, log)
@@ -82,7 +82,7 @@ class StorageWork:
     def delete(self, key: str) -> None:
         """Delete the bytes under a key."""
         name = keys.parse(self._store.namespace, key)
-        stash = keys.stashed(self._store.namespace, key)
+        stash = keys.parse_stash(self._store.namespace, key)
         if name is None and stash is None:
             self._store.delete_object(key)
             return
@@ -94,12 +94,12 @@ class StorageWork:
             return
         was_deleted = name is not None and self._delete_snapshot(name)
         if self._store.delete_object(key, session=session) or was_deleted:
-            self._store.drop_if_empty(session.id)
+            self._store.delete_session_if_empty(session.id)
 
     def list(self, prefix: str) -> list[str]:
         """List the keys that begin with a prefix."""
         base = self._store.namespace
-        names = self._store.snapshot_names(keys.places(base, prefix))
+        names = self._store.snapshot_names(keys.snapshot_places(base, prefix))
         found_keys = {key for name in names if (key := keys.key_of(base, name)) is not None}
         found_keys.update(self._store.object_keys(prefix))
         return sorted(key for key in found_keys if key.startswith(prefix))
@@ -129,12 +129,12 @@ class StorageWork:
             name, store.load_snapshot(name.session_id, name.owner_id, name.snapshot_id)
         )
 
-    def _build(self, name: SnapshotKey, loaded: Loaded | None) -> bytes | None:
+    def _build(self, name: SnapshotKey, loaded: LoadedSnapshot | None) -> bytes | None:
         if loaded is None:
             return None
-        data, known = loading.made(loaded, name.snapshot_id)
+        data, known = loading.build(loaded, name.snapshot_id)
         directory = _directory(name)
-        self._agents.keep(directory, carried(self._agents.get(directory), loaded, known))
+        self._agents.keep(directory, keep_redactions(self._agents.get(directory), loaded, known))
         return data
 
     # --- orchestrators ------------------------------------------------------------------------
@@ -154,10 +154,10 @@ class StorageWork:
         loaded = self._store_of(name.namespace).load_orchestrator(name.session_id, name.owner_id)
         if loaded is None:
             return None
-        data, known = orchestrators.made(*loaded)
+        data, known = orchestrators.build(*loaded)
         directory = _directory(name)
         before = self._orchestrators.get(directory)
-        self._orchestrators.keep(directory, orchestrators.carried(before, known))
+        self._orchestrators.keep(directory, orchestrators.keep_redactions(before, known))
         self._epochs.keep(directory, known.epoch)
         return data
 
@@ -180,7 +180,7 @@ class StorageWork:
         self._epochs.keep(directory, session.redaction_epoch)
 
     def _write_object(self, key: str, data: bytes) -> None:
-        stash = keys.stashed(self._store.namespace, key)
+        stash = keys.parse_stash(self._store.namespace, key)
         if stash is None:
             self._store.write_object(key, data)
             return
@@ -193,11 +193,16 @@ class StorageWork:
         self._store.write_object(key, data, session=session)
 
     def _without_redacted(
-        self, session: SessionRecord, agent_id: str, known: Known, data: bytes, store: KeyedStore
+        self,
+        session: SessionRecord,
+        agent_id: str,
+        known: KnownAgent,
+        data: bytes,
+        store: SnapshotStorageStore,
     ) -> bytes:
         if known.session == session.id and known.epoch != session.redaction_epoch:
-            catch_up(store, session, agent_id, known)
-        return scrubbed(data, known.corrections.secrets)
+            read_redactions(store, session, agent_id, known)
+        return mask_bytes(data, known.corrections.secrets)
 
     def _drop_verbatim(self, key: str, name: SnapshotKey) -> None:
         session = self._store_of(name.namespace).find(name.session_id)
@@ -214,10 +219,10 @@ class StorageWork:
         store = self._store_of(name.namespace)
         return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
 
-    def _store_of(self, namespace: str) -> KeyedStore:
+    def _store_of(self, namespace: str) -> SnapshotStorageStore:
         if namespace == self._store.namespace:
             return self._store
-        return KeyedStore(namespace=namespace, **self._bindings)
+        return SnapshotStorageStore(namespace=namespace, **self._bindings)
 
 
 def _directory(name: SnapshotKey) -> tuple[str, ...]:

@@ -113,10 +113,10 @@ def _serve(report: Report, port: int | None, environment: dict[str, str]) -> Non
     try:
         _await(server, port)
         report.heading("6. A small chat site, with these conversations and new ones")
-        report.said("chat", f"http://{address}/")
-        report.said("admin", f"http://{address}/admin/")
-        report.said("API", f"http://{address}/api/agent-sessions/sessions/")
-        report.said("login", f"{LOGIN}, password {LOGIN}")
+        report.read_texts("chat", f"http://{address}/")
+        report.read_texts("admin", f"http://{address}/admin/")
+        report.read_texts("API", f"http://{address}/api/agent-sessions/sessions/")
+        report.read_texts("login", f"{LOGIN}, password {LOGIN}")
         report.line("\nCtrl-C ends it.")
         server.wait()
     finally:

@@ -27,7 +27,7 @@ from django_agent_sessions.models import (
     Snapshot,
     StoredObject,
 )
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 from tests.adapters.strands.agents import expect_real, requests, texts, yes_to
 from tests.adapters.strands.scripted import Overflow, Redact, ScriptedModel, call
 from tests.adapters.strands.test_bidi import ScriptedBidiModel, transcript
@@ -157,7 +157,7 @@ def test_what_a_guardrail_took_back_is_in_no_table(strategy):
     agent("Hello")
     agent("my plantedsecret")
 
-    assert columns_holding("plantedsecret") == []
+    assert columns_containing("plantedsecret") == []
     assert texts(build().messages)[2] == "[taken back]"
 
 

@@ -11,14 +11,9 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoStorage
-from django_agent_sessions.models import (
-    Session,
-    SessionMessage,
-    Snapshot,
-    StoredObject,
-)
+from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
 from django_agent_sessions.redaction import Find, redact
-from django_agent_sessions.testing import columns_holding
+from django_agent_sessions.testing import columns_containing
 
 from .making import LATEST, build, manager_of, message, run, saved
 
@@ -45,7 +40,7 @@ def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
 
     redact_it()
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     storage = DjangoStorage()
     for count, name in enumerate(ids, 1):
         again = windowed(storage=storage)
@@ -72,7 +67,7 @@ def test_an_agent_that_still_knows_it_does_not_bring_it_back(tracked):
     run(storage.write(LATEST, saved(first, a, b, repeats, state={**state, "n": 2})))
     run(storage.write(LATEST, saved(first, a, b, repeats, message("c"), state={**state, "n": 3})))
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     again = run(DjangoStorage().read(LATEST))
     assert again is not None
     document = json.loads(again)
@@ -92,7 +87,7 @@ def test_a_summary_that_repeats_it_does_not_bring_it_back():
     redact_it()
     run(storage.write(LATEST, saved(summary, a, message("b"))))
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that():
@@ -105,7 +100,7 @@ def test_another_agent_of_the_process_that_was_restored_since_does_not_hide_that
     build("b", storage=storage)("Hello")
     stale("What was it?")
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
@@ -115,7 +110,7 @@ def test_whoever_was_not_restored_by_this_storage_is_told_to_be():
     with pytest.raises(StorageError, match="restore the agent and try again"):
         run(DjangoStorage().write(LATEST, saved(message(SECRET), message("b"))))
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
@@ -128,7 +123,7 @@ def test_a_redacted_message_stays_redacted_when_the_agent_shortens_it():
     run(storage.write(LATEST, saved(messages[0], shorter, messages[2])))
 
     assert Snapshot.objects.get().messages == [[0, 3]]
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
 
 
 def test_what_is_stashed_or_kept_verbatim_does_not_bring_it_back():
@@ -181,7 +176,7 @@ def test_an_orchestrator_that_still_knows_it_does_not_bring_it_back():
     redact_it()
     run(storage.write(key, graph(task=f"find {SECRET}", status="completed")))
 
-    assert columns_holding(SECRET) == []
+    assert columns_containing(SECRET) == []
     state = json.loads(run(DjangoStorage().read(key)) or b"")["data"]["state"]
     assert state["status"] == "completed"
     with pytest.raises(StorageError, match=r"restore .*and try again"):

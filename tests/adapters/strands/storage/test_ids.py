@@ -7,7 +7,7 @@ from strands.types.session import Session, SessionAgent, SessionType
 
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.interchange.layout import Layout
-from django_agent_sessions.testing import HOSTILE_IDS, IMPOSSIBLE_IDS
+from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS
 from tests.adapters.strands.layouts import graph
 
 from .messages import message
@@ -16,7 +16,7 @@ SEPARATED = ("../x", "a/b", "/etc/passwd", "..\\x", "a\\b", "C:\\temp\\x", "x/..
 
 
 class TestIds:
-    @pytest.mark.parametrize("bad", [*SEPARATED, *IMPOSSIBLE_IDS])
+    @pytest.mark.parametrize("bad", [*SEPARATED, *INVALID_IDS])
     def test_an_id_that_leads_elsewhere_is_refused_everywhere(self, place, bad):
         repository = place.repository()
         repository.create_session(Session("s", SessionType.AGENT))

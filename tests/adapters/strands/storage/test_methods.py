@@ -12,7 +12,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 from django_agent_sessions.adapters.strands import StorageSessionRepository
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.testing.base import in_threads
+from django_agent_sessions.testing.base import run_in_threads
 from tests.adapters.strands.layouts import graph
 
 from .messages import LATER, MIDNIGHT, message
@@ -158,7 +158,7 @@ class TestMethods:
                 return None
             return text
 
-        won = [text for text in in_threads(*(partial(write, name) for name in "abcd")) if text]
+        won = [text for text in run_in_threads(*(partial(write, name) for name in "abcd")) if text]
 
         assert [m.message["content"][0]["text"] for m in repository.list_messages("s", "a")] == won
 
