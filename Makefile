@@ -34,7 +34,7 @@ WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation e
 	owners payloads starting storing storing_in_buckets unheeded_warnings version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
-ON_SERVERS := tests/store tests/concurrency tests/redaction \
+ON_SERVERS := tests/store tests/concurrency tests/governance/redaction \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
 	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \
 	tests/integrity/test_closing.py \
@@ -45,7 +45,7 @@ ON_SERVERS := tests/store tests/concurrency tests/redaction \
 	$(wildcard tests/adapters/openai_agents/test_advanced_*.py) \
 	tests/adapters/openai_agents/test_session.py tests/adapters/strands/test_interleaved.py \
 	$(wildcard tests/contexts/test_[cjt]*.py) tests/contexts/test_views.py \
-	tests/rest/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
+	tests/rest/chat/assistant_ui/test_processes.py tests/admin/test_list.py tests/admin/test_databases.py \
 	$(filter-out tests/rest/test_openapi.py,$(wildcard tests/rest/test_[m-p]*.py)) \
 	tests/rest/test_redacting.py \
 	tests/rest/test_sessions.py tests/rest/test_statements.py tests/scale/test_batches.py \

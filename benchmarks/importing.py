@@ -111,7 +111,7 @@ def _imported(alias: str, file: str) -> dict[str, Any]:
     from django.db import connections
 
     from django_agent_sessions.interchange import import_sessions
-    from django_agent_sessions.interchange.kinds import open_source
+    from django_agent_sessions.interchange.source_registry import open_source
 
     connections[alias].settings_dict["NAME"] = os.environ["BENCHMARK_DATABASE"]
     source = open_source("openai-sqlite", file)

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.test.utils import override_settings
 
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.search import WORDS_INDEX
+from django_agent_sessions.queries.search import WORDS_INDEX
 
 from .databases import table_size
 

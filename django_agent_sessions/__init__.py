@@ -18,16 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from django_agent_sessions.bridge import arun_orm, run_orm
+    from django_agent_sessions.db.bridge import arun_orm, run_orm
     from django_agent_sessions.exceptions import (
         AgentSessionsError,
         SessionBusyError,
         SessionNotFoundError,
     )
-    from django_agent_sessions.holds import hold, release
-    from django_agent_sessions.owners import EVERYBODY, NOBODY
-    from django_agent_sessions.redaction import Find, redact
+    from django_agent_sessions.governance.legal_hold import hold, release
+    from django_agent_sessions.governance.redaction import Find, redact
     from django_agent_sessions.store import SessionStore
+    from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
 __version__ = "0.1.0"
 
@@ -47,18 +47,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "EVERYBODY": "owners",
-    "NOBODY": "owners",
+    "EVERYBODY": "values.owners",
+    "NOBODY": "values.owners",
     "AgentSessionsError": "exceptions",
-    "Find": "redaction",
+    "Find": "governance.redaction",
     "SessionBusyError": "exceptions",
     "SessionNotFoundError": "exceptions",
     "SessionStore": "store",
-    "arun_orm": "bridge",
-    "hold": "holds",
-    "redact": "redaction",
-    "release": "holds",
-    "run_orm": "bridge",
+    "arun_orm": "db.bridge",
+    "hold": "governance.legal_hold",
+    "redact": "governance.redaction",
+    "release": "governance.legal_hold",
+    "run_orm": "db.bridge",
 }
 
 # With `__getattr__`, type checkers would accept any name; they read the imports above instead.

@@ -15,19 +15,24 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django_agent_sessions import checks, holds, leftovers, lenders, workers
-        from django_agent_sessions.batches import session_tombstoned
-        from django_agent_sessions.blobs.rows import before_session_deletion
+        from django_agent_sessions.blobs.blob_rows import before_session_deletion
+        from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
+        from django_agent_sessions.governance import legal_hold
         from django_agent_sessions.models import Session
+        from django_agent_sessions.models.deletion import session_tombstoned
 
-        connection_created.connect(lenders.remember_connection, dispatch_uid="agent_sessions")
+        connection_created.connect(
+            transaction_join.remember_connection, dispatch_uid="agent_sessions"
+        )
         connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(
-            leftovers.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
+            sqlite_secure_delete.set_secure_delete, dispatch_uid="agent_sessions_overwrite"
         )
         session_tombstoned.connect(
-            holds.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
+            legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
         )
         # In this order: a session under legal hold must keep its files.
-        pre_delete.connect(holds.check_and_record_deletion, Session, dispatch_uid="agent_sessions")
+        pre_delete.connect(
+            legal_hold.check_and_record_deletion, Session, dispatch_uid="agent_sessions"
+        )
         pre_delete.connect(before_session_deletion, Session, dispatch_uid="agent_sessions_blobs")

@@ -16,7 +16,8 @@ from django.core.files.storage import FileSystemStorage, storages
 from django.db import DatabaseError, connections, router
 from django.db.models import Model
 
-from django_agent_sessions import bridge, conf
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 
 _Check = Callable[..., list[CheckMessage]]
@@ -103,7 +104,7 @@ def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
     return problems
 
 
-_MIDDLEWARE = "django_agent_sessions.middleware.reading_own_writes"
+_MIDDLEWARE = "django_agent_sessions.serving.middleware.reading_own_writes"
 
 
 @register
@@ -112,7 +113,7 @@ def check_detectors(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> l
     """Check that the configured detectors exist, so that no write fails because of them."""
     try:
         # Imported here because compiling their patterns would slow down every start of Django.
-        from django_agent_sessions import detectors
+        from django_agent_sessions.content import detectors
 
         detectors.names()
         detectors.load(conf.get_settings().REDACT_ON_WRITE)
@@ -154,7 +155,7 @@ def check_full_text_search(
 ) -> list[CheckMessage]:
     """Check that ``FULL_TEXT_SEARCH`` is a valid name, if PostgreSQL uses it."""
     # Imported here because it imports the models.
-    from django_agent_sessions import search
+    from django_agent_sessions.queries import search
 
     if bridge.database() not in connections:
         return []
@@ -182,7 +183,7 @@ def check_full_text_configuration(
     Queries the database, and so runs with ``migrate`` and ``check --database``. A warning, because
     an error would stop the migration that creates a configuration of the project.
     """
-    from django_agent_sessions import search
+    from django_agent_sessions.queries import search
 
     alias = bridge.database()
     if alias not in (databases or ()) or check_full_text_search(None):
@@ -215,7 +216,7 @@ def check_character_sets(
     an error would stop the migrations of the whole project.
     """
     # Imported here because it imports the models.
-    from django_agent_sessions import charsets
+    from django_agent_sessions.sql import charsets
 
     alias = bridge.database()
     if alias not in (databases or ()):
@@ -274,7 +275,7 @@ def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
     """Check that the storage of large binaries exists and is not public."""
-    from django_agent_sessions.blobs.files import get_storage
+    from django_agent_sessions.blobs.blob_files import get_storage
 
     alias = conf.get_settings().BLOB_STORAGE
     if alias is None:

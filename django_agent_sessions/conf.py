@@ -96,7 +96,7 @@ class AgentSessionsSettings:
     written. The copy in the agent's memory is not masked until the agent is restored."""
 
     DETECTORS: tuple[str, ...] = ()
-    """Dotted paths of additional detectors: see :mod:`django_agent_sessions.detectors`."""
+    """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
 
     FULL_TEXT_SEARCH: str | None = None
     """PostgreSQL's text search configuration (``"simple"``, ``"english"`` …) of the index that
@@ -117,12 +117,12 @@ class AgentSessionsSettings:
     REPLICA_DATABASE: str | None = None
     """Alias of a replica of the sessions' database. The API and the admin read lists of sessions
     and the messages of transcripts from it. Agents never read from it, and no write depends on it:
-    see :mod:`django_agent_sessions.replicas`."""
+    see :mod:`django_agent_sessions.queries.replicas`."""
 
     REPLICA_LAG_SECONDS: int | float = 10
     """Seconds for which a user who has written reads from the primary. It must be more than the
     replica's lag. Requires the middleware
-    ``django_agent_sessions.middleware.reading_own_writes``."""
+    ``django_agent_sessions.serving.middleware.reading_own_writes``."""
 
     LEASE_SECONDS: int | float = 30
     """Seconds after which the lease of an exclusive run expires if it is not renewed, because its

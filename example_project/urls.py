@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
-from django_agent_sessions.rest.ai_sdk import chat_urls
+from django_agent_sessions.rest.chat.ai_sdk import chat_urls
 
 from .chat.answers import Answers
 from .token_view import TokenView
@@ -19,5 +19,5 @@ urlpatterns = [
     path("api/agent-sessions/", include("django_agent_sessions.rest.urls")),
     path("api/ai-sdk/", include((chat_urls(Answers, "chat"), "ai_sdk"))),
     path("api/token/", TokenView.as_view(), name="token"),
-    path("api/assistant-ui/", include("django_agent_sessions.rest.assistant_ui.urls")),
+    path("api/assistant-ui/", include("django_agent_sessions.rest.chat.assistant_ui.urls")),
 ]

@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import Session
-from django_agent_sessions.records import NewMessage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.records import NewMessage
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

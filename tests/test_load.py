@@ -13,8 +13,8 @@ from benchmarks.load.client import Heard, WrongError
 from benchmarks.load.people import Diary, Person, compare
 from benchmarks.load.scripts import MAP, OPENAI, STRANDS, Conversation, Line
 from benchmarks.load.watching import slope
-from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.values.ids import new_id
 from example_project.chat import openai_agents, strands_agents
 
 

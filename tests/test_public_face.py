@@ -133,8 +133,8 @@ from uuid import UUID
 from typing_extensions import assert_type
 
 from django_agent_sessions import {", ".join(NAMES)}
-from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.redaction import Redaction
+from django_agent_sessions.values.records import SessionRecord
+from django_agent_sessions.governance.redaction import Redaction
 
 
 def use(session: UUID) -> None:

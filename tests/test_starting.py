@@ -48,12 +48,12 @@ def test_a_start_loads_nothing_that_is_optional(loaded, package):
     [
         "zipfile",
         "django_agent_sessions.admin.charts",
-        "django_agent_sessions.admin.redacting",
+        "django_agent_sessions.admin.redaction",
         "django_agent_sessions.admin.transcript",
         "django_agent_sessions.admin.usage_page",
         "django_agent_sessions.interchange",
-        "django_agent_sessions.masking.trees",
-        "django_agent_sessions.redaction",
+        "django_agent_sessions.content.masking.payloads",
+        "django_agent_sessions.governance.redaction",
         "django_agent_sessions.usage",
     ],
 )

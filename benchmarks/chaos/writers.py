@@ -13,9 +13,9 @@ from typing import Any
 from django.db import connections, transaction
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.records import AgentRecord, AgentState
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord, AgentState
 
 from . import marks, scripts
 from .desk import Assignment, Desk

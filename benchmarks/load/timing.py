@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 
 from . import settings
 from .notes import Notes

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import include, path
 
-from django_agent_sessions.rest.ai_sdk import Chat, chat_urls
+from django_agent_sessions.rest.chat.ai_sdk import Chat, chat_urls
 from example_project import urls as example
 from example_project.chat.answers import Answers
 

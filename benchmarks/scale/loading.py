@@ -14,7 +14,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connection
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
 DAYS = 90
@@ -104,7 +104,7 @@ def _agent(key: UUID, session: UUID, agent_id: str, start: datetime) -> dict[str
         "id": key,
         "session_id": session,
         "agent_id": agent_id,
-        "dialect": transcripts.STRANDS,
+        "dialect": dialects.STRANDS,
         "state": "{}",
         "conversation_manager_state": "{}",
         "internal_state": "{}",

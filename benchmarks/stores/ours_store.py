@@ -12,8 +12,8 @@ from django.contrib.auth import get_user_model
 from benchmarks import settings
 from benchmarks.messages import Message
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.records import AgentRecord, Usage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord, Usage
 
 from .interface import Conversation, Store
 

@@ -25,13 +25,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_agent_sessions import bridge
-from django_agent_sessions.ids import first_id_for_time
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
+from django_agent_sessions.values.ids import first_id_for_time
 
-from .audit_words import describe_details
+from .audit_descriptions import describe_details
 from .filters import reject_nul
-from .key_pages import AFTER, KeysetChangeList
+from .keyset_changelist import AFTER, KeysetChangeList
 from .permissions import SessionPermission, may, require
 
 if TYPE_CHECKING:

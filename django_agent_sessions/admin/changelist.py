@@ -16,13 +16,15 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from django_agent_sessions import audit, bridge, conf, replicas
+from django_agent_sessions import audit, conf
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent
-from django_agent_sessions.querysets import is_valid_in_all_time_zones
-from django_agent_sessions.search import SearchResult, find_sessions
+from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.queries import replicas
+from django_agent_sessions.queries.search import SearchResult, find_sessions
 
 from .filters import reject_nul
-from .key_pages import AFTER, KeysetChangeList
+from .keyset_changelist import AFTER, KeysetChangeList
 from .permissions import SessionPermission, may
 
 BEFORE = "before"

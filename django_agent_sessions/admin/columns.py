@@ -11,12 +11,12 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session
-from django_agent_sessions.transcripts import displayable
 
 from .changelist import SessionRowData
 from .filters import FRAMEWORKS
-from .moments import to_local_time
+from .formatting import to_local_time
 
 _MAX_LENGTH = 80
 

@@ -19,10 +19,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 
-from django_agent_sessions import audit, batches
+from django_agent_sessions import audit
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.models import Session, SessionMessage, deletion
 
 from .permissions import SessionPermission, require
 
@@ -92,10 +92,10 @@ class SessionDeletionMixin(_ModelAdmin):
         with audit.acting(request.user):
             # Use the database that the session was read from, whatever the router returns.
             # Delete after the commit, to keep Django's transaction short for large sessions.
-            batches.delete_after_commit(obj, str(obj._state.db))
+            deletion.delete_after_commit(obj, str(obj._state.db))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        in_batches = batches.can_commit_batches(queryset.db)
+        in_batches = deletion.can_commit_batches(queryset.db)
         # The savepoint keeps an outer transaction usable after a LegalHoldError.
         savepoint: Any = nullcontext() if in_batches else transaction.atomic(queryset.db)
         with savepoint, audit.acting(request.user):

@@ -16,8 +16,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, displayable
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.transcripts import ASSISTANT_UI, OPENAI, STRANDS, displayable
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise

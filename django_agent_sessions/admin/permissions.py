@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.http import Http404, HttpRequest
 
-from django_agent_sessions import permissions
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models import permissions
+from django_agent_sessions.models.permissions import SessionPermission
 
 __all__ = ["SessionPermission", "may", "require"]
 

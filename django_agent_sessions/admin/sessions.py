@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern
 from django.utils.http import urlencode
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
-from django_agent_sessions.search import find_sessions
+from django_agent_sessions.queries.search import find_sessions
 
-from . import exporting, holding
+from . import export, hold_views
 from .changelist import SessionChangeList
 from .columns import COLUMNS, SessionColumnsMixin
 from .deletion import SessionDeletionMixin
@@ -39,10 +39,10 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     actions = (
-        exporting.export_markdown,
-        exporting.export_jsonl,
-        holding.hold_selected,
-        holding.release_selected,
+        export.export_markdown,
+        export.export_jsonl,
+        hold_views.hold_selected,
+        hold_views.release_selected,
     )
 
     class Media:
@@ -60,10 +60,10 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
         return False
 
     def has_export_permission(self, request: HttpRequest) -> bool:
-        return exporting.may_export(request)
+        return export.may_export(request)
 
     def has_hold_permission(self, request: HttpRequest) -> bool:
-        return holding.may_hold(request)
+        return hold_views.may_hold(request)
 
     def lookup_allowed(self, lookup: str, value: str, request: Any = None) -> bool:
         """Allow our filters only: ``?title__startswith=`` would reveal titles."""
@@ -106,12 +106,12 @@ class SessionAdmin(SessionColumnsMixin, SessionDeletionMixin):
     def get_urls(self) -> list[URLPattern]:
         """Put our URLs before Django's, whose ``<path:object_id>`` matches anything."""
         # Imported here to keep the start of processes and commands fast.
-        from . import redacting, timeline, transcript
+        from . import redaction, timeline, transcript
 
         urls = [
             *transcript.transcript_urls(self),
-            *exporting.export_urls(self),
-            *redacting.redact_urls(self),
+            *export.export_urls(self),
+            *redaction.redact_urls(self),
             *timeline.timeline_urls(self),
         ]
         return [*urls, *super().get_urls()]

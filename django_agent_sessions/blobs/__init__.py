@@ -1,7 +1,7 @@
 """Large binaries of messages, kept in a Django storage instead of the database.
 
 Before a message is written, its binaries of ``BLOB_MIN_BYTES`` or more are replaced by references
-(:class:`~django_agent_sessions.references.BlobRef`); the store restores them when it reads. Within
+(:class:`~django_agent_sessions.content.blob_refs.BlobRef`); the store restores them when it reads. Within
 a session, binaries are deduplicated by their hash. Sessions never share a file, so that a hash
 reveals nothing about other sessions, and deleting a session deletes its files.
 
@@ -17,10 +17,10 @@ Therefore a crash leaves at most an orphaned file, which ``manage.py agent_sessi
 
 from __future__ import annotations
 
+from .blob_rows import delete_unreferenced, update_references
+from .blob_streams import Stream, stream_blob
 from .extraction import ExtractedPayload, extract_binaries
-from .reading import MessageGoneError, find_blob, existing_binaries, restore_binaries
-from .rows import delete_unreferenced, update_references
-from .streaming import Stream, stream_blob
+from .restoring import MessageGoneError, existing_binaries, find_blob, restore_binaries
 from .uploads import Uploads, is_enabled
 
 __all__ = [
@@ -29,11 +29,11 @@ __all__ = [
     "Stream",
     "Uploads",
     "delete_unreferenced",
+    "existing_binaries",
     "extract_binaries",
     "find_blob",
-    "existing_binaries",
     "is_enabled",
-    "update_references",
     "restore_binaries",
     "stream_blob",
+    "update_references",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-from django_agent_sessions.references import PLACEHOLDER_IMAGE, BlobRef, Path, references
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE, BlobRef, Path, references
+from django_agent_sessions.content.dialects import STRANDS
 
 PLACEHOLDER = "[The attachment that was here is not available any more.]"
 """The text that the model receives."""

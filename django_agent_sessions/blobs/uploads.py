@@ -11,14 +11,14 @@ from uuid import UUID
 from django.db import Error, transaction
 
 from django_agent_sessions import conf
+from django_agent_sessions.blobs.file_storage import in_parallel
+from django_agent_sessions.content.blob_refs import BlobRef
+from django_agent_sessions.db.db_errors import RetryError, is_conflict, is_uncertain
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob
-from django_agent_sessions.references import BlobRef
-from django_agent_sessions.storing import in_parallel
-from django_agent_sessions.transient import RetryError, is_conflict, is_uncertain
 
-from . import files
-from .rows import session_blobs, create_references
+from . import blob_files
+from .blob_rows import create_references, session_blobs
 
 
 def is_enabled() -> bool:
@@ -105,14 +105,14 @@ class Uploads:
             return
         existing = session_blobs(self._using, self._session, wanted)
         # The data of lost files is available again.
-        self._lost = {blob.sha256: blob.file for blob in files.find_lost(existing.values())}
+        self._lost = {blob.sha256: blob.file for blob in blob_files.find_lost(existing.values())}
         missing = (wanted - existing.keys()) | self._lost.keys()
         if not missing:
             return
-        names = {sha256: files.new_name(self._session) for sha256 in sorted(missing)}
+        names = {sha256: blob_files.new_name(self._session) for sha256 in sorted(missing)}
 
         def upload(sha256: str) -> None:
-            files.save(alias, names[sha256], self._data[sha256][1])
+            blob_files.save(alias, names[sha256], self._data[sha256][1])
 
         # A file may exist although writing it raised an error.
         self._files |= {sha256: (alias, name) for sha256, name in names.items()}
@@ -191,4 +191,4 @@ class Uploads:
 
 def _delete(written: Iterable[tuple[str, str]]) -> None:
     for alias, name in written:
-        files.delete(alias, [name])
+        blob_files.delete(alias, [name])

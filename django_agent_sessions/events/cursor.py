@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
 
-from .states import SessionHeader, ConversationEnds
+from .session_states import ConversationEnds, SessionHeader
 
 ROWS_PER_AGENT = 4
 """Number of last rows stored per agent. After a larger pop the conversation is sent again."""

@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from uuid import UUID
 
-from django_agent_sessions import bridge, conf
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
 
-from .listening import Listener, get_listener
-from .states import SessionState, read_states
+from .postgresql_listener import Listener, get_listener
+from .session_states import SessionState, read_states
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -7,7 +7,7 @@ session's row locked.
 
 from __future__ import annotations
 
-from .checking import GRACE, Check, Result
+from .checker import GRACE, Check, Result
 from .findings import Finding, Kind, Severity
 
 __all__ = ["GRACE", "Check", "Finding", "Kind", "Result", "Severity"]

@@ -11,11 +11,11 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Min
 
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload
 
 from .findings import Finding, Kind, Severity
-from .pieces import row_batches
+from .row_batches import row_batches
 
 _MAX_LISTED = 100
 """The most findings of a kind in a session that are listed; the others are counted."""

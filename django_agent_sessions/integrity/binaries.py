@@ -9,18 +9,18 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet
 
-from django_agent_sessions import payloads, storing
-from django_agent_sessions.blobs import collecting, stream_blob
-from django_agent_sessions.blobs.files import DamagedBlobError
+from django_agent_sessions.blobs import file_storage, garbage_collection, stream_blob
+from django_agent_sessions.blobs.blob_files import DamagedBlobError
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.blob_refs import references
 from django_agent_sessions.exceptions import BlobNotFoundError
-from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.references import references
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
 from .batch import Batch
 from .conversations import MessageRow
 from .findings import Finding, Kind
-from .pieces import PART, key_batches
+from .row_batches import PART, key_batches
 
 
 class BinaryCheck:
@@ -95,7 +95,7 @@ class BinaryCheck:
         rows = Blob.objects.using(self._batch.using).filter(session__in=self._batch.sessions)
         for part in key_batches(rows):
             blobs = list(rows.filter(pk__in=[key for (key,) in part]))
-            outcomes = storing.in_parallel(_read_error, blobs)
+            outcomes = file_storage.in_parallel(_read_error, blobs)
             for blob, outcome in zip(blobs, outcomes, strict=True):
                 if outcome is None:
                     continue
@@ -115,7 +115,7 @@ def dangling_references(using: str) -> QuerySet[BlobReference]:
 
 def check_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
     """Find orphaned files; return the findings and the number of deleted files."""
-    collection = collecting.collect(dry_run=not mend, using=using)
+    collection = garbage_collection.collect(dry_run=not mend, using=using)
     findings = [
         Finding(Kind.BLOB_STORAGE, detail=f"{alias}: {why}")
         for alias, why in collection.failures.items()
@@ -137,7 +137,7 @@ def _read_error(blob: Blob) -> BlobNotFoundError | None:
 
 
 def _may_have_blobs(row: MessageRow) -> bool:
-    return payloads.has_blobs(row.payload) or payloads.has_blobs(row.redacted or "")
+    return exact_json.has_blobs(row.payload) or exact_json.has_blobs(row.redacted or "")
 
 
 def _hashes(row: MessageRow) -> set[str] | None:

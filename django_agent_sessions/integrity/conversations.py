@@ -10,17 +10,18 @@ from uuid import UUID
 
 from django.db.models import ExpressionWrapper, F, QuerySet, TextField
 
-from django_agent_sessions import blobs, payloads, transcripts
+from django_agent_sessions import blobs
+from django_agent_sessions.content import dialects, exact_json
 from django_agent_sessions.exceptions import BlobError
-from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.store.imported import COUNT_COLUMNS, plausible_count
-from django_agent_sessions.usage.tallies import day_of
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
+from django_agent_sessions.usage.rollup_rows import day_of
 
 from .batch import Agent, Batch, BranchExtent, UsageSum
 from .findings import Kind
-from .pairs import tool_call_ids
-from .pieces import PART, size_of, split_by_size
+from .row_batches import PART, size_of, split_by_size
+from .tool_calls import tool_call_ids
 
 ROLE_LENGTH = 32
 _MAX_ANSWERED = 10_000
@@ -220,7 +221,7 @@ class ConversationCheck:
     def _kind_of_unmatched_result(self, row: MessageRow, agent: Agent, call: str) -> Kind:
         # A Strands agent that is restored while another process runs a tool records the call as
         # interrupted; then the real result follows. Restores keep the real result.
-        if agent.dialect == transcripts.STRANDS and call in self._answered_calls:
+        if agent.dialect == dialects.STRANDS and call in self._answered_calls:
             return Kind.ANSWERED_TWICE
         # The session was rewound between the call and its result. A fork copies the main branch
         # only, so its call is in the original session.
@@ -277,7 +278,7 @@ def wrong_derived_columns(
     batch: Batch, row: MessageRow, agent: Agent, content: Any
 ) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
-    summary = transcripts.summary(agent.dialect, content)
+    summary = dialects.summary(agent.dialect, content)
     expected: dict[str, Any] = {"role": summary.role[:ROLE_LENGTH], "text": summary.text}
     # Changed, imported and copied messages keep the figures of the original message.
     session = batch.sessions.get(row.session)
@@ -285,14 +286,14 @@ def wrong_derived_columns(
     if original and session is not None and session.origin is None:
         expected |= {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
     changed = {name: value for name, value in expected.items() if getattr(row, name) != value}
-    if "text" in changed and payloads.has_blobs(row.shown):
+    if "text" in changed and exact_json.has_blobs(row.shown):
         # The text was derived before large binaries were moved out of the payload.
         try:
             (restored,) = blobs.existing_binaries(batch.using, row.session, [content])
         except BlobError:
             del changed["text"]
         else:
-            if transcripts.summary(agent.dialect, restored).text == row.text:
+            if dialects.summary(agent.dialect, restored).text == row.text:
                 del changed["text"]
     return changed
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import (
     MAIN_BRANCH,
     Branch,
@@ -15,10 +14,11 @@ from django_agent_sessions.models import (
     Snapshot,
     TurnUsage,
 )
+from django_agent_sessions.models.fields import CorruptPayload
 
 from .batch import Batch, UsageSum
 from .findings import Kind
-from .pieces import Row, row_batches, key_batches
+from .row_batches import Row, key_batches, row_batches
 
 _MAIN_NAME = "main"
 _IMPORT_KEY = "import"

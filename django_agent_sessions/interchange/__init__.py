@@ -7,10 +7,10 @@ write through the store.
 from __future__ import annotations
 
 from .importing import import_sessions
-from .jsonl import FORMAT, VERSION, export_sessions
-from .jsonl_reading import JsonLines
+from .jsonl_export import FORMAT, VERSION, export_sessions
+from .jsonl_import import JsonLines
 from .markdown import export_markdown
-from .owners import owners_from_csv, owners_from_function
+from .owner_mapping import owners_from_csv, owners_from_function
 from .reports import ImportReport
 
 __all__ = [

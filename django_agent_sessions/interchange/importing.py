@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError, SessionConflictError
-from django_agent_sessions.ids import validate_namespace
-from django_agent_sessions.owners import NOBODY
-from django_agent_sessions.statements import MAX_ROWS
+from django_agent_sessions.sql.message_writes import MAX_ROWS
 from django_agent_sessions.store.importing import ImportStore
+from django_agent_sessions.values.ids import validate_namespace
+from django_agent_sessions.values.owners import NOBODY
 
-from .arriving import SessionImport
-from .owners import OwnerOf, owner_of
+from .owner_mapping import OwnerOf, owner_of
 from .reports import ImportReport, ImportRun
+from .session_import import SessionImport
 from .sources import Skipped, Source, SourceSession
 
 _CONFLICT = (

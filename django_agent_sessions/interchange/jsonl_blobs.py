@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions import conf, payloads
+from django_agent_sessions import conf
 from django_agent_sessions.blobs import stream_blob
 from django_agent_sessions.blobs.placeholders import with_placeholders
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.blob_refs import DATA_URL_PREFIX, references, resolve
 from django_agent_sessions.exceptions import BlobNotFoundError, PayloadError
-from django_agent_sessions.fields import CorruptPayload, decode_payload
 from django_agent_sessions.models import Blob
-from django_agent_sessions.references import DATA_URL_PREFIX, references, resolve
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -40,7 +41,7 @@ def blob_directory(path: str | Path) -> Path | None:
 
 def hashes(text: str | None) -> set[str]:
     """Return the hashes of the binaries in a stored payload."""
-    if text is None or not payloads.has_blobs(text):
+    if text is None or not exact_json.has_blobs(text):
         return set()
     value = decode_payload(text)
     if isinstance(value, CorruptPayload):

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import validate_id
+from django_agent_sessions.values.ids import validate_id
 
 
 class InvalidValueError(Exception):

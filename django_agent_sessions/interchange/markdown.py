@@ -21,15 +21,16 @@ from uuid import UUID
 
 from django.utils.timezone import is_aware
 
-from django_agent_sessions import bridge, transcripts
-from django_agent_sessions.fields import CorruptPayload, decode_payload
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.blob_refs import BlobRef
+from django_agent_sessions.content.dialects import Part, PartKind, displayable
+from django_agent_sessions.content.exact_json import without_hashes
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.payloads import without_hashes
-from django_agent_sessions.querysets import VISIBLE_TEXT
-from django_agent_sessions.references import BlobRef
-from django_agent_sessions.transcripts import Part, PartKind, displayable
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
 
-from .rows import RowDict, each_message
+from .row_pages import RowDict, each_message
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#&|~]")
 # Not if it is escaped already, that is after an odd number of backslashes.
@@ -105,7 +106,7 @@ def _message(row: RowDict, agents: _Agents) -> str:
     if isinstance(payload, CorruptPayload):
         blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
-        blocks = [_part(part) for part in transcripts.parts(dialect, payload)]
+        blocks = [_part(part) for part in dialects.parts(dialect, payload)]
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
 
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 
 from .openai_rows import parse_time, session_location
 from .openai_sqlite import MAIN, OpenAISQLiteSource, columns_of, quote_name

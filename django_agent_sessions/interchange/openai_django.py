@@ -21,10 +21,10 @@ from django_agent_sessions.exceptions import ConfigurationError
 from .openai_rows import (
     SESSION_BATCH,
     ItemRow,
-    lazy_agent,
     each_message,
-    parse_time,
+    lazy_agent,
     on_main_branch,
+    parse_time,
 )
 from .sources import Skipped, SourceMessage, SourceSession
 

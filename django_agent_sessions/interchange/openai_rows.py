@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from django_agent_sessions import transcripts
-from django_agent_sessions.ids import MAX_ID_LENGTH
-from django_agent_sessions.payloads import reject_constant
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.exact_json import reject_constant
+from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from .sources import Skipped, SourceAgent, SourceMessage
 
@@ -87,7 +87,7 @@ class Messages:
 
 def lazy_agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
     """Return the agent of a session with lazily read messages."""
-    return SourceAgent(AGENT_ID, transcripts.OPENAI, Messages(read))
+    return SourceAgent(AGENT_ID, dialects.OPENAI, Messages(read))
 
 
 def each_message(

@@ -14,10 +14,10 @@ from django_agent_sessions.exceptions import ConfigurationError, MissingDependen
 from .openai_rows import (
     SESSION_BATCH,
     SharedResource,
-    lazy_agent,
     each_message,
-    parse_time,
+    lazy_agent,
     on_main_branch,
+    parse_time,
 )
 from .sources import Skipped, SourceMessage, SourceSession
 

@@ -17,12 +17,12 @@ from django_agent_sessions.exceptions import ConfigurationError
 
 from .openai_rows import (
     SESSION_BATCH,
-    SharedResource,
     ItemRow,
-    lazy_agent,
+    SharedResource,
     each_message,
-    parse_time,
+    lazy_agent,
     on_main_branch,
+    parse_time,
 )
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 

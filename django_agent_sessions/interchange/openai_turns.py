@@ -7,11 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django_agent_sessions.payloads import reject_constant
-from django_agent_sessions.records import TurnCost
-from django_agent_sessions.store.moments import BRANCH_NAMES
+from django_agent_sessions.content.exact_json import reject_constant
+from django_agent_sessions.store.snapshots import BRANCH_NAMES
+from django_agent_sessions.values.records import TurnCost
 
-from .foreign import MAX_INTEGER
+from .untrusted import MAX_INTEGER
 
 _NAMES = ("requests", "input_tokens", "output_tokens", "total_tokens")
 _DETAILS = ("input_tokens_details", "output_tokens_details")

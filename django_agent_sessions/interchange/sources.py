@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.records import AgentState, TurnCost
+from django_agent_sessions.values.records import AgentState, TurnCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class SourceAgent:
 
     Attributes:
         agent_id: The agent's id in the session.
-        dialect: The message format, a name of :mod:`django_agent_sessions.transcripts`.
+        dialect: The message format, a name of :mod:`django_agent_sessions.content.dialects`.
         messages: The messages in order, read lazily, so that a long conversation need not fit in
             memory. A message that cannot be read is a :class:`Skipped`.
         data: The agent's state.

@@ -9,9 +9,9 @@ from typing import Any
 from django.core.exceptions import SuspiciousFileOperation
 from django.core.files.storage import Storage
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 
 from .layout import Layout
 from .sources import (
@@ -87,7 +87,7 @@ class StrandsFiles:
             numbers = self._layout.message_numbers(session_id, agent_id)
             yield SourceAgent(
                 agent_id=agent_id,
-                dialect=transcripts.STRANDS,
+                dialect=dialects.STRANDS,
                 messages=_Messages(self._layout, session_id, agent_id, numbers),
                 data=agent_state(document),
                 created_at=parse_time(document.get("created_at")),

@@ -16,14 +16,15 @@ from typing import Any, TypeVar
 
 from django.core.files.storage import Storage, storages
 
-from django_agent_sessions import storing, transcripts
+from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 
-from .layout.documents import unmark_bytes
-from .layout.files import DocumentFiles
+from .layout.document_files import DocumentFiles
+from .layout.session_documents import unmark_bytes
 from .sources import Skipped, SourceAgent, SourceMessage, SourceMultiAgent, SourceSession
-from .strands_files import PERMANENT_ERRORS, list_names, parse_time, error_reason
+from .strands_files import PERMANENT_ERRORS, error_reason, list_names, parse_time
 
 T = TypeVar("T")
 
@@ -88,7 +89,7 @@ class StrandsSnapshots:
                 skipped.append(Skipped(file, error_reason(error)))
 
     def _folders(self, name: str) -> list[str]:
-        return storing.list_folder(self._storage, name)[0]
+        return file_storage.list_folder(self._storage, name)[0]
 
 
 def _agent(name: str, data: Mapping[str, Any], saved: datetime | None) -> SourceAgent:
@@ -98,7 +99,7 @@ def _agent(name: str, data: Mapping[str, Any], saved: datetime | None) -> Source
     internal = {key: data[key] for key in ("interrupt_state", "model_state") if key in data}
     return SourceAgent(
         agent_id=name,
-        dialect=transcripts.STRANDS,
+        dialect=dialects.STRANDS,
         # A snapshot has no times of messages.
         messages=[SourceMessage(message, created_at=saved) for message in messages],
         data=AgentState(

@@ -9,13 +9,14 @@ import time
 import weakref
 from uuid import UUID
 
-from django_agent_sessions import bridge, conf
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError, SessionBusyError
 
-from .hold import HeldLease, was_released_recently
+from .held_lease import HeldLease, was_released_recently
 from .lease import Lease
+from .lease_rows import LeaseHolder
 from .renewing import clock
-from .rows import LeaseHolder
 
 _FIRST_PAUSE = 0.2
 _SHORTEST_PAUSE = 0.05

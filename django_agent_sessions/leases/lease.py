@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import Error
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, SessionBusyError
 
-from .hold import HeldLease
+from .held_lease import HeldLease
 
 logger = logging.getLogger("django_agent_sessions")
 

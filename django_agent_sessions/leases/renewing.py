@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .hold import HeldLease
+    from .held_lease import HeldLease
 
 _IDLE_SECONDS = 10.0
 

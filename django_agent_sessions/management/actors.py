@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.interchange.owners import find_user
+from django_agent_sessions.interchange.owner_mapping import find_user
 
 
 def add_actor(parser: CommandParser, command: str) -> None:

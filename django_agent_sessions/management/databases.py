@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
 
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from django_agent_sessions.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
 
 
 def parse_datetime_option(value: str | date, option: str) -> datetime:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from typing import TextIO
 
-from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.content.dialects import displayable
 
 _SECONDS = 0.2
 _BAR_WIDTH = 24

@@ -5,9 +5,9 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import django_agent_sessions.fields
-import django_agent_sessions.ids
+import django_agent_sessions.models.fields
 import django_agent_sessions.models.sessions
+import django_agent_sessions.values.ids
 
 # Whatever way a row is changed or deleted, PostgreSQL refuses; a purge says so in its transaction.
 # For rows and not for TRUNCATE, which `flush` and with it everybody's TransactionTestCase uses.
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -103,7 +103,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -111,13 +111,15 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "namespace",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         blank=True, default="", max_length=255, verbose_name="namespace"
                     ),
                 ),
                 (
                     "session_id",
-                    django_agent_sessions.fields.IdField(max_length=255, verbose_name="session id"),
+                    django_agent_sessions.models.fields.IdField(
+                        max_length=255, verbose_name="session id"
+                    ),
                 ),
                 (
                     "session_type",
@@ -125,7 +127,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "external_id",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         blank=True, max_length=255, null=True, verbose_name="external id"
                     ),
                 ),
@@ -240,7 +242,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -318,7 +320,7 @@ class Migration(migrations.Migration):
                 (
                     "token",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         verbose_name="token",
                     ),
@@ -348,7 +350,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -396,7 +398,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -404,28 +406,32 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "agent_id",
-                    django_agent_sessions.fields.IdField(max_length=255, verbose_name="agent id"),
+                    django_agent_sessions.models.fields.IdField(
+                        max_length=255, verbose_name="agent id"
+                    ),
                 ),
                 ("dialect", models.CharField(max_length=32, verbose_name="message format")),
                 (
                     "state",
-                    django_agent_sessions.fields.ExactJSONField(default=dict, verbose_name="state"),
+                    django_agent_sessions.models.fields.ExactJSONField(
+                        default=dict, verbose_name="state"
+                    ),
                 ),
                 (
                     "conversation_manager_state",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         default=dict, verbose_name="conversation manager state"
                     ),
                 ),
                 (
                     "internal_state",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         default=dict, verbose_name="internal state"
                     ),
                 ),
                 (
                     "window",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         editable=False, null=True, verbose_name="window"
                     ),
                 ),
@@ -463,14 +469,19 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
                     ),
                 ),
                 ("number", models.PositiveIntegerField(editable=False, verbose_name="number")),
-                ("name", django_agent_sessions.fields.IdField(max_length=255, verbose_name="name")),
+                (
+                    "name",
+                    django_agent_sessions.models.fields.IdField(
+                        max_length=255, verbose_name="name"
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(
@@ -533,7 +544,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -550,10 +561,13 @@ class Migration(migrations.Migration):
                     "revision",
                     models.PositiveIntegerField(default=0, editable=False, verbose_name="revision"),
                 ),
-                ("message", django_agent_sessions.fields.ExactJSONField(verbose_name="message")),
+                (
+                    "message",
+                    django_agent_sessions.models.fields.ExactJSONField(verbose_name="message"),
+                ),
                 (
                     "redact_message",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         null=True, verbose_name="redacted message"
                     ),
                 ),
@@ -617,7 +631,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -625,7 +639,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "multi_agent_id",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         max_length=255, verbose_name="orchestrator id"
                     ),
                 ),
@@ -635,7 +649,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "state",
-                    django_agent_sessions.fields.ExactJSONField(default=dict, verbose_name="state"),
+                    django_agent_sessions.models.fields.ExactJSONField(
+                        default=dict, verbose_name="state"
+                    ),
                 ),
                 (
                     "created_at",
@@ -671,7 +687,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -679,7 +695,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "snapshot_id",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         blank=True, default="", max_length=36, verbose_name="snapshot id"
                     ),
                 ),
@@ -689,7 +705,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "messages",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         default=list, editable=False, verbose_name="messages"
                     ),
                 ),
@@ -702,7 +718,7 @@ class Migration(migrations.Migration):
                 ("tail", models.UUIDField(editable=False, null=True, verbose_name="last message")),
                 (
                     "document",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         default=dict, verbose_name="document"
                     ),
                 ),
@@ -763,7 +779,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -771,11 +787,14 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "namespace",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         blank=True, default="", max_length=255, verbose_name="namespace"
                     ),
                 ),
-                ("key", django_agent_sessions.fields.IdField(max_length=700, verbose_name="key")),
+                (
+                    "key",
+                    django_agent_sessions.models.fields.IdField(max_length=700, verbose_name="key"),
+                ),
                 (
                     "digest",
                     models.CharField(
@@ -835,7 +854,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -865,7 +884,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=django_agent_sessions.ids.new_id,
+                        default=django_agent_sessions.values.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -882,13 +901,13 @@ class Migration(migrations.Migration):
                 ("total_tokens", models.BigIntegerField(default=0, verbose_name="total tokens")),
                 (
                     "input_tokens_details",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         null=True, verbose_name="input tokens in detail"
                     ),
                 ),
                 (
                     "output_tokens_details",
-                    django_agent_sessions.fields.ExactJSONField(
+                    django_agent_sessions.models.fields.ExactJSONField(
                         null=True, verbose_name="output tokens in detail"
                     ),
                 ),
@@ -942,7 +961,7 @@ class Migration(migrations.Migration):
                 ("period", models.DateField(verbose_name="first day")),
                 (
                     "key",
-                    django_agent_sessions.fields.IdField(
+                    django_agent_sessions.models.fields.IdField(
                         blank=True, default="", max_length=255, verbose_name="key"
                     ),
                 ),

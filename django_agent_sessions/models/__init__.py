@@ -6,15 +6,15 @@ The names are those of the Strands session data model, whose fields the tables m
 
 from __future__ import annotations
 
-from .auditing import AuditEvent
-from .binaries import Blob, BlobReference
+from .audit_event import AuditEvent
+from .blob import Blob, BlobReference
 from .sessions import (
     MAIN_BRANCH,
-    SessionRelated,
     Session,
     SessionAgent,
     SessionMessage,
     SessionMultiAgent,
+    SessionRelated,
     cascade_unless_held,
 )
 from .timeline import Branch, RunLease, Snapshot, StoredObject, StoredPart, TurnUsage
@@ -26,12 +26,12 @@ __all__ = [
     "Blob",
     "BlobReference",
     "Branch",
-    "SessionRelated",
     "RunLease",
     "Session",
     "SessionAgent",
     "SessionMessage",
     "SessionMultiAgent",
+    "SessionRelated",
     "Snapshot",
     "StoredObject",
     "StoredPart",

@@ -11,16 +11,16 @@ from django.db.models.deletion import Collector
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions import batches
 from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.fields import ExactJSONField, IdField
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.querysets import (
+from django_agent_sessions.models import deletion
+from django_agent_sessions.models.fields import ExactJSONField, IdField
+from django_agent_sessions.models.querysets import (
     MessageQuerySet,
     RowQuerySet,
     SessionQuerySet,
     check_legal_hold,
 )
+from django_agent_sessions.values.ids import new_id
 
 MAIN_BRANCH = 0
 """The number of the branch that every conversation begins on."""
@@ -132,8 +132,8 @@ class Session(models.Model):
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
         check_legal_hold(row)
         count: Counter[str] = Counter()
-        if batches.can_commit_batches(row.db) and batches.key_if_large(row):
-            count += batches.delete_messages(row, self.pk)
+        if deletion.can_commit_batches(row.db) and deletion.key_if_large(row):
+            count += deletion.delete_messages(row, self.pk)
         count.update(super().delete(*args, **kwargs)[1])
         return count.total(), dict(count)
 

@@ -7,11 +7,11 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions.fields import ExactJSONField, IdField
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.querysets import RowQuerySet
+from django_agent_sessions.models.fields import ExactJSONField, IdField
+from django_agent_sessions.models.querysets import RowQuerySet
+from django_agent_sessions.values.ids import new_id
 
-from .sessions import MAIN_BRANCH, SessionRelated, Session, SessionAgent, SessionMultiAgent
+from .sessions import MAIN_BRANCH, Session, SessionAgent, SessionMultiAgent, SessionRelated
 
 
 class Branch(SessionRelated):

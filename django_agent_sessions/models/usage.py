@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from django_agent_sessions.fields import IdField
+from django_agent_sessions.models.fields import IdField
 
 
 class UsageRollup(models.Model):

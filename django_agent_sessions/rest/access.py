@@ -10,11 +10,12 @@ from django.db.models import Func, Value
 from django.http import Http404
 from rest_framework.exceptions import ValidationError
 
-from django_agent_sessions import audit, bridge
-from django_agent_sessions.batches import TOMBSTONE_NAMESPACE
+from django_agent_sessions import audit
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import SessionPermission, has_permissions
-from django_agent_sessions.querysets import SessionQuerySet
+from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.models.permissions import SessionPermission, has_permissions
+from django_agent_sessions.models.querysets import SessionQuerySet
 
 SCOPE = "scope"
 """The query parameter that asks for the sessions of other users, too."""
@@ -55,7 +56,7 @@ class SessionAccess:
     def using(self) -> str:
         """The alias of the sessions' database, for reads too: a replica may be behind.
 
-        Reads that accept a replica go through :mod:`django_agent_sessions.replicas`.
+        Reads that accept a replica go through :mod:`django_agent_sessions.queries.replicas`.
         """
         return bridge.database()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django_agent_sessions.records import BranchRecord
+from django_agent_sessions.values.records import BranchRecord
 
 from .pagination import AFTER, BEFORE, ORDER, RAW, KeysetPagination, MessagePagination
 

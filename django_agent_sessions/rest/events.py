@@ -14,22 +14,22 @@ from django.http import Http404, HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.exceptions import APIException, Throttled, ValidationError
 
-from django_agent_sessions import bridge
-from django_agent_sessions.events import reading
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.db import bridge
+from django_agent_sessions.events import event_pages
 from django_agent_sessions.events.cursor import Cursor, InvalidCursorError
+from django_agent_sessions.events.event_types import MessageEvent, RemovedEvent, ResetEvent
 from django_agent_sessions.events.hub import Watch, watch_session
-from django_agent_sessions.events.pages import MessageEvent, RemovedEvent, ResetEvent
-from django_agent_sessions.events.places import StreamSlot, StreamLimit
+from django_agent_sessions.events.stream_limit import StreamLimit, StreamSlot
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import MessagePreview
 
 from .media import media_url
-from .queries import reject_unknown_parameters
+from .query_parameters import reject_unknown_parameters
 from .renderers import SafeJSONRenderer
-from .schema import SESSION_PARAMETER, SCOPE_PARAMETERS, describe_view, problem_responses
+from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
 from .serializers.fields import format_datetime
 from .serializers.messages import MessageContext, represent_message
 from .streaming import StreamingAPI, event_stream_response
@@ -180,7 +180,11 @@ class SessionEventsView(StreamingAPI):
         start = self.request.query_params.get("from", NOW)
         if start not in (NOW, START):
             raise ValidationError({"from": [f"Must be {NOW} or {START}."]})
-        cursor = reading.current_cursor(session) if start == NOW else reading.first_cursor(session)
+        cursor = (
+            event_pages.current_cursor(session)
+            if start == NOW
+            else event_pages.first_cursor(session)
+        )
         if cursor is None:
             raise Http404
         return session, cursor, start
@@ -249,7 +253,7 @@ class SessionEventsView(StreamingAPI):
         allowed = self._recheck(session)
         if allowed is None:
             return None
-        page = reading.read_page(allowed, cursor)
+        page = event_pages.read_page(allowed, cursor)
         if page is None:
             return None
         rows = [event.row for event in page.events if isinstance(event, MessageEvent)]

@@ -11,10 +11,10 @@ from django.db.models import Exists, OuterRef
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 
-from django_agent_sessions.ids import MAX_ID_LENGTH
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.rest.serializers.fields import INVALID_DATETIME, parse_datetime_or_none
-from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 
 class _BooleanFormField(forms.Field):

@@ -38,7 +38,7 @@ def end_answers_at_shutdown(application: Application) -> Application:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
                 # Imported here, because this module is imported before Django is set up.
-                from .ai_sdk.registry import runs
+                from .chat.ai_sdk.run_registry import runs
 
                 await runs.end()
             return message

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.urls import NoReverseMatch, reverse
 
-from .access import SCOPE_ALL, SCOPE
+from .access import SCOPE, SCOPE_ALL
 
 _ANY_MESSAGE = UUID(int=0)
 

@@ -20,11 +20,11 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import BasePagination
 from rest_framework.response import Response
 
-from django_agent_sessions import windows
 from django_agent_sessions.models import Session
-from django_agent_sessions.windows import MessageQuery, MessagePage
+from django_agent_sessions.queries import message_pages
+from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
-from .queries import QUERY, reject_unknown_parameters
+from .query_parameters import QUERY, reject_unknown_parameters
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R")
@@ -334,14 +334,16 @@ class MessagePagination(KeysetPagination):
                 # The same whether it does not exist or belongs to another user.
                 raise ValidationError({name: ["There is no such message in this list."]})
             if name == AROUND:
-                return windows.page_around(scope, key, count=limit)
+                return message_pages.page_around(scope, key, count=limit)
             # In a list with the newest first, `after` means older messages.
             later = name == AFTER if cursor or not falling else name == BEFORE
-            read_window = windows.page_after if later else windows.page_before
+            read_window = message_pages.page_after if later else message_pages.page_before
             return read_window(scope, key, count=limit)
         if falling:
-            return windows.last_page(scope, count=limit)
-        return windows.first_page(scope, count=limit)
+            return message_pages.last_page(scope, count=limit)
+        return message_pages.first_page(scope, count=limit)
 
-    def _url(self, request: Any, side: str, rows: Sequence[windows.MessagePreview]) -> str | None:
+    def _url(
+        self, request: Any, side: str, rows: Sequence[message_pages.MessagePreview]
+    ) -> str | None:
         return self.cursor_url(request, side, rows[0].id.hex) if rows else None

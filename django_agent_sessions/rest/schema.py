@@ -15,9 +15,9 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 
-from django_agent_sessions import detectors
+from django_agent_sessions.content import detectors
 
-from .access import SCOPE_ALL, SCOPE_OWN, SCOPE
+from .access import SCOPE, SCOPE_ALL, SCOPE_OWN
 
 V = TypeVar("V")
 

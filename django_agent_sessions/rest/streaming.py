@@ -23,7 +23,7 @@ class StreamingAPI(SessionAPI):
 
     A handler receives REST framework's request, may raise its exceptions, and returns one of its
     responses or a ``StreamingHttpResponse``. ORM code runs with
-    :func:`~django_agent_sessions.bridge.run_async` or :meth:`in_thread`.
+    :func:`~django_agent_sessions.db.bridge.run_async` or :meth:`in_thread`.
     """
 
     @classmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView
 
-from .document import DOCUMENT
+from .openapi_settings import DOCUMENT
 from .routers import SessionRouter
 
 app_name = "agent_sessions_api"

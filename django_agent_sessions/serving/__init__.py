@@ -7,21 +7,21 @@ checks the permissions.
 from __future__ import annotations
 
 from .binaries import serve_media
-from .files import (
+from .ranges import UnsatisfiableRangeError
+from .responses import (
     attachment,
-    streamed_download,
     encode_in_chunks,
     file_name,
     set_content_security_headers,
+    streamed_download,
 )
-from .ranges import UnsatisfiableRangeError
 
 __all__ = [
     "UnsatisfiableRangeError",
     "attachment",
-    "streamed_download",
     "encode_in_chunks",
     "file_name",
     "serve_media",
     "set_content_security_headers",
+    "streamed_download",
 ]

@@ -17,13 +17,13 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 
 from django_agent_sessions.blobs import Stream, stream_blob
+from django_agent_sessions.content.dialects.images import DISPLAYABLE_TYPES, image_type
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import Blob
-from django_agent_sessions.transcripts.images import DISPLAYABLE_TYPES, image_type
 
-from .files import iterate_in_thread, set_content_security_headers
-from .ranges import requested_range, matches_etag
-from .signed import signed_url
+from .ranges import matches_etag, requested_range
+from .responses import iterate_in_thread, set_content_security_headers
+from .signed_urls import signed_url
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -1,157 +1,30 @@
-"""Save snapshots for an SDK's storage: new messages, references to them, and the document."""
+"""The store behind an SDK's key-value storage."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterable
-from typing import Any
-from uuid import UUID
+from ._agent_snapshots import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
+from ._objects import PART_SIZE, ObjectStore
+from ._snapshot_documents import agent_state
+from ._snapshot_finding import SnapshotFilter, SnapshotIds
+from ._snapshot_records import LastMessage, LoadedSnapshot, SaveState, SnapshotWrite
+from ._snapshots import SnapshotStore
+from ._store import SessionStore
 
-from django.db.models import F
-from django.utils import timezone
-
-from django_agent_sessions import transcripts
-from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.leftovers import secure_delete
-from django_agent_sessions.models import MAIN_BRANCH, Session, Snapshot
-from django_agent_sessions.records import AgentRecord, Usage
-from django_agent_sessions.transient import RetryError
-
-from .agents import agent_without_state
-from .alone import with_lock
-from .cleaning import mask_on_write
-from .moments import LATEST_SNAPSHOT_ID
-from .snapshot_reading import SnapshotReader
-from .snapshot_records import SaveState, LastMessage, SnapshotWrite
-from .statement_sizes import check_values_size
+__all__ = [
+    "BRANCH_NAMES",
+    "LATEST_SNAPSHOT_ID",
+    "PART_SIZE",
+    "LastMessage",
+    "LoadedSnapshot",
+    "SaveState",
+    "SnapshotFilter",
+    "SnapshotIds",
+    "SnapshotStorageStore",
+    "SnapshotWrite",
+    "agent_state",
+    "references_to_window",
+]
 
 
-class SnapshotStore(SnapshotReader):
-    def save_snapshot(
-        self,
-        session_id: str,
-        agent_id: str,
-        snapshot_id: str,
-        plan: Callable[[SaveState], SnapshotWrite],
-    ) -> SaveState:
-        """Save a snapshot and its new messages.
-
-        ``plan`` gets the agent's state under the session's lock, and returns what to write.
-        """
-        what = f"saving a snapshot of agent {agent_id!r} in session {session_id!r}"
-
-        def save(session: Session) -> SaveState:
-            try:
-                head = self._head(session, agent_id)
-                saving = plan(head)
-                overwriting = secure_delete(self.using) if saving.updated else None
-                with overwriting or contextlib.nullcontext():
-                    return self._save(head, snapshot_id, saving)
-            except StaleSessionError:
-                raise
-            except SessionConflictError as error:
-                # A session manager appends without this lock.
-                raise RetryError from error
-
-        lock = functools.partial(self._lock_by_name, session_id)
-        return with_lock(self.using, lock, save, what=what, savepoint=False)
-
-    def _head(self, session: Session, agent_id: str) -> SaveState:
-        agents = self._agents().filter(session=session.pk, agent_id=agent_id)
-        row = agents.defer("state", "conversation_manager_state", "internal_state").first()
-        if row is None:
-            record = self.get(session.session_id)
-            agent = self.open_agent(record, agent_id, dialect=transcripts.STRANDS)
-        else:
-            agent = agent_without_state(row)
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
-        revision = latest.values_list("revision", flat=True).first()
-        return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
-
-    def _save(self, head: SaveState, snapshot_id: str, saving: SnapshotWrite) -> SaveState:
-        agent, now = head.agent, timezone.now()
-        last, revision = head.last, head.revision
-        document, messages = mask_on_write(saving.document), self._cleaned_messages(saving.messages)
-        check_values_size(self.using, document, messages)
-        if saving.keep is not None:
-            self._move_to_side_branch(agent, saving.keep, saving.kind)
-            last = self.last_row(agent)
-        for position, message in saving.updated:
-            self.update_message(agent, position, message)
-            last = self.last_row(agent)
-        usage = Usage()
-        if saving.appended:
-            expected = 0 if last is None else last.position + 1
-            records = self.append_many(agent, saving.appended, expected=expected, count=False)
-            last = LastMessage(records[-1].message_id, records[-1].id, 0)
-            for message in saving.appended:
-                summary = transcripts.summary(agent.dialect, message)
-                usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
-        length = saving.length
-        if last is not None and length == last.position + 1:
-            tail: UUID | None = last.key
-        else:
-            tail = self._key_at(agent, length - 1)
-        columns = {
-            "branch": MAIN_BRANCH,
-            "messages": messages,
-            "length": length,
-            "tail": tail,
-            "document": document,
-            "updated_at": now,
-        }
-        if not rows.update(revision=F("revision") + 1, **columns):
-            Snapshot(
-                id=new_id(),
-                session_id=head.session,
-                agent_id=agent.id,
-                snapshot_id=snapshot_id,
-                created_at=now,
-                **columns,
-            ).save(using=self.using, force_insert=True)
-        if snapshot_id == LATEST_SNAPSHOT_ID:
-            revision = 0 if revision is None else revision + 1
-            if saving.state is not None:
-                self.update_agent(agent, saving.state)
-        if usage != Usage() or snapshot_id == LATEST_SNAPSHOT_ID:
-            self.touch(head.session, usage)
-        return SaveState(head.session, head.epoch, agent, revision, last)
-
-    def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:
-        """Move later messages, and the latest snapshot with them, to a side branch."""
-        branch = self.set_aside(agent, keep, kind=kind)
-        if branch is not None:
-            latest = self._snapshots(agent).filter(
-                snapshot_id=LATEST_SNAPSHOT_ID, branch=MAIN_BRANCH
-            )
-            latest.filter(length__gt=keep + 1).update(branch=branch.number)
-
-    def _cleaned_messages(self, messages: list[Any]) -> list[Any]:
-        return [
-            item if isinstance(item, list) else {**item, "message": mask_on_write(item["message"])}
-            for item in messages
-        ]
-
-    # --- queries of plans ---------------------------------------------------------------------
-
-    def is_there(self, agent: AgentRecord, row: LastMessage) -> bool:
-        """Return whether a message still has the same position."""
-        return self._key_at(agent, row.position) == row.key
-
-    def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
-        """Return those of the positions whose messages were redacted."""
-        rows = self._messages(agent).filter(redacted_at__isnull=False)
-        return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
-
-    def is_in_other_snapshot(self, agent: AgentRecord, position: int, *, but: str) -> bool:
-        """Return whether another snapshot may reference a message of the main branch."""
-        rows = self._snapshots(agent).exclude(snapshot_id=but)
-        return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()
-
-    def stored_snapshot(self, agent: AgentRecord, snapshot_id: str) -> tuple[Any, Any]:
-        """Read a snapshot's document and references; (None, None) if it does not exist."""
-        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
-        return rows.values_list("document", "messages").first() or (None, None)
+class SnapshotStorageStore(SnapshotStore, ObjectStore, SessionStore):
+    """A :class:`SessionStore` that also stores snapshots and objects."""

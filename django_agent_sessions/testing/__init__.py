@@ -3,7 +3,7 @@
 A test module of an adapter defines a driver for it and inherits the contracts that it fulfils::
 
     from django_agent_sessions import testing
-    from django_agent_sessions.owners import NOBODY
+    from django_agent_sessions.values.owners import NOBODY
 
 
     class RabbitDriver:  # a testing.Driver
@@ -34,8 +34,8 @@ from .base import HOSTILE_IDS, INVALID_IDS, Contract
 from .context import AnyContextContract
 from .conversation import ConversationContract
 from .driver import AsyncDriver, ClearingDriver, Driver, PoppingDriver, RedactingDriver
-from .removal import BatchContract, ClearContract, PopContract, RedactionContract
-from .traces import columns_containing, error_texts, files_containing
+from .leaks import columns_containing, error_texts, files_containing
+from .optional_contracts import BatchContract, ClearContract, PopContract, RedactionContract
 
 __all__ = [
     "HOSTILE_IDS",

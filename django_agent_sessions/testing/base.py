@@ -13,7 +13,7 @@ from django.db import connections, transaction
 
 from django_agent_sessions.exceptions import InvalidIdError, PayloadError, SessionNotFoundError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 from .driver import Driver
 

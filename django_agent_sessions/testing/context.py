@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from .base import Contract, run_in_threads, rolled_back_transaction
+from .base import Contract, rolled_back_transaction, run_in_threads
 from .driver import AsyncDriver
 
 A = TypeVar("A", bound=AsyncDriver)

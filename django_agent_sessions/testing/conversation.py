@@ -9,20 +9,20 @@ import pytest
 from django.db import transaction
 
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.owners import EVERYBODY, NOBODY
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
 from .base import (
     HOSTILE_IDS,
     INVALID_IDS,
     Contract,
     D,
-    run_in_threads,
     numbered_texts,
     rolled_back_transaction,
+    run_in_threads,
 )
-from .traces import error_texts
+from .leaks import error_texts
 
 
 def _nested(depth: int) -> Any:

@@ -7,9 +7,7 @@ contain no content.
 
 from __future__ import annotations
 
-from .counting import RollUpResult, rebuild, roll_up
-from .latencies import percentile
-from .reading import (
+from .figures import (
     AgentFigures,
     DayFigures,
     Figures,
@@ -22,13 +20,15 @@ from .reading import (
     today,
     total,
 )
+from .histograms import percentile
+from .roll_up import RollUpResult, rebuild, roll_up
 
 __all__ = [
     "AgentFigures",
-    "RollUpResult",
     "DayFigures",
     "Figures",
     "OwnerFigures",
+    "RollUpResult",
     "by_agent",
     "by_owner",
     "counted_until",

@@ -9,7 +9,7 @@ from django.urls import include, path
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.rest.ai_sdk import Chat, ChatView, chat_urls
+from django_agent_sessions.rest.chat.ai_sdk import Chat, ChatView, chat_urls
 
 # By default each run is sent to OpenAI as a trace, where no redaction reaches it.
 UNTRACED = agents.RunConfig(tracing_disabled=True)

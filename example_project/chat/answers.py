@@ -6,10 +6,10 @@ from typing import Any
 
 from rest_framework.exceptions import APIException
 
-from django_agent_sessions import bridge
-from django_agent_sessions.records import SessionRecord
-from django_agent_sessions.rest.ai_sdk import Chat, ChatView
+from django_agent_sessions.db import bridge
+from django_agent_sessions.rest.chat.ai_sdk import Chat, ChatView
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import SessionRecord
 
 from . import openai_agents, strands_agents
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django_agent_sessions.admin.redacting.preview import places_digest
+from django_agent_sessions.admin.redaction.preview import places_digest
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
@@ -15,9 +16,8 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
     Snapshot,
 )
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 
 VIEW, CHANGE, DELETE = "view_session", "change_session", "delete_session"
 ADD = "add_session"

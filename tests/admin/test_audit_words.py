@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.admin.audit_words import describe_details
+from django_agent_sessions.admin.audit_descriptions import describe_details
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from django_agent_sessions import audit
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 
-from .redacting.pages import fields
+from .redaction.pages import fields
 from .transcripts import said
 
 pytestmark = pytest.mark.django_db(databases=["default", "second"])

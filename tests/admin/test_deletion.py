@@ -6,7 +6,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
-from django_agent_sessions import holds
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import (
     AuditEvent,
     Session,
@@ -111,7 +111,7 @@ def test_nothing_of_it_is_in_djangos_own_log(officer, conversation, store):
 
 
 def test_a_held_session_is_shown_as_protected_and_stays(officer, conversation):
-    holds.hold(conversation.id, reason="Case 7", actor="court")
+    legal_hold.hold(conversation.id, reason="Case 7", actor="court")
     events = AuditEvent.objects.count()
 
     page = officer.get(delete_url(conversation)).content.decode()
@@ -127,7 +127,7 @@ def test_a_held_session_is_shown_as_protected_and_stays(officer, conversation):
 
 def test_no_selected_session_is_deleted_if_one_of_them_is_held(officer, conversation, store):
     other = store.open("session-2")
-    holds.hold(conversation.id, reason="Case 7")
+    legal_hold.hold(conversation.id, reason="Case 7")
 
     page = delete_selected(officer, conversation, other, post="yes").content.decode()
 
@@ -147,7 +147,7 @@ def test_a_hold_that_comes_between_question_and_answer_is_said(
 
     def hold_right_after(self, objs, request):
         result = shown(self, objs, request)
-        holds.hold(conversation.id, reason="Case 7")
+        legal_hold.hold(conversation.id, reason="Case 7")
         return result
 
     monkeypatch.setattr(SessionDeletionMixin, "get_deleted_objects", hold_right_after)
@@ -186,7 +186,7 @@ def test_a_session_that_is_not_there_cannot_be_deleted(officer, conversation):
 def test_a_user_with_a_session_under_legal_hold_is_shown_as_protected(
     admin_client, conversation, ada
 ):
-    holds.hold(conversation.id, reason="Case 7")
+    legal_hold.hold(conversation.id, reason="Case 7")
     url = reverse("admin:auth_user_delete", args=[ada.pk])
 
     page = admin_client.get(url).content.decode()

@@ -14,7 +14,7 @@ from django.views.debug import ExceptionReporter
 
 from django_agent_sessions.models import Session
 
-from .redacting.pages import fields
+from .redaction.pages import fields
 from .transcripts import said
 
 pytestmark = pytest.mark.django_db

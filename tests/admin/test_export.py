@@ -15,7 +15,7 @@ from django.test import AsyncClient, Client
 from django.urls import reverse
 from django.utils import timezone
 
-from django_agent_sessions import payloads
+from django_agent_sessions.content import exact_json
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +71,7 @@ def test_a_session_is_sent_as_a_file_and_recorded(signed_in, clerk, talk, form):
     text = body(response).decode()
     assert all(f"word {n}" in text for n in range(3))
     if form == "jsonl":
-        assert payloads.loads(text)["session"]["id"] == str(talk.id)
+        assert exact_json.loads(text)["session"]["id"] == str(talk.id)
     event = AuditEvent.objects.get()
     assert (event.action, event.session) == (AuditEvent.Action.EXPORTED, talk.id)
     assert (event.actor, event.actor_id) == ("clerk", str(clerk.pk))
@@ -151,7 +151,7 @@ def test_many_sessions_are_sent_as_one_file_of_lines(signed_in, store):
 
     text = body(signed_in.post(LIST, act("export_jsonl", *sessions))).decode()
 
-    lines = [payloads.loads(line) for line in text.splitlines()]
+    lines = [exact_json.loads(line) for line in text.splitlines()]
     assert [line["session"]["session_id"] for line in lines] == ["s-0", "s-1", "s-2"]
     events = AuditEvent.objects.filter(action=AuditEvent.Action.EXPORTED)
     assert {event.session for event in events} == {session.id for session in sessions}

@@ -24,9 +24,9 @@ from django_agent_sessions.models import (
     SessionMessage,
     SessionMultiAgent,
 )
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 
 from .asks import ASKS, KEPT, NOBODY, OURS, READ, SECRETS, VIEW, Ask, Conversation
 

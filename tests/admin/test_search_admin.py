@@ -8,8 +8,8 @@ import pytest
 from django.test import override_settings
 from django.urls import reverse
 
-from django_agent_sessions import search
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.queries import search
 
 from .people import NOON, staff
 from .test_list import LIST, link, names, page_of

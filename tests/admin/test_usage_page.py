@@ -19,7 +19,7 @@ from django.utils import timezone
 from django_agent_sessions import usage
 from django_agent_sessions.admin import charts
 from django_agent_sessions.models import AuditEvent, Session, UsageRollup
-from tests.usage_data import join, say, start
+from tests.usage.usage_data import join, say, start
 
 pytestmark = pytest.mark.django_db
 

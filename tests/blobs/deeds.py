@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.blobs.collecting import collect
-from django_agent_sessions.ids import new_id
+from django_agent_sessions.blobs.garbage_collection import collect
+from django_agent_sessions.content.blob_refs import references
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
-from django_agent_sessions.records import AgentRecord, NewMessage
-from django_agent_sessions.redaction import Find, WholeMessage, redact
-from django_agent_sessions.references import references
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord, NewMessage
 
 SECRET = "planted-secret-in-a-binary"
 NONE = timedelta()
@@ -140,10 +140,10 @@ def _collect(s: Scene) -> Any:
 
 def litter(s: Scene) -> None:
     """What a crash leaves: a file without a row, and a row that no message uses."""
-    from django_agent_sessions.blobs import files
+    from django_agent_sessions.blobs import blob_files
 
     for name in ("lost", "lost too"):
-        files.save("blobs", files.new_name(s.key), picture(name))
+        blob_files.save("blobs", blob_files.new_name(s.key), picture(name))
     BlobReference.objects.filter(session=s.key, message=s.last.id).delete()
     SessionMessage.objects.filter(pk=s.last.id).update(message=message("gone"))
 

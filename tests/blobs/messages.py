@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from django_agent_sessions.references import BlobRef
+from django_agent_sessions.content.blob_refs import BlobRef
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PATH = ("content", 1)

@@ -13,12 +13,12 @@ from django.db.models.functions import Cast
 from django.test.utils import CaptureQueriesContext
 from django.utils.html import escape
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.interchange.markdown import export_markdown
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.people import staff
 from tests.admin.transcripts import page_url, shown
-from tests.test_fields import set_raw
+from tests.models.test_fields import set_raw
 
 from .messages import document, image, media, picture, user
 

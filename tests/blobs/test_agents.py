@@ -14,11 +14,11 @@ from django.contrib.auth import get_user_model
 from django.db import connection, connections
 from openai.types.responses.response_output_item import ImageGenerationCall
 
-from django_agent_sessions import bridge
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
+from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.models import Blob, Session, SessionMessage
-from django_agent_sessions.redaction import Find, WholeMessage, redact
-from django_agent_sessions.redaction.originals import purge_originals
 from django_agent_sessions.store import SessionStore
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.openai_agents.team import requests as openai_requests

@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 from django.urls import reverse
 
+from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.references import BlobRef
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
 from tests.rest.conftest import Talk, client_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions import storing
-from django_agent_sessions.blobs.collecting import collect
-from django_agent_sessions.ids import new_id
+from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.models import Blob, BlobReference
+from django_agent_sessions.values.ids import new_id
 from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
 
 from .deeds import NONE, expect_clean, message, picture
@@ -22,14 +22,14 @@ def strands(session, store, blob_folder):
 
 def after_each_listing(monkeypatch, do) -> None:
     """Lets somebody else do something between a listing and what is made of it."""
-    list_folder = storing.list_folder
+    list_folder = file_storage.list_folder
 
     def listed(storage, name):
         found = list_folder(storage, name)
         do()
         return found
 
-    monkeypatch.setattr(storing, "list_folder", listed)
+    monkeypatch.setattr(file_storage, "list_folder", listed)
 
 
 def test_what_is_written_after_the_listing_is_not_missing(store, strands, blob_folder, monkeypatch):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_agent_sessions import testing
-from django_agent_sessions.owners import NOBODY
-from tests.test_contract_store import StoreDriver
+from django_agent_sessions.values.owners import NOBODY
+from tests.testing.test_contract_store import StoreDriver
 
 
 class PictureDriver(StoreDriver):

@@ -10,7 +10,7 @@ import pytest
 from django.db import InterfaceError, connections, transaction
 from django.db.models.signals import pre_init
 
-from django_agent_sessions.blobs.collecting import collect
+from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
 from django_agent_sessions.models import Blob, Session
 from django_agent_sessions.store import SessionStore

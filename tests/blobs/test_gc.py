@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, connections
 
-from django_agent_sessions.blobs.collecting import collect
+from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.store import SessionStore
 

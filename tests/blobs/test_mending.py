@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from django_agent_sessions.blobs import files
+from django_agent_sessions.blobs import blob_files
 from django_agent_sessions.exceptions import BlobError
-from django_agent_sessions.holds import hold
+from django_agent_sessions.governance.legal_hold import hold
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.records import NewMessage
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.values.records import NewMessage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "the-secret-word"
@@ -67,14 +67,14 @@ def test_a_picture_that_was_said_often_is_read_once_by_a_redaction(
         store.append(strands, user(data))
     store.append(strands, user(picture(), text=SECRET))
     reads: list[int] = []
-    read = files.read
+    read = blob_files.read
 
     def counted(blobs):
         blobs = list(blobs)
         reads.append(len(blobs))
         return read(blobs)
 
-    monkeypatch.setattr(files, "read", counted)
+    monkeypatch.setattr(blob_files, "read", counted)
     assert redact(session.id, Find(SECRET), reason="test").messages == 1
     assert sum(reads) == 2
 

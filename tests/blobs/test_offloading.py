@@ -10,10 +10,10 @@ from django.core.management import CommandError, call_command
 from django.db.models import F
 
 from django_agent_sessions import blobs
+from django_agent_sessions.content.exact_json import dumps
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.payloads import dumps
-from django_agent_sessions.redaction import Find, redact
-from django_agent_sessions.store import offloading
+from django_agent_sessions.store import _offload
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,7 +89,7 @@ def test_a_storage_that_refuses_loses_nothing(
     assert "could not be stored" in capsys.readouterr().err
     assert store.payloads(conversation) == said
     # It is the storage, and not a message.
-    monkeypatch.setattr(offloading, "_MAX_STORAGE_ERRORS", 2)
+    monkeypatch.setattr(_offload, "_MAX_STORAGE_ERRORS", 2)
     with pytest.raises(CommandError, match=r"of 2 messages .* were not tried"):
         offload()
 

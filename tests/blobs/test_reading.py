@@ -12,16 +12,16 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from django_agent_sessions import transcripts
-from django_agent_sessions.admin.transcript.trees import tree
+from django_agent_sessions.admin.transcript.json_tree import tree
 from django_agent_sessions.blobs import extract_binaries
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
+from django_agent_sessions.content.dialects import ASSISTANT_UI, OPENAI, STRANDS, Part, PartKind
+from django_agent_sessions.content.dialects.paths import binary_at, blocks
+from django_agent_sessions.content.exact_json import dumps, loads, without_hashes
 from django_agent_sessions.interchange.markdown import _json_block
-from django_agent_sessions.payloads import dumps, loads, without_hashes
-from django_agent_sessions.references import BlobRef, references, resolve
-from django_agent_sessions.rest.ai_sdk.parts import content_part
+from django_agent_sessions.rest.chat.ai_sdk.ui_parts import content_part
 from django_agent_sessions.rest.serializers.fields import displayable_json
-from django_agent_sessions.transcripts import ASSISTANT_UI, OPENAI, STRANDS, Part, PartKind
-from django_agent_sessions.transcripts.blocks import binary_at, blocks
 from tests.strategies import json_values
 
 from .messages import PNG
@@ -125,7 +125,7 @@ def filled(parts: tuple[Part, ...], files: dict[str, bytes]) -> tuple[Part, ...]
 
 def compare(dialect: str, payload: Any) -> None:
     stored, files = small(payload)
-    assert filled(transcripts.parts(dialect, stored), files) == transcripts.parts(dialect, payload)
+    assert filled(dialects.parts(dialect, stored), files) == dialects.parts(dialect, payload)
     before, after = blocks(dialect, payload), blocks(dialect, stored)
     assert [block.path for block in after] == [block.path for block in before]
     for block in before:
@@ -176,7 +176,7 @@ URL = "data:image/png;base64," + base64.b64encode(PNG + bytes(100)).decode()
 )  # fmt: skip
 def test_a_text_that_is_nothing_but_a_picture_is_one_when_it_is_elsewhere(dialect, payload, path):
     stored, files = small(payload)
-    (part,) = transcripts.parts(dialect, stored)
+    (part,) = dialects.parts(dialect, stored)
     (part,) = part.parts or (part,)
     assert (part.kind, part.media_type, part.size) == (PartKind.IMAGE, "image/png", 108)
     found = binary_at(dialect, stored, path)

@@ -20,8 +20,8 @@ from django.test import AsyncClient
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
+from django_agent_sessions.governance.redaction import WholeMessage, redact
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
-from django_agent_sessions.redaction import WholeMessage, redact
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
 from tests.rest.conftest import Talk, client_of

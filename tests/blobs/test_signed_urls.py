@@ -10,7 +10,7 @@ import pytest
 from django.core.files.storage import InMemoryStorage
 
 from django_agent_sessions.models import Blob
-from django_agent_sessions.serving.signed import signed_url
+from django_agent_sessions.serving.signed_urls import signed_url
 
 told: list[tuple[str, dict[str, Any]]] = []
 

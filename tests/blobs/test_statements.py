@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions.records import NewMessage
-from django_agent_sessions.redaction import WholeMessage, redact
+from django_agent_sessions.governance.redaction import WholeMessage, redact
+from django_agent_sessions.values.records import NewMessage
 from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
 
 from .deeds import message, picture

@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions.blobs import extract_binaries
-from django_agent_sessions.blobs.collecting import collect
+from django_agent_sessions.blobs.garbage_collection import collect
+from django_agent_sessions.content.blob_refs import references, resolve
+from django_agent_sessions.content.exact_json import dumps, loads
 from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, PayloadError
-from django_agent_sessions.holds import hold, release
+from django_agent_sessions.governance.legal_hold import hold, release
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.models import Blob, BlobReference, SessionMessage
-from django_agent_sessions.payloads import dumps, loads
-from django_agent_sessions.records import NewMessage
-from django_agent_sessions.redaction import Find, WholeMessage, redact
-from django_agent_sessions.references import references, resolve
 from django_agent_sessions.rest.serializers.redaction import RedactionSerializer
+from django_agent_sessions.values.records import NewMessage
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

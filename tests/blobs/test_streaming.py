@@ -9,7 +9,7 @@ import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage, InMemoryStorage
 
-from django_agent_sessions.storing import Pieces, stream_file, write_file
+from django_agent_sessions.blobs.file_storage import Pieces, stream_file, write_file
 from tests.s3 import bucket_fixture  # noqa: F401 - a fixture
 
 DATA = os.urandom(150_000)

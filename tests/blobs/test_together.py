@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connections
 
-from django_agent_sessions.blobs.collecting import collect
+from django_agent_sessions.blobs.garbage_collection import collect
 from django_agent_sessions.models import Blob
 from tests.processes import go, outputs, ready, start
 

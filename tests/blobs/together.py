@@ -16,9 +16,9 @@ from django.test import override_settings
 django.setup()
 
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
-from django_agent_sessions.records import AgentRecord
-from django_agent_sessions.redaction import Find, WholeMessage, redact
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord
 
 from .deeds import message, picture
 

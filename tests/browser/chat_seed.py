@@ -91,7 +91,7 @@ def _long(owner: Any) -> None:
 
 
 def _held(owner: Any) -> None:
-    from django_agent_sessions.holds import hold
+    from django_agent_sessions.governance.legal_hold import hold
 
     hold(_talk(owner, "A held chat").id, reason="A lawsuit")
 

@@ -13,11 +13,12 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.utils import timezone
 
-from django_agent_sessions import transcripts, usage
+from django_agent_sessions import usage
+from django_agent_sessions.content import dialects
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.redaction import Find, redact
 from tests.admin.transcripts import call, result, said
-from tests.usage_data import key_made_at
+from tests.usage.usage_data import key_made_at
 
 from .pictures import parcel
 
@@ -80,7 +81,7 @@ def write(agent: SessionAgent, messages: Iterable[tuple[datetime, Any]]) -> list
 
 
 def _row(agent: SessionAgent, number: int, when: datetime, payload: Any) -> SessionMessage:
-    found = transcripts.summary(agent.dialect, payload)
+    found = dialects.summary(agent.dialect, payload)
     return SessionMessage(
         id=key_made_at(when),
         session=agent.session,
@@ -117,7 +118,7 @@ def conversation(began: datetime | None = None) -> Session:
     support = SessionAgent.objects.create(
         session=session,
         agent_id="support",
-        dialect=transcripts.STRANDS,
+        dialect=dialects.STRANDS,
         state={"customer": {"tier": "gold", "since": 2019}, "open_tickets": 1},
         conversation_manager_state={"removed_message_count": 0, "summary": None},
         created_at=began,
@@ -125,7 +126,7 @@ def conversation(began: datetime | None = None) -> Session:
     billing = SessionAgent.objects.create(
         session=session,
         agent_id="billing",
-        dialect=transcripts.STRANDS,
+        dialect=dialects.STRANDS,
         state={"refund": {"amount": "34.90", "currency": "EUR"}},
         created_at=began,
     )
@@ -227,7 +228,7 @@ def others(count: int = 36) -> None:
             created_at=when,
         )
         openai = number % 3 == 1
-        dialect = transcripts.OPENAI if openai else transcripts.STRANDS
+        dialect = dialects.OPENAI if openai else dialects.STRANDS
         names = ["default"] if openai else ["support", "billing"][: 1 + (number % 4 == 0)]
         for name in names:
             SessionAgent.objects.create(session=session, agent_id=name, dialect=dialect)

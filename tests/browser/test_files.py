@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.transcripts import page_url
 from tests.blobs.conftest import blob_folder, stored
 from tests.blobs.messages import document, image, user

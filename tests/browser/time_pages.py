@@ -7,8 +7,8 @@ from typing import Any
 from django.urls import reverse
 
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
-from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 
 from . import example
 

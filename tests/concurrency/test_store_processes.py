@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from django.db import connections
 
-from django_agent_sessions.records import Usage
+from django_agent_sessions.values.records import Usage
 from tests.processes import go, outputs, ready, start
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,8 +11,8 @@ import django
 
 django.setup()
 
-from django_agent_sessions.records import AgentRecord
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord
 
 
 def append(store: SessionStore, agent: AgentRecord, text: str) -> None:

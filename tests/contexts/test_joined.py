@@ -9,7 +9,7 @@ import threading
 import pytest
 from django.db import connection, transaction
 
-from django_agent_sessions.bridge import joined, run_orm
+from django_agent_sessions.db.bridge import joined, run_orm
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 

@@ -100,6 +100,6 @@ def test_the_plain_fixture_again(db, sdk):
 
 
 async def _sessions() -> int:
-    from django_agent_sessions.bridge import arun_orm
+    from django_agent_sessions.db.bridge import arun_orm
 
     return await arun_orm(Session.objects.count)

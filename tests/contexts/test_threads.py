@@ -12,9 +12,9 @@ from itertools import pairwise
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 
+from django_agent_sessions.db.db_errors import is_conflict
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transient import is_conflict
 
 from .chats import said, turns
 from .conftest import run_in_thread

@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.contrib.auth import get_user_model
 from django.db import connections, transaction
 
-from django_agent_sessions.bridge import arun_orm, joined, run_orm
+from django_agent_sessions.db.bridge import arun_orm, joined, run_orm
 
 from .chats import Call, said, turns
 from .conftest import run_in_thread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.integrity import checking
+from django_agent_sessions.integrity import checker
 from tests.blobs.conftest import blob_folder
 
 __all__ = ["blob_folder", "impatient"]
@@ -13,4 +13,4 @@ __all__ = ["blob_folder", "impatient"]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Nobody writes meanwhile, unless a test says so."""
-    monkeypatch.setattr(checking, "_RECHECK_DELAY", 0)
+    monkeypatch.setattr(checker, "_RECHECK_DELAY", 0)

@@ -9,16 +9,17 @@ from agents import Runner
 from django.core.management import call_command
 from django.utils import timezone
 
-from django_agent_sessions import holds, usage
+from django_agent_sessions import usage
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.interchange.jsonl import export_sessions
-from django_agent_sessions.leases.rows import release_row, acquire_row
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, redact
+from django_agent_sessions.interchange.jsonl_export import export_sessions
+from django_agent_sessions.leases.lease_rows import acquire_row, release_row
 from django_agent_sessions.models import Session
-from django_agent_sessions.records import AgentRecord, AgentState, TurnCost
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord, AgentState, TurnCost
 from tests.adapters.openai_agents.scripted import call as openai_call
 from tests.adapters.openai_agents.team import assistant
 from tests.adapters.strands.agents import build
@@ -60,7 +61,7 @@ def redacted(store: SessionStore) -> None:
         agent = talk(store, name)
         session = store.get(name)
         if name == "held":
-            holds.hold(session.id, reason="a case")
+            legal_hold.hold(session.id, reason="a case")
             store.update_message(agent, 0, said("edited"))
         redact(session.id, Find("three"), reason="asked to")
         store.redact_message(agent, 3, said("[REDACTED]"))

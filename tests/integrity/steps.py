@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.values.records import AgentRecord
 
 
 def rows(agent: AgentRecord, *positions: int) -> Any:

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from django_agent_sessions import holds, usage
-from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions import usage
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import (
     AuditEvent,
     RunLease,
@@ -18,7 +18,8 @@ from django_agent_sessions.models import (
     StoredObject,
     UsageRollup,
 )
-from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
 
 from .healthy import said, talk, travelled
 from .running import check, codes
@@ -103,7 +104,7 @@ def test_a_damaged_row_is_told_once_and_where_it_is_after_closing_up(store):
 def test_nothing_is_mended_under_legal_hold(store):
     agent = talk(store)
     take(agent, 1)
-    holds.hold(agent.session, reason="a case")
+    legal_hold.hold(agent.session, reason="a case")
     before = closed(agent)
 
     found, _ = check("--fix")

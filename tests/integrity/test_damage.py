@@ -14,9 +14,7 @@ from django.core.files.storage import storages
 from django.utils import timezone
 
 from django_agent_sessions import usage
-from django_agent_sessions.fields import CorruptPayload
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.integrity import Kind, batch, checking, pieces
+from django_agent_sessions.integrity import Kind, batch, checker, row_batches
 from django_agent_sessions.models import (
     Blob,
     BlobReference,
@@ -32,8 +30,10 @@ from django_agent_sessions.models import (
     TurnUsage,
     UsageRollup,
 )
-from django_agent_sessions.store import SessionStore, alone
-from django_agent_sessions.store.keyed import SnapshotStorageStore
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store import SessionStore, locking
+from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.values.ids import new_id
 from tests.blobs.messages import image, picture, user
 
 from .healthy import TEXTS, said, talk, travelled, with_binaries
@@ -427,7 +427,7 @@ def test_a_storage_that_does_not_answer_is_told(store, blob_folder, settings):
 
 def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
     agent = talk(store)
-    read, lock = pieces.row_batches, alone.lock_session
+    read, lock = row_batches.row_batches, locking.lock_session
     appended: list[Any] = []
     locked: list[Any] = []
 
@@ -442,7 +442,7 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
         return lock(using, session)
 
     monkeypatch.setattr(batch, "row_batches", append_first)
-    monkeypatch.setattr(checking, "lock_session", lock_and_tell)
+    monkeypatch.setattr(checker, "lock_session", lock_and_tell)
 
     assert codes() == []
     assert locked == [agent.session]
@@ -450,8 +450,8 @@ def test_what_is_written_during_the_look_is_no_finding(store, monkeypatch):
 
 def test_a_long_session_is_looked_at_again_without_being_locked(store, monkeypatch):
     agent = talk(store)
-    monkeypatch.setattr(checking, "_MAX_LOCKED_MESSAGES", 4)
-    monkeypatch.delattr(checking, "lock_session")
+    monkeypatch.setattr(checker, "_MAX_LOCKED_MESSAGES", 4)
+    monkeypatch.delattr(checker, "lock_session")
     take(agent, 2)
     store.append(agent, said("six"))
 

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from django_agent_sessions.ids import id_for_time
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.values.ids import id_for_time
 
 from .healthy import everything, talk
 from .running import check, codes, told

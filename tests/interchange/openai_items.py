@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.interchange.sources import (
     Skipped,
     Source,
@@ -52,7 +52,7 @@ def session_of(source: Source, name: str) -> SourceSession:
 def agent_of(source: Source, name: str) -> SourceAgent:
     """The one agent of a session, which is as ``DjangoSession`` would have made it."""
     [agent] = session_of(source, name).agents
-    assert (agent.agent_id, agent.dialect) == ("default", transcripts.OPENAI)
+    assert (agent.agent_id, agent.dialect) == ("default", dialects.OPENAI)
     return agent
 
 

@@ -12,9 +12,9 @@ from django.utils import timezone
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
-from django_agent_sessions import payloads
+from django_agent_sessions.content import exact_json
 from django_agent_sessions.interchange import export_sessions
-from django_agent_sessions.interchange.jsonl import (
+from django_agent_sessions.interchange.jsonl_export import (
     AGENT_COLUMNS,
     AGENT_PAYLOADS,
     MESSAGE_COLUMNS,
@@ -23,9 +23,9 @@ from django_agent_sessions.interchange.jsonl import (
     SESSION_COLUMNS,
 )
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
+from tests.models.test_fields import set_raw
 from tests.strategies import exactly, json_values
-from tests.test_fields import set_raw
 
 pytestmark = pytest.mark.django_db
 
@@ -46,7 +46,7 @@ ODD = {
 def exported(sessions=None, **options) -> list[dict]:
     text = "".join(export_sessions(sessions or Session.objects.all(), **options))
     assert text.endswith("\n")
-    return [payloads.loads(line) for line in text.removesuffix("\n").split("\n")]
+    return [exact_json.loads(line) for line in text.removesuffix("\n").split("\n")]
 
 
 def messages_of(line: dict) -> list:

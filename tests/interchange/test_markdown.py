@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 from markdown_it import MarkdownIt
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.interchange import export_markdown
 from django_agent_sessions.models import Session, SessionMessage
-from tests.test_fields import set_raw
+from tests.models.test_fields import set_raw
 
 pytestmark = pytest.mark.django_db
 
@@ -132,7 +132,7 @@ def test_agents_speak_in_the_order_of_time(store, session):
 def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, session, hostile):
     plain = store.open_agent(session)
     strands = store.open_agent(session, f"agent {hostile}"[:100].translate(KEEP), dialect="strands")
-    Session.objects.filter(pk=session.id).update(title=transcripts.displayable(hostile)[:255])
+    Session.objects.filter(pk=session.id).update(title=dialects.displayable(hostile)[:255])
     store.append(plain, {"role": "user", "content": hostile})
     store.append(
         strands,

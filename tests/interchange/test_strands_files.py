@@ -6,17 +6,17 @@ import pytest
 from django.core.files.storage import FileSystemStorage
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.interchange.layout import Layout
+from django_agent_sessions.interchange.strands_export import export_strands_files
 from django_agent_sessions.interchange.strands_files import StrandsFiles
-from django_agent_sessions.interchange.strands_writing import export_strands_files
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 from tests.adapters.strands.layouts import Bucket, Directory, agent, graph, normalised, swarm
 from tests.adapters.strands.scripted import Redact, call
-from tests.test_fields import set_raw
+from tests.models.test_fields import set_raw
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

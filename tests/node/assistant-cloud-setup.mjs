@@ -3,7 +3,7 @@
 import { AssistantCloud } from "assistant-cloud";
 
 /**
- * @param {string} baseUrl where django_agent_sessions.rest.assistant_ui.urls is included
+ * @param {string} baseUrl where django_agent_sessions.rest.chat.assistant_ui.urls is included
  * @param {() => Promise<string | null>} fetchToken asks your site for a JWT with `exp`; null: not logged in
  */
 export function threadsOf(baseUrl, fetchToken) {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rest.ai_sdk.clients import Browser
-from tests.rest.ai_sdk.server import Server
+from tests.rest.chat.ai_sdk.clients import Browser
+from tests.rest.chat.ai_sdk.server import Server
 
 from . import running
 

@@ -11,8 +11,8 @@ import uvicorn
 from django.core.handlers.asgi import ASGIHandler
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.rest.assistant_ui.views import AssistantUIView
-from tests.rest.assistant_ui.bearer import BearerAuthentication, token_for
+from django_agent_sessions.rest.chat.assistant_ui.views import AssistantUIView
+from tests.rest.chat.assistant_ui.bearer import BearerAuthentication, token_for
 from tests.rest.conftest import Talk
 
 from . import running
@@ -39,7 +39,7 @@ def uvicorn_server() -> Iterator[str]:
 
 @pytest.mark.django_db(transaction=True)
 def test_assistant_uis_client_works_unchanged(node_modules, settings, monkeypatch, ada, bob):
-    settings.ROOT_URLCONF = "tests.rest.assistant_ui.urls"
+    settings.ROOT_URLCONF = "tests.rest.chat.assistant_ui.urls"
     monkeypatch.setattr(AssistantUIView, "authentication_classes", [BearerAuthentication])
 
     served = Talk(ada, "Where to?", "To Lisbon.").session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
 
 from .planted import IMAGE, INTERNAL, KEPT, METHODS, SAID, STATES
 

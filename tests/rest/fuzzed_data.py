@@ -6,9 +6,9 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 
-from django_agent_sessions import holds
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, Snapshot
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
 from tests.admin.transcripts import call, result, said
 
@@ -86,7 +86,7 @@ def _conversation(store: SessionStore, number: int) -> None:
     if number % 3 == 0:
         redact(session.id, Find(CARD), reason="A card", actor="root")
     if number % 5 == 1:
-        holds.hold(session.id, reason="A lawsuit")
+        legal_hold.hold(session.id, reason="A lawsuit")
     if number % 7 == 2:
         store.update(session.id, archived=True)
     if number % 4 == 3:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from rest_framework.test import APIClient
 
+from django_agent_sessions.governance.redaction import WholeMessage, redact
 from django_agent_sessions.models import (
     AuditEvent,
     Branch,
@@ -19,10 +20,9 @@ from django_agent_sessions.models import (
     SessionMultiAgent,
     Snapshot,
 )
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import WholeMessage, redact
 from django_agent_sessions.rest import urls
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 
 SAID = ("plantedtext", "plantedreasoning", "plantedtool", "plantedresult")
 """What was said."""

@@ -12,10 +12,10 @@ from django.db import connection
 from rest_framework.test import APIRequestFactory, force_authenticate
 
 from django_agent_sessions.models import AuditEvent, SessionAgent
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.rest.routers import SessionRouter
 from django_agent_sessions.rest.viewsets import AgentViewSet, MultiAgentViewSet
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
 
 from .conftest import Talk, client_of

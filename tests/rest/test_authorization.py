@@ -12,7 +12,7 @@ from django.db import transaction
 from rest_framework.test import APIClient
 
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
 
 from .asks import (
     ABOUT_SOMETHING,

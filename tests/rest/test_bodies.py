@@ -13,7 +13,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from django_agent_sessions.detectors import names
+from django_agent_sessions.content.detectors import names
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
 from .conftest import Talk

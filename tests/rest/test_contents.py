@@ -12,13 +12,13 @@ from django.test import override_settings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
-from django_agent_sessions import payloads
+from django_agent_sessions.content import exact_json
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
+from tests.models.test_fields import set_raw
 from tests.strategies import json_values
-from tests.test_fields import set_raw
 
 from .conftest import Talk, client_of, listed, said
 from .planted import PIXEL, body_of
@@ -109,8 +109,8 @@ def test_any_payload_is_answered_and_raw_is_equal_to_it(ada, api, value):
     assert listing.status_code == 200
     one = api.get(url, {"raw": "true"})
     assert one.status_code == 200
-    assert json.loads(one.content)["raw"] == json.loads(payloads.dumps(value))
-    assert json.loads(listing.content)["results"][0]["raw"] == json.loads(payloads.dumps(value))
+    assert json.loads(one.content)["raw"] == json.loads(exact_json.dumps(value))
+    assert json.loads(listing.content)["results"][0]["raw"] == json.loads(exact_json.dumps(value))
 
 
 DEEP: Any = "deep"
@@ -372,7 +372,7 @@ def test_a_message_tells_when_it_was_redacted_and_its_figures(ada, api):
     url = talk.say(said("user", "My card"))
     before = api.get(url).json()
     assert before["redacted_at"] is None
-    assert before["size"] == len(payloads.dumps(said("user", "My card")).encode())
+    assert before["size"] == len(exact_json.dumps(said("user", "My card")).encode())
     api.post(f"{url}redact/", {"find": "card", "reason": "a ticket"}, format="json")
     after = api.get(url).json()
     assert after["redacted_at"] is not None

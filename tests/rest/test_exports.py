@@ -9,9 +9,9 @@ import pytest
 from django.test import override_settings
 from rest_framework.test import APIRequestFactory, force_authenticate
 
-from django_agent_sessions import payloads
+from django_agent_sessions.content import exact_json
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
 from tests.admin.people import grant
@@ -120,7 +120,7 @@ def test_a_long_conversation_comes_whole_and_in_order(ada, api):
     text = body_of(exported(api, talk.url, "markdown"))
     places = [text.index(f"number {number:04}") for number in range(500)]
     assert places == sorted(places)
-    found = payloads.loads(body_of(exported(api, talk.url, "jsonl")))
+    found = exact_json.loads(body_of(exported(api, talk.url, "jsonl")))
     assert len(found["agents"][0]["messages"]) == 500
 
 

@@ -8,12 +8,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
 
-from django_agent_sessions import holds
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import Session
-from django_agent_sessions.permissions import SessionPermission
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.viewsets import SessionViewSet
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 
 from .conftest import Talk
 
@@ -46,7 +46,7 @@ def ask(view, user, method: str, body, **kwargs):
 
 def test_a_held_session_keeps_its_title_and_metadata_and_may_be_put_away(api, ada):
     talk = Talk(ada, "Hello", title="Evidence", metadata={"case": 1})
-    holds.hold(talk.session.id, reason="A lawsuit")
+    legal_hold.hold(talk.session.id, reason="A lawsuit")
     changes: list[dict] = [{"title": "gone"}, {"metadata": {}}]
     for change in changes:
         refused = api.patch(talk.url, change, format="json")

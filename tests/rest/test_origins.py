@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import staff
 
 from .conftest import Talk, client_of

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from rest_framework.test import APIRequestFactory, force_authenticate
 
-from django_agent_sessions import windows
-from django_agent_sessions.events import reading
-from django_agent_sessions.events.pages import MessageEvent
-from django_agent_sessions.ids import new_id
+from django_agent_sessions.events import event_pages
+from django_agent_sessions.events.event_types import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
+from django_agent_sessions.queries import message_pages
+from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest.viewsets import ConversationViewSet, SessionViewSet
-from django_agent_sessions.windows import MessageQuery
+from django_agent_sessions.values.ids import new_id
 
 from .conftest import Talk, listed, said
 
@@ -79,17 +79,17 @@ def test_a_message_that_is_not_in_an_agents_conversation_is_no_place_in_it(seven
 
 def test_a_window_of_an_agent_has_what_is_beside_a_message_that_is_gone(seven):
     scope = MessageQuery(Session.objects.get(), SessionAgent.objects.get())
-    keys = [row.id for row in windows.first_page(scope).rows]
+    keys = [row.id for row in message_pages.first_page(scope).rows]
     for _ in range(2):
         seven.store.pop(seven.agent)
     for gone in keys[5:]:
-        assert [row.id for row in windows.page_before(scope, gone, count=2).rows] == keys[3:5]
-        assert windows.page_after(scope, gone).rows == []
-        assert [row.id for row in windows.page_around(scope, gone, count=4).rows] == keys[3:5]
+        assert [row.id for row in message_pages.page_before(scope, gone, count=2).rows] == keys[3:5]
+        assert message_pages.page_after(scope, gone).rows == []
+        assert [row.id for row in message_pages.page_around(scope, gone, count=4).rows] == keys[3:5]
     seven.say(said("user", "anew"))
-    (anew,) = windows.page_after(scope, keys[5]).rows
+    (anew,) = message_pages.page_after(scope, keys[5]).rows
     assert anew.message_id == 5
-    assert [row.id for row in windows.page_before(scope, keys[6]).rows] == keys[:5]
+    assert [row.id for row in message_pages.page_before(scope, keys[6]).rows] == keys[:5]
 
 
 def test_a_place_need_not_be_among_what_is_looked_for(seven, api):
@@ -101,13 +101,13 @@ def test_a_place_need_not_be_among_what_is_looked_for(seven, api):
 
 
 def test_a_message_that_goes_while_a_page_is_read_is_not_on_it(seven, api, monkeypatch):
-    fill = windows.read_payloads
+    fill = message_pages.read_payloads
 
     def popped(*given: Any, **more: Any) -> None:
         seven.store.pop(seven.agent)
         fill(*given, **more)
 
-    monkeypatch.setattr(windows, "read_payloads", popped)
+    monkeypatch.setattr(message_pages, "read_payloads", popped)
     page = listed(api, seven)
     assert texts(page) == [f"m{number}" for number in range(6)]
     assert api.get(seven.messages[-1]).status_code == 404
@@ -158,22 +158,22 @@ def test_every_parameter_of_the_document_is_known(seven, api):
 
 def test_a_message_that_goes_while_a_stream_is_read_is_not_told(seven, monkeypatch):
     session = Session.objects.get()
-    cursor = reading.first_cursor(session)
+    cursor = event_pages.first_cursor(session)
     assert cursor is not None
-    fill = windows.read_payloads
+    fill = message_pages.read_payloads
 
     def popped(*given: Any, **more: Any) -> None:
-        monkeypatch.setattr(windows, "read_payloads", fill)
+        monkeypatch.setattr(message_pages, "read_payloads", fill)
         seven.store.pop(seven.agent)
         fill(*given, **more)
 
-    monkeypatch.setattr(windows, "read_payloads", popped)
-    page = reading.read_page(session, cursor)
+    monkeypatch.setattr(message_pages, "read_payloads", popped)
+    page = event_pages.read_page(session, cursor)
     assert page is not None
     told = [event.row for event in page.events if isinstance(event, MessageEvent)]
     assert [row.message_id for row in told] == list(range(6))
     assert all(row.payload is not None for row in told)
-    following = reading.read_page(session, page.cursor)
+    following = event_pages.read_page(session, page.cursor)
     assert following is not None
     assert following.events == []
 

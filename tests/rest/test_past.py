@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from django_agent_sessions.holds import hold
-from django_agent_sessions.ids import new_id
+from django_agent_sessions.governance.legal_hold import hold
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import (
     AuditEvent,
     Branch,
@@ -21,8 +21,8 @@ from django_agent_sessions.models import (
     SessionMessage,
     Snapshot,
 )
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import grant
 
 from .conftest import Talk, client_of, said

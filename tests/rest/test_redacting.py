@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from django_agent_sessions import detectors, holds
+from django_agent_sessions.content import detectors
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from tests.admin.people import grant
 
@@ -308,7 +309,7 @@ def test_a_pattern_is_for_whoever_has_the_permission(ada, trip, api):
 
 
 def test_a_held_session_keeps_what_it_said_and_refuses_what_has_no_second_place(trip, api):
-    holds.hold(trip.session.id, reason="A lawsuit")
+    legal_hold.hold(trip.session.id, reason="A lawsuit")
     assert done(api, trip.messages[2])["messages"] == 1
     assert CARD not in api.get(trip.messages[2]).content.decode()
     row = SessionMessage.objects.get(message_id=2)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from django_agent_sessions import holds
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.store import SessionStore
 
@@ -200,11 +200,11 @@ def test_what_a_client_has_already_is_not_sent_again(api, trip):
 
 
 def test_a_session_is_deleted_unless_it_is_held(api, trip, ada):
-    holds.hold(trip.session.id, reason="A lawsuit")
+    legal_hold.hold(trip.session.id, reason="A lawsuit")
     held = api.delete(trip.url)
     assert held.status_code == 409
     assert held.json()["code"] == "legal_hold"
-    holds.release(trip.session.id, reason="Settled")
+    legal_hold.release(trip.session.id, reason="Settled")
     assert api.delete(trip.url).status_code == 204
     assert api.get(trip.url).status_code == 404
     event = AuditEvent.objects.get(action="deleted")

@@ -143,8 +143,8 @@ def test_a_search_by_somebody_with_many_sessions_tells_nothing_of_strangers(
     ada, api, bob, monkeypatch
 ):
     # As with more sessions than are searched one by one, and more matches than are told.
-    monkeypatch.setattr("django_agent_sessions.search.MAX_SESSIONS_IN_SCOPE", 2)
-    monkeypatch.setattr("django_agent_sessions.search.MAX_MATCHES", 3)
+    monkeypatch.setattr("django_agent_sessions.queries.search.MAX_SESSIONS_IN_SCOPE", 2)
+    monkeypatch.setattr("django_agent_sessions.queries.search.MAX_MATCHES", 3)
     own = [Talk(ada, "a lighthouse", session_id=f"own-{number}") for number in range(4)]
     quiet = answered(api, "get", "/api/sessions/", {"q": "lighthouse"})
     never = answered(api, "get", "/api/sessions/", {"q": "gondola"})

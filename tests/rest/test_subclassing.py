@@ -12,14 +12,14 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.test import APIClient
 
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.routers import SessionRouter
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
 from django_agent_sessions.rest.serializers.sessions import SessionRowSerializer
 from django_agent_sessions.rest.viewsets import AgentViewSet, ConversationViewSet, SessionViewSet
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 
 from .conftest import Talk
 

@@ -11,11 +11,12 @@ from django.db.models.signals import pre_delete
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from django_agent_sessions import audit, batches, holds
+from django_agent_sessions import audit
 from django_agent_sessions.exceptions import LegalHoldError, SessionNotFoundError
-from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
-from django_agent_sessions.owners import EVERYBODY
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage, deletion
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 from tests.admin.people import staff
 from tests.rest.conftest import client_of
 from tests.store.cutting import cut
@@ -32,8 +33,8 @@ class PulledPlugError(Exception):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Two sessions or three messages are as much as one transaction deletes."""
-    monkeypatch.setattr(batches, "MAX_SESSIONS", 2)
-    monkeypatch.setattr(batches, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(deletion, "MAX_SESSIONS", 2)
+    monkeypatch.setattr(deletion, "MAX_MESSAGES", 3)
 
 
 def said(store, name, count):
@@ -134,7 +135,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
     session, _ = said(store, "s", 10)
     Session.objects.filter(pk=session.id).update(owner=ada, external_id="x", title="Secret")
     # First it is set aside, and a look at it comes before each part.
-    interrupted(batches.session_tombstoned, at=4)
+    interrupted(deletion.session_tombstoned, at=4)
 
     with pytest.raises(PulledPlugError), audit.acting("cleaner"):
         WAYS[way]()
@@ -158,7 +159,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
 def test_what_an_interruption_left_is_deleted_by_the_command(store, interrupted, admin_client):
     session, _ = said(store, "s", 10)
     Session.objects.update(title="Secret")
-    interrupted(batches.session_tombstoned, at=4)
+    interrupted(deletion.session_tombstoned, at=4)
     with pytest.raises(PulledPlugError):
         store.delete("s")
     change = reverse("admin:agent_sessions_session_change", args=[session.id])
@@ -192,7 +193,7 @@ def test_a_callers_transaction_stays_one(store, interrupted):
 def test_a_hold_that_comes_in_between_stops_it(store, interrupted):
     session, _ = said(store, "s", 10)
     interrupted(
-        batches.session_tombstoned,
+        deletion.session_tombstoned,
         at=3,
         do=lambda row: Session.objects.filter(pk=row.pk).update(legal_hold=True),
     )
@@ -202,16 +203,16 @@ def test_a_hold_that_comes_in_between_stops_it(store, interrupted):
 
     left = SessionMessage.objects.count()
     assert left > 0
-    assert batches.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 0
+    assert deletion.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 0
     assert SessionMessage.objects.count() == left
-    holds.release(session.id, reason="closed")
-    assert batches.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 1
+    legal_hold.release(session.id, reason="closed")
+    assert deletion.delete_tombstones(Session.objects.using(DEFAULT_DB_ALIAS)) == 1
     assert nothing_left()
 
 
 def test_a_large_session_under_hold_is_not_set_aside(store):
     session, _ = said(store, "s", 10)
-    holds.hold(session.id, reason="case 1")
+    legal_hold.hold(session.id, reason="case 1")
 
     for delete in WAYS.values():
         with pytest.raises(LegalHoldError):

@@ -12,11 +12,11 @@ from django.db import IntegrityError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.writer import OperationWriter
 
-from django_agent_sessions.ids import new_id
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.partitioning import PartitionMessages
+from django_agent_sessions.sql.partitioning import PartitionMessages
 from django_agent_sessions.store import SessionStore
-from tests import test_contract_store
+from django_agent_sessions.values.ids import new_id
+from tests.testing import test_contract_store
 
 ON_POSTGRESQL = settings.TEST_DATABASE == "postgresql"
 pytestmark = [
@@ -110,9 +110,9 @@ def test_it_can_be_written_into_a_migration():
     text, imports = OperationWriter(_OPERATION, indentation=0).serialize()
 
     assert text.replace("\n", "").replace(" ", "") == (
-        "django_agent_sessions.partitioning.PartitionMessages(partitions=4,),"
+        "django_agent_sessions.sql.partitioning.PartitionMessages(partitions=4,),"
     )
-    assert imports == {"import django_agent_sessions.partitioning"}
+    assert imports == {"import django_agent_sessions.sql.partitioning"}
 
 
 def test_a_conversation_has_each_position_once(store, agent):

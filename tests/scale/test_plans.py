@@ -22,15 +22,15 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from django_agent_sessions import batches, holds
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.adapters.strands import DjangoStorage
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.leases import acquire
-from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.redaction import Find, WholeMessage, redact
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot, deletion
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage import roll_up
+from django_agent_sessions.values.owners import EVERYBODY
 from tests.adapters.openai_agents.team import user
 from tests.adapters.strands.agents import build, manager_of
 from tests.adapters.strands.scripted import call
@@ -192,8 +192,8 @@ def test_the_store(planted, ada):
         store.descendants(session.id)
         redact(session.id, Find("plantedtext"), reason="a ticket", descendants=True)
         redact(session.id, WholeMessage(planted.messages[1].pk), reason="a ticket")
-        holds.hold(session.id, reason="case 1")
-        holds.release(session.id, reason="closed")
+        legal_hold.hold(session.id, reason="case 1")
+        legal_hold.release(session.id, reason="closed")
         with acquire(session.id):
             pass
         store.clear(agent)
@@ -202,15 +202,15 @@ def test_the_store(planted, ada):
 
 
 def test_deletions(planted, monkeypatch):
-    monkeypatch.setattr(batches, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(deletion, "MAX_MESSAGES", 3)
     # In parts: as if no transaction were open.
-    monkeypatch.setattr(batches, "can_commit_batches", lambda using: True)
+    monkeypatch.setattr(deletion, "can_commit_batches", lambda using: True)
     oldest = Session.objects.order_by("pk")[60]
     with no_table_read_whole():
         assert SessionStore().delete("crowd-100")
         Session.objects.filter(pk__lt=oldest.pk).delete()
         Session.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
-        batches.delete_tombstones(Session.objects.all())
+        deletion.delete_tombstones(Session.objects.all())
 
 
 def test_usage_is_counted(planted):

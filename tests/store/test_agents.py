@@ -13,9 +13,9 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionAgent, SessionMultiAgent
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.values.records import AgentState
 from tests.strategies import exactly
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
-from django_agent_sessions.records import AgentState, Usage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState, Usage
 
 
 def user(text: str) -> dict:

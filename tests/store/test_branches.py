@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.exceptions import (
     LegalHoldError,
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.holds import hold
+from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.models import Branch, Session, SessionMessage, Snapshot
-from django_agent_sessions.records import AgentRecord, AgentState, SessionRecord
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ from django.db import connections
 
 from django_agent_sessions.exceptions import SessionConflictError, StaleSessionError
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.records import NewMessage
+from django_agent_sessions.values.records import NewMessage
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

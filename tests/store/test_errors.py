@@ -15,9 +15,9 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import SessionAgent, SessionMessage
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import error_texts
+from django_agent_sessions.values.records import AgentState
 
 SECRET = "plantedsecret"
 

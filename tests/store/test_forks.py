@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.exceptions import (
     InvalidIdError,
     SessionConflictError,
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Blob, BlobReference, Session, SessionMessage
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.values.records import AgentState
 from tests.blobs.conftest import blob_folder, stored
 from tests.blobs.messages import image
 from tests.blobs.messages import user as with_blocks

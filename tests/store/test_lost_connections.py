@@ -17,8 +17,8 @@ from django.db.utils import Error
 
 from django_agent_sessions.exceptions import SessionConflictError
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.records import AgentState, NewMessage, Usage
-from django_agent_sessions.store.session_reading import session_record
+from django_agent_sessions.store import session_record
+from django_agent_sessions.values.records import AgentState, NewMessage, Usage
 
 from .cutting import commit_lost, cut, cut_the_wire, user
 

@@ -14,7 +14,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.utils import Error
 
-from django_agent_sessions.bridge import run_orm
+from django_agent_sessions.db.bridge import run_orm
 
 from .cutting import cut_the_wire, user
 

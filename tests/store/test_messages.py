@@ -8,17 +8,17 @@ from django.db import connection, transaction
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 
+from django_agent_sessions.content.dialects import TEXT_CAP
 from django_agent_sessions.exceptions import (
     PayloadError,
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.records import AgentState, NewMessage, Usage
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.testing import error_texts
-from django_agent_sessions.transcripts import TEXT_CAP
+from django_agent_sessions.values.records import AgentState, NewMessage, Usage
 from tests.strategies import exactly, json_values
 
 pytestmark = pytest.mark.django_db

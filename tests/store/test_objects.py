@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
-from django_agent_sessions.holds import hold, release
+from django_agent_sessions.governance.legal_hold import hold, release
 from django_agent_sessions.models import Session, StoredObject, StoredPart
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.store.keyed import SnapshotStorageStore
-from django_agent_sessions.store.objects import PART_SIZE
+from django_agent_sessions.store.snapshots import PART_SIZE, SnapshotStorageStore
+from django_agent_sessions.values.owners import EVERYBODY
 
 pytestmark = pytest.mark.django_db
 

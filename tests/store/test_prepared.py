@@ -8,12 +8,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions import prepared
+from django_agent_sessions.sql import prepared_statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ON_POSTGRESQL = connection.vendor == "postgresql"
-ENOUGH = prepared.PREPARE_AFTER + 3
+ENOUGH = prepared_statements.PREPARE_AFTER + 3
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_prepared_statements_are_counted_and_logged_as_any_other(store, agent):
 
 def test_a_short_connection_prepares_nothing(store, agent):
     connection.close()
-    append(store, agent, prepared.PREPARE_AFTER)
+    append(store, agent, prepared_statements.PREPARE_AFTER)
 
     assert on_the_server() == 0
 
@@ -76,7 +76,7 @@ def test_nothing_is_prepared_in_a_transaction(store, agent):
 
 def test_nothing_is_prepared_where_another_process_answers(store, agent, monkeypatch):
     # As behind a pooler that shares the server's processes between its clients.
-    monkeypatch.setattr(prepared, "_has_own_process", lambda connection: False)
+    monkeypatch.setattr(prepared_statements, "_has_own_process", lambda connection: False)
 
     assert append(store, agent) == list(range(ENOUGH))
     assert on_the_server() == 0

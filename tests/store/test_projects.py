@@ -26,7 +26,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
 settings.USE_TZ = False
 settings.TIME_ZONE = "Asia/Tokyo"
 django.setup()
-from django_agent_sessions.records import NewMessage
+from django_agent_sessions.values.records import NewMessage
 from django_agent_sessions.store import SessionStore
 
 store = SessionStore()

@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db
 

@@ -5,9 +5,9 @@ from django.db import connection, transaction
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
+from django_agent_sessions.values.records import Usage
 
 pytestmark = pytest.mark.django_db
 

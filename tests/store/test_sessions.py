@@ -17,9 +17,9 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import Usage
 
 pytestmark = pytest.mark.django_db
 

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.store.keyed import SnapshotStorageStore
-from django_agent_sessions.store.snapshot_finding import SnapshotFilter
-from django_agent_sessions.store.snapshot_records import SaveState, SnapshotWrite
+from django_agent_sessions.store.snapshots import (
+    SaveState,
+    SnapshotFilter,
+    SnapshotStorageStore,
+    SnapshotWrite,
+)
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +45,7 @@ def test_a_save_makes_the_session_and_the_agent(store):
     session = store.get("s")
     assert session.usage.messages == 2
     agent = store.read_agent(session, "a")
-    assert agent.dialect == transcripts.STRANDS
+    assert agent.dialect == dialects.STRANDS
     assert agent.data.state == {"n": 1}
     assert store.payloads(agent) == [said("1"), said("2")]
     assert Snapshot.objects.get().length == 2

@@ -8,8 +8,8 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions import handwritten
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.sql import cursors
+from django_agent_sessions.values.records import AgentState
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -80,9 +80,9 @@ def test_a_batch_takes_as_many_statements_as_one_message(store, agent, statement
 
 def test_a_statement_is_translated_for_sqlite_once(store, agent):
     store.append(agent, user("a"), count=False)
-    before = handwritten._with_qmarks.cache_info()
+    before = cursors._with_qmarks.cache_info()
     store.append(agent, user("b"), count=False)
-    after = handwritten._with_qmarks.cache_info()
+    after = cursors._with_qmarks.cache_info()
     assert after.hits - before.hits == (connection.vendor == "sqlite")
     assert after.misses == before.misses
 

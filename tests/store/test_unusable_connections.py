@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.utils import ProgrammingError
 
-from django_agent_sessions.records import AgentState, Usage
+from django_agent_sessions.values.records import AgentState, Usage
 
 from .cutting import user
 

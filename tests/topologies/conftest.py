@@ -60,5 +60,5 @@ def replicated(settings):
     settings.AGENT_SESSIONS = {"REPLICA_DATABASE": "replica"}
     settings.MIDDLEWARE = [
         *settings.MIDDLEWARE,
-        "django_agent_sessions.middleware.reading_own_writes",
+        "django_agent_sessions.serving.middleware.reading_own_writes",
     ]

@@ -11,9 +11,9 @@ from django.db import OperationalError, connection, connections, transaction
 from django.http import HttpResponse
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions.middleware import reading_own_writes
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.serving.middleware import reading_own_writes
 from tests.rest.conftest import client_of
 
 from .conftest import CHANGELIST, LIST, SECRET, Talk

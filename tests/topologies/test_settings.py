@@ -31,7 +31,7 @@ def test_somebody_has_to_remember_who_has_just_written(replica, settings):
     assert found(check_settings) == []
     assert found(check_replica) == ["agent_sessions.W006"]
 
-    settings.MIDDLEWARE = ["django_agent_sessions.middleware.reading_own_writes"]
+    settings.MIDDLEWARE = ["django_agent_sessions.serving.middleware.reading_own_writes"]
     assert found(check_replica) == []
 
 

@@ -31,7 +31,7 @@ def outcomes() -> dict[str, str]:
     from django.test import Client
     from django.urls import reverse
 
-    from django_agent_sessions import bridge
+    from django_agent_sessions.db import bridge
     from django_agent_sessions.models import Session, SessionMessage
     from django_agent_sessions.store import SessionStore
 

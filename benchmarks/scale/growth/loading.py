@@ -21,9 +21,9 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.models import Model
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.partitioning import PartitionMessages
+from django_agent_sessions.sql.partitioning import PartitionMessages
 
 DAYS = 90
 MESSAGES = 50
@@ -126,7 +126,7 @@ def _sessions(messages: int, person: int, others: list[int]) -> list[tuple[str, 
             f"{session}\t\t{name}\tAGENT\t{owner}\tAbout {random.choice(_words)}\t{{}}"
             f"\t0\t0\t{length}\t{length * 40}\t{length * 20}\tf\t{start}\t{start}\t{end}\n"
         )
-        said_by = f"{agent}\t{session}\tassistant-{number % 5}\t{transcripts.STRANDS}"
+        said_by = f"{agent}\t{session}\tassistant-{number % 5}\t{dialects.STRANDS}"
         found.append(
             (
                 row,

@@ -14,14 +14,14 @@ from django.test import Client
 
 from benchmarks.scale.growth.loading import LONG, MESSAGES, PERSON, STAFF
 from django_agent_sessions.admin.changelist import SessionListCursor
-from django_agent_sessions.admin.key_pages import AFTER
-from django_agent_sessions.ids import id_for_time
+from django_agent_sessions.admin.keyset_changelist import AFTER
+from django_agent_sessions.governance.redaction import WholeMessage, redact
 from django_agent_sessions.models import MAIN_BRANCH, Session, SessionMessage, UsageCursor
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentRecord, SessionRecord
-from django_agent_sessions.redaction import WholeMessage, redact
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage import roll_up
+from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
 POOL = 20
 """Sessions that are taken in turns, so that no single page of a table decides."""

@@ -24,7 +24,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError("openai-agents", extra="openai") from error
 
-from .advanced import AdvancedDjangoSession
+from .advanced_session import AdvancedDjangoSession
 from .session import DjangoSession
 
 __all__ = [

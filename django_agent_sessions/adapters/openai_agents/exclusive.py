@@ -9,10 +9,11 @@ from inspect import iscoroutine
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from django_agent_sessions import bridge, leases
+from django_agent_sessions import leases
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.records import SessionRecord
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import SessionRecord
 
 R = TypeVar("R")
 

@@ -16,22 +16,22 @@ from agents.memory.session_settings import (
     resolve_session_limit,
 )
 
-from django_agent_sessions import bridge, payloads, transcripts
+from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.ids import new_id, validate_id, validate_namespace
-from django_agent_sessions.owners import NOBODY, refuse_none
-from django_agent_sessions.records import AgentRecord, PositionedPayload, SessionRecord
-from django_agent_sessions.store import SessionStore
-from django_agent_sessions.store.agents import DEFAULT_AGENT
+from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
+from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.values.owners import NOBODY, refuse_none
+from django_agent_sessions.values.records import AgentRecord, PositionedPayload, SessionRecord
 
-from .exclusive import ExclusiveSession, ExclusiveLeases
-from .memory import ItemCache
-from .rewording import item_at, redact_openai_item
-from .strays import without_orphaned_results
+from .exclusive import ExclusiveLeases, ExclusiveSession
+from .item_cache import ItemCache
+from .item_redaction import item_at, redact_openai_item
+from .orphaned_results import without_orphaned_results
 
 R = TypeVar("R")
 
@@ -306,9 +306,9 @@ class DjangoSession(ExclusiveSession):
             else:
                 return
         for item in items:
-            payloads.dumps(item)  # Raises before a session is created for an invalid item.
+            exact_json.dumps(item)  # Raises before a session is created for an invalid item.
         session = self._open(store)
-        agent = store.open_agent(session, dialect=transcripts.OPENAI)
+        agent = store.open_agent(session, dialect=dialects.OPENAI)
         self._remember(store, agent, session.redaction_epoch)
         append_to(agent)
 
@@ -393,7 +393,7 @@ class DjangoSession(ExclusiveSession):
         return known[2]
 
     def _remember(self, store: SessionStore, agent: AgentRecord, epoch: int) -> AgentRecord:
-        if agent.dialect != transcripts.OPENAI:
+        if agent.dialect != dialects.OPENAI:
             raise ConfigurationError(
                 f"session {self.session_id!r} contains messages of {agent.dialect!r} agents: use "
                 "another id or namespace for this one"

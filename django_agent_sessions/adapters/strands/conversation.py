@@ -17,11 +17,17 @@ from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.session import SessionAgent
 
-from django_agent_sessions.ids import new_id
-from django_agent_sessions.records import AgentRecord, AgentState, MessageRecord, NewMessage, Usage
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    AgentState,
+    MessageRecord,
+    NewMessage,
+    Usage,
+)
 
 from . import formats
-from .scrubbing import RedactionLog
+from .live_redaction import RedactionLog
 
 
 class StoredMessage(NamedTuple):

@@ -23,17 +23,18 @@ from strands.hooks.registry import HookRegistry
 from strands.multiagent.base import MultiAgentBase
 from strands.types.agent import LocalAgent
 
-from django_agent_sessions import bridge, leases
+from django_agent_sessions import leases
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionBusyError,
     SessionConflictError,
 )
-from django_agent_sessions.records import AgentRecord
+from django_agent_sessions.values.records import AgentRecord
 
 from .conversation import Conversation
-from .restoring import StoredAgent, restore
-from .work import SessionOperations
+from .restore import StoredAgent, restore
+from .session_operations import SessionOperations
 
 R = TypeVar("R")
 

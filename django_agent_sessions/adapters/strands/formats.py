@@ -10,7 +10,7 @@ from django.utils import timezone
 from strands.types.content import Message
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from django_agent_sessions.records import (
+from django_agent_sessions.values.records import (
     AgentRecord,
     AgentState,
     MessageRecord,

@@ -25,16 +25,16 @@ from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
-from django_agent_sessions.ids import new_id, validate_id
-from django_agent_sessions.owners import NOBODY
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.ids import new_id, validate_id
+from django_agent_sessions.values.owners import NOBODY
 
 from .conversation import Conversation
 from .exclusive import RunLeases
-from .restoring import restore
-from .work import OpenSession, SessionOperations, initial_messages
+from .restore import restore
+from .session_operations import OpenSession, SessionOperations, initial_messages
 
 R = TypeVar("R")
 

@@ -12,10 +12,10 @@ from strands.multiagent.base import MultiAgentBase
 from strands.types.exceptions import SessionException
 
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.records import SessionRecord, Usage
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import SessionRecord, Usage
 
-from .scrubbing import RedactionLog, as_state, mask_orchestrator
+from .live_redaction import RedactionLog, as_state, mask_orchestrator
 
 _UNFINISHED_STATUSES = frozenset({"interrupted", "failed"})
 

@@ -10,19 +10,20 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from django_agent_sessions import bridge, transcripts
+from django_agent_sessions.content import dialects
+from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.owners import NOBODY
-from django_agent_sessions.records import AgentRecord, SessionRecord
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import NOBODY
+from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
 from . import formats
-from .restoring import check_dialect
-from .scrubbing import StateCache, as_state
+from .live_redaction import StateCache, as_state
+from .restore import check_dialect
 
 R = TypeVar("R")
 
@@ -141,7 +142,7 @@ class DjangoSessionRepository(SessionRepository):
             lambda: self._store.create_agent(
                 self._store.get(session_id),
                 session_agent.agent_id,
-                dialect=transcripts.STRANDS,
+                dialect=dialects.STRANDS,
                 data=formats.agent_state(session_agent),
                 created_at=formats.from_iso(session_agent.created_at),
                 updated_at=formats.from_iso(session_agent.updated_at),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strands._async import run_async
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 
 
 def register() -> None:

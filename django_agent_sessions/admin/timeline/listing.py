@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.admin.transcript.heads import MAX_AGENTS
+from django_agent_sessions.admin.transcript.sidebar import MAX_AGENTS
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, Snapshot, StoredObject
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentRecord, BranchRecord
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
 PAGE = 50
 """Rows of a page."""

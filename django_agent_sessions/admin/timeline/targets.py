@@ -10,9 +10,9 @@ from django.http import Http404
 
 from django_agent_sessions.admin.transcript.viewers import Viewer
 from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionAgent, SessionMessage, Snapshot
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentRecord, AgentState, BranchRecord
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, AgentState, BranchRecord
 
 
 @dataclass(frozen=True, slots=True)

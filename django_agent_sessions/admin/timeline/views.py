@@ -28,11 +28,11 @@ from django.utils.translation import ngettext
 from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
 from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH
-from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 
-from . import changes, comparing, listing, questions
-from .questions import Confirmation
+from . import comparison, confirmations, listing, operations
+from .confirmations import Confirmation
 from .targets import (
     get_agent_or_404,
     get_branch_or_404,
@@ -135,7 +135,7 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
         title=_("Compare branches"),
         agent=agent,
         choices=list(by_number.values())[: listing.PAGE * 4],
-        comparison=comparing.compare(viewer, agent, [by_number[number] for number in numbers]),
+        comparison=comparison.compare(viewer, agent, [by_number[number] for number in numbers]),
     )
 
 
@@ -148,12 +148,14 @@ def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
-        forked = changes.fork(viewer, spot.key)
+        forked = operations.fork(viewer, spot.key)
         name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
         text = _("This is the fork. The original conversation did not change.")
         return text, reverse(name, args=[forked.id])
 
-    return _confirmation_response(model_admin, viewer, questions.confirm_fork(viewer, spot), apply)
+    return _confirmation_response(
+        model_admin, viewer, confirmations.confirm_fork(viewer, spot), apply
+    )
 
 
 def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
@@ -162,7 +164,7 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
-        side_branch = changes.rewind(viewer, spot)
+        side_branch = operations.rewind(viewer, spot)
         here = f"{viewer.page}?agent={spot.agent.id}"
         if side_branch is None:
             return _("There are no messages after this message."), here
@@ -175,7 +177,7 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
         return text % {"count": count, "branch": side_branch.name}, here
 
     return _confirmation_response(
-        model_admin, viewer, questions.confirm_rewind(viewer, spot), apply
+        model_admin, viewer, confirmations.confirm_rewind(viewer, spot), apply
     )
 
 
@@ -186,13 +188,13 @@ def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
-        side_branch = changes.switch(viewer, record, number)
+        side_branch = operations.switch(viewer, record, number)
         text = _("Branch %(branch)s was restored. The former main branch is now %(other)s.")
         names = {"branch": branch.name, "other": side_branch.name}
         return text % names, f"{viewer.page}?agent={agent}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.confirm_switch(viewer, record, branch), apply
+        model_admin, viewer, confirmations.confirm_switch(viewer, record, branch), apply
     )
 
 
@@ -203,12 +205,12 @@ def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
     branch = get_branch_or_404(viewer, record, number)
 
     def apply() -> _Outcome:
-        changes.delete(viewer, record, number)
+        operations.delete(viewer, record, number)
         text = _("Branch %(branch)s was deleted.") % {"branch": branch.name}
         return text, f"{viewer.base_url}branches/?agent={agent}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.confirm_delete(viewer, record, branch), apply
+        model_admin, viewer, confirmations.confirm_delete(viewer, record, branch), apply
     )
 
 
@@ -218,11 +220,11 @@ def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
     moment = get_snapshot_or_404(viewer, snapshot)
 
     def apply() -> _Outcome:
-        changes.restore(viewer, moment)
+        operations.restore(viewer, moment)
         return _("The snapshot was restored."), f"{viewer.page}?agent={moment.agent.id}"
 
     return _confirmation_response(
-        model_admin, viewer, questions.confirm_restore(viewer, moment), apply
+        model_admin, viewer, confirmations.confirm_restore(viewer, moment), apply
     )
 
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.transcripts.parts import cited_url
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.dialects.parts import cited_url
 
 
 def safe_link(url: str) -> tuple[str, str]:

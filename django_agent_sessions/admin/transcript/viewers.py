@@ -10,11 +10,12 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, QueryDict
 from django.urls import reverse
 
-from django_agent_sessions import audit, bridge
+from django_agent_sessions import audit
 from django_agent_sessions.admin.permissions import SessionPermission, may, require
-from django_agent_sessions.batches import TOMBSTONE_NAMESPACE
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.windows import MessagePreview
+from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
+from django_agent_sessions.queries.message_pages import MessagePreview
 
 _PRESERVED_PARAMETERS = ("agent", "branch", "plain", "_changelist_filters")
 

@@ -1,7 +1,7 @@
 """The page of a session, with its conversation as a chat.
 
 The server renders it; a script only avoids reloads. Its cost does not depend on the number of
-messages: see :mod:`django_agent_sessions.windows`.
+messages: see :mod:`django_agent_sessions.queries.message_pages`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from django_agent_sessions import audit, replicas, search, windows
+from django_agent_sessions import audit
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent, SessionAgent
-from django_agent_sessions.transcripts import displayable
-from django_agent_sessions.windows import MessageQuery, MessagePage
+from django_agent_sessions.queries import message_pages, replicas, search
+from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
 
-from . import heads, kin, steps, timepicture
-from . import parts as transcript_parts
-from .pieces import SpeakerTurn, AgentLabel
-from .turns import TranscriptBuilder
+from . import actions, activity_chart, relations, sidebar
+from . import message_items as transcript_parts
+from .builder import TranscriptBuilder
+from .view_models import AgentLabel, SpeakerTurn
 from .viewers import Viewer, get_viewer_or_404
 
 
@@ -73,7 +74,9 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
     viewer = get_viewer_or_404(model_admin, request, object_id)
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    voices = heads.agent_labels(viewer, heads.agents(viewer), {row.agent_id for row in window.rows})
+    voices = sidebar.agent_labels(
+        viewer, sidebar.agents(viewer), {row.agent_id for row in window.rows}
+    )
     turns = _turns(viewer, scope, window, voices)
     context = {**_window_context(viewer, window), "viewer": viewer, "turns": turns}
     return TemplateResponse(request, "agent_sessions/admin/_turns.html", context)
@@ -105,16 +108,16 @@ def _search(viewer: Viewer, query: str) -> list[Any]:
             details={"found": len(keys), **ends},
             using=viewer.using,
         )
-    return heads.hits(viewer, keys, query)
+    return sidebar.hits(viewer, keys, query)
 
 
 def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpResponse:
     request, session = viewer.request, viewer.session
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    points, listed = timepicture.points(scope), heads.agents(viewer)
+    points, listed = activity_chart.points(scope), sidebar.agents(viewer)
     speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
-    voices = heads.agent_labels(viewer, listed, speakers)
+    voices = sidebar.agent_labels(viewer, listed, speakers)
     turns = _turns(viewer, scope, window, voices)
     site = model_admin.admin_site
     context = {
@@ -126,16 +129,16 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
         "viewer": viewer,
         "session": session,
         "heading": (session.title if viewer.can_read else "") or session.session_id,
-        "agents": listed[: heads.MAX_AGENTS],
-        "more_agents": len(listed) > heads.MAX_AGENTS,
-        "orchestrators": heads.orchestrators(viewer),
-        "metadata": heads.metadata(viewer),
-        "flags": heads.flags(session, timezone.now()),
-        "steps": steps.session_actions(model_admin, viewer),
-        "kin": kin.session_relations(model_admin, viewer),
-        "branch": kin.selected_side_branch(viewer, scope),
+        "agents": listed[: sidebar.MAX_AGENTS],
+        "more_agents": len(listed) > sidebar.MAX_AGENTS,
+        "orchestrators": sidebar.orchestrators(viewer),
+        "metadata": sidebar.metadata(viewer),
+        "flags": sidebar.flags(session, timezone.now()),
+        "steps": actions.session_actions(model_admin, viewer),
+        "kin": relations.session_relations(model_admin, viewer),
+        "branch": relations.selected_side_branch(viewer, scope),
         "neighbours": _neighbour_links(model_admin, viewer),
-        "picture": timepicture.activity_chart(points, voices, viewer.here),
+        "picture": activity_chart.activity_chart(points, voices, viewer.here),
         "turns": turns,
         "target": _parse_key(request.GET.get("at")),
         "plain": _is_plain(request),
@@ -156,12 +159,12 @@ def _scope(viewer: Viewer) -> MessageQuery:
             raise Http404
         return MessageQuery(viewer.session, main=True, alias=_messages_alias(viewer))
     key = _parse_key(agent_key)
-    if key is None or not heads.has_agent(viewer, key):
+    if key is None or not sidebar.has_agent(viewer, key):
         raise Http404
     agent = SessionAgent(pk=key)
     if not branch:
         return MessageQuery(viewer.session, agent, alias=_messages_alias(viewer))
-    number = kin.branch_number(viewer, key, branch)
+    number = relations.branch_number(viewer, key, branch)
     return MessageQuery(viewer.session, agent, branch=number, alias=_messages_alias(viewer))
 
 
@@ -178,7 +181,7 @@ def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
     at = _parse_key(viewer.request.GET.get("at"))
     if at is None or viewer.request.GET.get("branch"):
         return None
-    agent_and_branch = kin.side_branch_of(viewer, at)
+    agent_and_branch = relations.side_branch_of(viewer, at)
     if agent_and_branch is None:
         return None
     agent, branch = agent_and_branch
@@ -189,20 +192,22 @@ def _branch_redirect(viewer: Viewer) -> HttpResponse | None:
 def _window(viewer: Viewer, scope: MessageQuery) -> MessagePage:
     params, originals = viewer.request.GET, viewer.can_view_originals
     if params.get("all"):
-        return windows.first_page(scope, count=windows.MAX_PAGE_SIZE, originals=originals)
+        return message_pages.first_page(
+            scope, count=message_pages.MAX_PAGE_SIZE, originals=originals
+        )
     if params.get("from") == "start":
-        return windows.first_page(scope, originals=originals)
+        return message_pages.first_page(scope, originals=originals)
     for name, read in (
-        ("at", windows.page_around),
-        ("before", windows.page_before),
-        ("after", windows.page_after),
+        ("at", message_pages.page_around),
+        ("before", message_pages.page_before),
+        ("after", message_pages.page_after),
     ):
         if name in params:
             key = _parse_key(params[name])
             if key is None:
                 raise Http404
             return read(scope, key, originals=originals)
-    return windows.last_page(scope, originals=originals)
+    return message_pages.last_page(scope, originals=originals)
 
 
 def _turns(
@@ -210,8 +215,8 @@ def _turns(
 ) -> list[SpeakerTurn]:
     viewer.record_window(window.rows)
     if viewer.can_read:
-        windows.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
-    note = partial(heads.redactions(viewer, window.rows).note, reason=viewer.can_read)
+        message_pages.read_payloads(scope, window.rows, _parse_key(viewer.request.GET.get("at")))
+    note = partial(sidebar.redactions(viewer, window.rows).note, reason=viewer.can_read)
     plain = _is_plain(viewer.request)
     return TranscriptBuilder(voices, note, plain=plain, hidden=not viewer.can_read).turns(window)
 
@@ -225,7 +230,7 @@ def _window_context(viewer: Viewer, window: MessagePage) -> dict[str, Any]:
         "from_start": viewer.query(**{"from": "start"}),
         "from_end": viewer.query(),
         "everything": viewer.query(all=1),
-        "all_limit": windows.MAX_PAGE_SIZE,
+        "all_limit": message_pages.MAX_PAGE_SIZE,
         "query_without_plain": viewer.query(plain=None, at=_middle_message(window)),
         "query_plain": viewer.query(plain=1, at=_middle_message(window)),
         "only_agent": _parse_key(viewer.request.GET.get("agent")),
@@ -238,7 +243,7 @@ def _middle_message(window: MessagePage) -> UUID | None:
 
 def _neighbour_links(model_admin: Any, viewer: Viewer) -> dict[str, str]:
     rows = model_admin.get_queryset(viewer.request).using(viewer.using)
-    sides = heads.neighbours(viewer.session, rows)
+    sides = sidebar.neighbours(viewer.session, rows)
     name = f"{model_admin.admin_site.name}:agent_sessions_session_change"
     # The neighbours ignore the list's filters, so the links do not preserve them.
     query = "?plain=1" if _is_plain(viewer.request) else ""

@@ -5,6 +5,6 @@ Both managers use the same layout, so that files can be copied to a bucket and b
 
 from __future__ import annotations
 
-from .sessions import Layout
+from .session_layout import Layout
 
 __all__ = ["Layout"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import validate_id
+from django_agent_sessions.values.ids import validate_id
 
 _MESSAGE = re.compile(r"message_(0|[1-9][0-9]*)\.json", re.ASCII)
 

@@ -19,24 +19,21 @@ from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.interchange.jsonl_blobs import blob_directory
 from django_agent_sessions.interchange.layout import Layout
-from django_agent_sessions.interchange.owners import find_user
-from django_agent_sessions.interchange.places import open_location
-from django_agent_sessions.interchange.rows import each_session
+from django_agent_sessions.interchange.locations import open_location
+from django_agent_sessions.interchange.owner_mapping import find_user
+from django_agent_sessions.interchange.row_pages import each_session
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.interchange.strands_writing import (
-    export_strands_files,
-    has_strands_agent,
-)
-from django_agent_sessions.management.actors import get_actor, add_actor
+from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
+from django_agent_sessions.management.actors import add_actor, get_actor
+from django_agent_sessions.management.atomic_files import new_file
 from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
 from django_agent_sessions.management.moments import parse_datetime_option
-from django_agent_sessions.management.new_files import new_file
 from django_agent_sessions.management.several import list_option
-from django_agent_sessions.management.stopping import StoppableCommand, end_without_reader
 from django_agent_sessions.management.terminal import (
     ProgressLine,
-    pluralize,
     escape_control_characters,
+    pluralize,
     set_encoding,
 )
 from django_agent_sessions.models import AuditEvent, Session

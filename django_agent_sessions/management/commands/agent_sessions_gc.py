@@ -10,16 +10,15 @@ from django.core.files.storage import storages
 from django.core.management.base import CommandError, CommandParser
 from django.template.defaultfilters import filesizeformat
 
-from django_agent_sessions import batches
-from django_agent_sessions.blobs.collecting import (
+from django_agent_sessions.blobs.garbage_collection import (
     DEFAULT_AGE,
     CollectionResult,
     collect,
     messages_using,
 )
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.models import Session
+from django_agent_sessions.management.interruption import StoppableCommand
+from django_agent_sessions.models import Session, deletion
 
 
 class Command(StoppableCommand):
@@ -91,8 +90,8 @@ class Command(StoppableCommand):
 
     def _finish_deletions(self, using: str, *, dry_run: bool) -> None:
         sessions = Session.objects.using(using)
-        interrupted = sessions.filter(namespace=batches.TOMBSTONE_NAMESPACE, legal_hold=False)
-        count = interrupted.count() if dry_run else batches.delete_tombstones(sessions)
+        interrupted = sessions.filter(namespace=deletion.TOMBSTONE_NAMESPACE, legal_hold=False)
+        count = interrupted.count() if dry_run else deletion.delete_tombstones(sessions)
         if count:
             done = "would be completed" if dry_run else "completed"
             self.stdout.write(f"{count} interrupted deletions of sessions {done}")

@@ -15,18 +15,22 @@ from django_agent_sessions.interchange import (
     owners_from_csv,
     owners_from_function,
 )
-from django_agent_sessions.interchange.jsonl_reading import MAX_LINE_BYTES
-from django_agent_sessions.interchange.kinds import SOURCES, no_sessions_error, open_source
-from django_agent_sessions.interchange.owners import find_user
+from django_agent_sessions.interchange.jsonl_import import MAX_LINE_BYTES
+from django_agent_sessions.interchange.owner_mapping import find_user
+from django_agent_sessions.interchange.source_registry import (
+    SOURCES,
+    no_sessions_error,
+    open_source,
+)
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.stopping import StoppableCommand
+from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.terminal import (
     ProgressLine,
-    pluralize,
     escape_control_characters,
+    pluralize,
 )
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 _EXIT_STATUS = 1
 

@@ -9,8 +9,8 @@ from django.template.defaultfilters import filesizeformat
 
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.stopping import StoppableCommand
-from django_agent_sessions.store.offloading import move_binaries_to_storage
+from django_agent_sessions.management.interruption import StoppableCommand
+from django_agent_sessions.store.contents import move_binaries_to_storage
 
 
 class Command(StoppableCommand):

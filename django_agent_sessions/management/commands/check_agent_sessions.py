@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
 from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.sessions import find_session
-from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import ProgressLine, pluralize
 from django_agent_sessions.models import Session
 

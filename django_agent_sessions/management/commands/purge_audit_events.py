@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from django_agent_sessions import audit
 from django_agent_sessions.management.databases import add_database, get_database
+from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.moments import match_use_tz, parse_datetime_option
-from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.models import AuditEvent
 
 

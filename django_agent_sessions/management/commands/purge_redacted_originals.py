@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from django_agent_sessions.governance.redaction.originals import purge_originals
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.stopping import StoppableCommand
+from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.terminal import pluralize
-from django_agent_sessions.redaction.originals import purge_originals
 
 
 class Command(StoppableCommand):

@@ -16,20 +16,20 @@ from django_agent_sessions.exceptions import (
     RedactionScopeError,
     SessionNotFoundError,
 )
-from django_agent_sessions.interchange.owners import find_user
-from django_agent_sessions.interchange.rows import each_session
-from django_agent_sessions.management.actors import get_actor, add_actor
+from django_agent_sessions.governance.redaction import Hit, Redaction, Scope, redact
+from django_agent_sessions.interchange.owner_mapping import find_user
+from django_agent_sessions.interchange.row_pages import each_session
+from django_agent_sessions.management.actors import add_actor, get_actor
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.scopes import add_scopes, get_scopes
+from django_agent_sessions.management.interruption import StoppableCommand
+from django_agent_sessions.management.redaction_options import add_scopes, get_scopes
 from django_agent_sessions.management.sessions import find_session
-from django_agent_sessions.management.stopping import StoppableCommand
 from django_agent_sessions.management.terminal import (
     ProgressLine,
-    pluralize,
     escape_control_characters,
+    pluralize,
 )
 from django_agent_sessions.models import AuditEvent, Session
-from django_agent_sessions.redaction import Hit, Redaction, Scope, redact
 
 
 class Command(StoppableCommand):

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from django_agent_sessions import usage
 from django_agent_sessions.management.databases import add_database, get_database
-from django_agent_sessions.management.stopping import StoppableCommand
+from django_agent_sessions.management.interruption import StoppableCommand
 
 
 class Command(StoppableCommand):

@@ -9,14 +9,14 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from django_agent_sessions.models import Branch, Snapshot
-from django_agent_sessions.store.branching import MAIN_NAME
+from django_agent_sessions.store import MAIN_NAME
 
 from .fields import (
-    IdField,
-    UTCDateTimeField,
-    StrictIntegerField,
     DisplayableField,
+    IdField,
+    StrictIntegerField,
     StrictSerializer,
+    UTCDateTimeField,
 )
 from .sessions import TitleField
 

@@ -12,11 +12,11 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from django_agent_sessions.content.blob_refs import BlobRef
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import MAX_ID_LENGTH, validate_id
-from django_agent_sessions.querysets import is_valid_in_all_time_zones
-from django_agent_sessions.references import BlobRef
-from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.values.ids import MAX_ID_LENGTH, validate_id
 
 INVALID_DATETIME = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
 

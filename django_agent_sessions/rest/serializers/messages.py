@@ -12,16 +12,16 @@ from uuid import UUID
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from django_agent_sessions import payloads
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.dialects import Part, PartKind, displayable
+from django_agent_sessions.content.dialects.paths import TranscriptBlock, blocks
 from django_agent_sessions.exceptions import PayloadError
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent
-from django_agent_sessions.references import Path
-from django_agent_sessions.transcripts import Part, PartKind, displayable
-from django_agent_sessions.transcripts.blocks import TranscriptBlock, blocks
-from django_agent_sessions.windows import MessagePreview
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.queries.message_pages import MessagePreview
 
-from .fields import UTCDateTimeField, PathKeyField, format_datetime, displayable_json
+from .fields import PathKeyField, UTCDateTimeField, displayable_json, format_datetime
 
 _WEB = ("http://", "https://")
 _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
@@ -116,7 +116,7 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
 
 
 def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str, Any]:
-    """Represent a row that :func:`django_agent_sessions.windows.read_payloads` has filled."""
+    """Represent a row that :func:`django_agent_sessions.queries.message_pages.read_payloads` has filled."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
     data: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _raw(payload: Any) -> dict[str, Any]:
     Returns nothing for a payload that another program wrote and that exceeds what may be stored.
     """
     try:
-        return {"raw": json.loads(payloads.without_hashes(payloads.dumps(payload)))}
+        return {"raw": json.loads(exact_json.without_hashes(exact_json.dumps(payload)))}
     except (PayloadError, RecursionError):
         return {}
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from rest_framework import serializers
 
-from django_agent_sessions import detectors
+from django_agent_sessions.content import detectors
 from django_agent_sessions.exceptions import MissingDependencyError
-from django_agent_sessions.redaction import (
+from django_agent_sessions.governance.redaction import (
     Block,
     Detect,
     Find,
@@ -22,9 +22,9 @@ from django_agent_sessions.redaction import (
 )
 
 from .fields import (
+    PathKeyField,
     StrictBooleanField,
     StrictIntegerField,
-    PathKeyField,
     StrictSerializer,
     StrictTextField,
     displayable_json,

@@ -6,17 +6,17 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.transcripts import displayable
 
 from .fields import (
-    StrictBooleanField,
-    IdField,
-    UTCDateTimeField,
     DisplayableField,
     DisplayableJSONField,
+    IdField,
+    StrictBooleanField,
     StrictSerializer,
     StrictTextField,
+    UTCDateTimeField,
     displayable_json,
 )
 

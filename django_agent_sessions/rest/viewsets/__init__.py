@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .agents import AgentViewSet, MultiAgentViewSet
 from .branches import BranchMessageViewSet, BranchViewSet, RewindViewSet
-from .conversations import ConversationViewSet
 from .messages import MessageViewSet
+from .session_messages import ConversationViewSet
 from .sessions import SessionViewSet
 from .snapshots import SnapshotViewSet
 

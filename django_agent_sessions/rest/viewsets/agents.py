@@ -11,14 +11,14 @@ from rest_framework import viewsets
 from rest_framework.response import Response
 
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
-from django_agent_sessions.permissions import SessionPermission
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.pagination import AgentPagination
 from django_agent_sessions.rest.schema import (
-    SESSION_PARAMETER,
     SCOPE_PARAMETERS,
-    documented_response,
+    SESSION_PARAMETER,
     describe_view,
+    documented_response,
     problem_responses,
 )
 from django_agent_sessions.rest.serializers.sessions import (

@@ -20,25 +20,24 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
 )
-from django_agent_sessions.permissions import SessionPermission
-from django_agent_sessions.records import AgentRecord, BranchRecord
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest import throttles
-from django_agent_sessions.rest.agents import AgentAPI, parse_branch_number_or_404
+from django_agent_sessions.rest.agent_api import AgentAPI, parse_branch_number_or_404
 from django_agent_sessions.rest.branch_pages import BranchMessagePagination, BranchPagination
-from django_agent_sessions.rest.changing import with_locked_session, resolve_position, record_change
-from django_agent_sessions.rest.etags import require_match, etag_response
+from django_agent_sessions.rest.etags import etag_response, require_match
 from django_agent_sessions.rest.examples import CREATE_BRANCH, REWIND
 from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
-from django_agent_sessions.rest.queries import reject_unknown_parameters
+from django_agent_sessions.rest.query_parameters import reject_unknown_parameters
 from django_agent_sessions.rest.schema import (
     AGENT_PARAMETER,
     ETAG,
     IF_MATCH,
     IF_NONE_MATCH,
-    SCOPE_PARAMETERS,
     NOT_MODIFIED,
-    documented_response,
+    SCOPE_PARAMETERS,
     describe_view,
+    documented_response,
     problem_responses,
 )
 from django_agent_sessions.rest.serializers.branches import (
@@ -50,9 +49,14 @@ from django_agent_sessions.rest.serializers.branches import (
     SetAsideSerializer,
 )
 from django_agent_sessions.rest.serializers.messages import MessageSerializer
-from django_agent_sessions.windows import MessageQuery
+from django_agent_sessions.rest.session_locking import (
+    record_change,
+    resolve_position,
+    with_locked_session,
+)
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
 
-from .conversations import MessageListMixin
+from .session_messages import MessageListMixin
 
 _LEFT, _RIGHT = "left", "right"
 _NO_BRANCH = "The agent has no such branch."

@@ -13,11 +13,14 @@ from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions import audit, blobs, serving, windows
+from django_agent_sessions import audit, blobs, serving
+from django_agent_sessions.content.blob_refs import BlobRef, Path
+from django_agent_sessions.content.dialects.paths import binary_at, path_from_json
+from django_agent_sessions.governance.redaction.originals import original_kept_until
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
-from django_agent_sessions.permissions import SessionPermission
-from django_agent_sessions.redaction.originals import original_kept_until
-from django_agent_sessions.references import BlobRef, Path
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.queries import message_pages
+from django_agent_sessions.queries.message_pages import MessagePreview, MessageQuery
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.base import SessionAPI
@@ -26,27 +29,25 @@ from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import RAW
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
-from django_agent_sessions.rest.queries import boolean_parameter
-from django_agent_sessions.rest.redacting import redaction_response
+from django_agent_sessions.rest.query_parameters import boolean_parameter
+from django_agent_sessions.rest.redaction import redaction_response
 from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
     MESSAGE_PARAMETER,
+    NOT_MODIFIED,
     RANGE,
     SCOPE_PARAMETERS,
-    NOT_MODIFIED,
-    documented_response,
     describe_view,
-    response_header,
+    documented_response,
     problem_responses,
+    response_header,
 )
-from django_agent_sessions.rest.serializers.messages import MessageSerializer, MessageContext
+from django_agent_sessions.rest.serializers.messages import MessageContext, MessageSerializer
 from django_agent_sessions.rest.serializers.redaction import (
     MessageRedactionRequest,
     ReasonRequest,
     RedactionSerializer,
 )
-from django_agent_sessions.transcripts.blocks import binary_at, path_from_json
-from django_agent_sessions.windows import MessagePreview, MessageQuery
 
 
 @describe_view(parameters=[*SCOPE_PARAMETERS, MESSAGE_PARAMETER], tags=["Messages"])
@@ -202,9 +203,9 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
 
     def _read(self, session: Session, key: UUID) -> MessagePreview:
         scope = MessageQuery(session, only=frozenset([key]))
-        rows = windows.first_page(scope, count=1).rows
+        rows = message_pages.first_page(scope, count=1).rows
         if rows:
-            windows.read_payloads(scope, rows, whole=True)
+            message_pages.read_payloads(scope, rows, whole=True)
         if not rows:
             raise Http404
         return rows[0]

@@ -17,8 +17,8 @@ from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from django_agent_sessions import audit, replicas, serving
-from django_agent_sessions.ids import new_id
+from django_agent_sessions import audit, serving
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.models import (
     MAIN_BRANCH,
@@ -27,31 +27,35 @@ from django_agent_sessions.models import (
     SessionAgent,
     SessionMessage,
 )
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.permissions import SessionPermission
-from django_agent_sessions.querysets import SessionQuerySet
-from django_agent_sessions.records import SessionRecord
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.querysets import SessionQuerySet
+from django_agent_sessions.queries import replicas
+from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_sessions
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import parse_uuid_or_404
-from django_agent_sessions.rest.etags import require_match, etag_response
+from django_agent_sessions.rest.etags import etag_response, require_match
 from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
 from django_agent_sessions.rest.filters import SessionFilter
 from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.problems import Conflict
-from django_agent_sessions.rest.queries import is_search, search_query, reject_unknown_parameters
-from django_agent_sessions.rest.redacting import redaction_response
+from django_agent_sessions.rest.query_parameters import (
+    is_search,
+    reject_unknown_parameters,
+    search_query,
+)
+from django_agent_sessions.rest.redaction import redaction_response
 from django_agent_sessions.rest.schema import (
     ETAG,
-    SESSION_PARAMETER,
     IF_MATCH,
     IF_NONE_MATCH,
-    SCOPE_PARAMETERS,
     NOT_MODIFIED,
-    documented_response,
+    SCOPE_PARAMETERS,
+    SESSION_PARAMETER,
     describe_view,
-    response_header,
+    documented_response,
     problem_responses,
+    response_header,
 )
 from django_agent_sessions.rest.serializers.redaction import (
     RedactionSerializer,
@@ -65,11 +69,12 @@ from django_agent_sessions.rest.serializers.sessions import (
     SessionSerializer,
 )
 from django_agent_sessions.rest.serializers.usage import UsageSerializer
-from django_agent_sessions.search import MAX_QUERY_LENGTH, find_sessions
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transcripts import displayable
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import SessionRecord
 
-from .forking import ForkMixin
+from .forks import ForkMixin
 
 _MARKDOWN, _JSONL = "markdown", "jsonl"
 _SEARCHED_MESSAGES = 20

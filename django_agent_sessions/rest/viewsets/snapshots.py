@@ -12,22 +12,22 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from django_agent_sessions.models import AuditEvent, Session, Snapshot
-from django_agent_sessions.permissions import SessionPermission
-from django_agent_sessions.records import AgentRecord, SnapshotRecord
+from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import parse_uuid_or_404
-from django_agent_sessions.rest.agents import AgentAPI
-from django_agent_sessions.rest.changing import with_locked_session, record_change
+from django_agent_sessions.rest.agent_api import AgentAPI
 from django_agent_sessions.rest.pagination import SnapshotPagination
 from django_agent_sessions.rest.schema import (
     AGENT_PARAMETER,
     SCOPE_PARAMETERS,
-    documented_response,
     describe_view,
+    documented_response,
     problem_responses,
 )
 from django_agent_sessions.rest.serializers.branches import SnapshotSerializer
-from django_agent_sessions.store.moments import LATEST_SNAPSHOT_ID
+from django_agent_sessions.rest.session_locking import record_change, with_locked_session
+from django_agent_sessions.store.snapshots import LATEST_SNAPSHOT_ID
+from django_agent_sessions.values.records import AgentRecord, SnapshotRecord
 
 _SNAPSHOT = OpenApiParameter(
     "snapshot", {"type": "string", "format": "uuid"}, "path", description="The snapshot's id."

@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from django_agent_sessions import redaction
+from django_agent_sessions.governance import redaction
 from django_agent_sessions.models import AuditEvent
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.usage import roll_up

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django_agent_sessions import transcripts
-from django_agent_sessions.records import AgentRecord, MultiAgentRecord, SessionRecord
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.dialects import Part, PartKind
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.transcripts import Part, PartKind
+from django_agent_sessions.values.records import AgentRecord, MultiAgentRecord, SessionRecord
 
 LATEST = 200
 """How many messages of an agent are shown, unless all are asked for."""
@@ -91,7 +91,7 @@ def _of_agent(store: SessionStore, agent: AgentRecord, everything: bool) -> Conv
     # One more than is shown tells whether there are more.
     records = store.messages(agent) if everything else store.latest(agent, LATEST + 1)
     shown = records if everything else records[-LATEST:]
-    read = [(record, transcripts.parts(agent.dialect, record.content)) for record in shown]
+    read = [(record, dialects.parts(agent.dialect, record.content)) for record in shown]
     everybody = [part for _, parts in read for part in parts]
     results = {p.call_id: p for p in everybody if p.kind is PartKind.TOOL_RESULT and p.call_id}
     called = {p.call_id for p in everybody if p.kind is PartKind.TOOL_CALL}
@@ -112,7 +112,7 @@ def _of_orchestrator(record: MultiAgentRecord) -> Conversation:
     for node in state.get("execution_order") or ():
         result = results.get(node, {}).get("result") or {}
         message = result.get("message") if isinstance(result, dict) else None
-        parts = transcripts.parts(transcripts.STRANDS, message)
+        parts = dialects.parts(dialects.STRANDS, message)
         messages.append(Message(_text(node), tuple(_blocks(parts, {}, frozenset()))))
     name = f"{record.kind} “{record.multi_agent_id}”, {state.get('status', '')}"
     return Conversation(_text(name), messages)
@@ -170,4 +170,4 @@ def _without_bytes(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    return transcripts.displayable(str(value))
+    return dialects.displayable(str(value))

@@ -33,7 +33,7 @@ from openai.types.responses import (
 from openai.types.responses.response_reasoning_item import Summary
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 
 from . import pace, rules
 
@@ -74,7 +74,7 @@ class OfflineOpenAIModel(Model):
             [{"role": "user", "content": input}] if isinstance(input, str) else input
         )
         names = {tool.name for tool in tools}
-        step = self._answer(rules.turns(transcripts.OPENAI, items), names)
+        step = self._answer(rules.turns(dialects.OPENAI, items), names)
         heard = rules.tokens(json.dumps(items, default=str))
         answered = rules.tokens(repr(step))
         usage = Usage(

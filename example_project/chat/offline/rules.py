@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django_agent_sessions import transcripts
-from django_agent_sessions.transcripts import Part, PartKind
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.dialects import Part, PartKind
 
 _NAME = re.compile(r"\b(?:my name is|call me)\s+(\w[\w'’-]*)", re.IGNORECASE)
 _CITY = re.compile(r"\b(?:in|of|to|for)\s+([A-Z]\w+(?: [A-Z]\w+)*)")
@@ -102,7 +102,7 @@ def turns(dialect: str, messages: Sequence[Any]) -> list[Turn]:
         The conversation in neutral form.
     """
     return [
-        Turn(transcripts.summary(dialect, message).role, transcripts.parts(dialect, message))
+        Turn(dialects.summary(dialect, message).role, dialects.parts(dialect, message))
         for message in messages
     ]
 

@@ -13,7 +13,7 @@ from strands.types.event_loop import StopReason, Usage
 from strands.types.streaming import StreamEvent
 from strands.types.tools import ToolSpec
 
-from django_agent_sessions import transcripts
+from django_agent_sessions.content import dialects
 
 from . import pace, rules
 
@@ -62,7 +62,7 @@ class OfflineStrandsModel(Model):
             The events of one message.
         """
         names = {spec["name"] for spec in tool_specs or ()}
-        step = self._answer(rules.turns(transcripts.STRANDS, messages), names)
+        step = self._answer(rules.turns(dialects.STRANDS, messages), names)
         await pace.first()
         yield {"messageStart": {"role": "assistant"}}
         if isinstance(step, rules.Call):

@@ -7,7 +7,7 @@ from typing import Any
 from agents import Agent, TResponseInputItem, function_tool
 from django.contrib.auth import get_user_model
 
-from django_agent_sessions import bridge
+from django_agent_sessions.db import bridge
 from django_agent_sessions.models import SessionMessage
 
 from .scripted import ScriptedModel, Step

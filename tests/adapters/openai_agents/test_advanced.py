@@ -16,17 +16,17 @@ from asgiref.sync import async_to_sync
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from django_agent_sessions import holds
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import (
     InvalidIdError,
     LegalHoldError,
     PayloadError,
     SessionNotFoundError,
 )
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUsage
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing
 
@@ -381,7 +381,7 @@ async def test_a_legal_hold_keeps_every_branch(session):
     await session.add_items([user("a"), user("b")])
     await session.create_branch_from_turn(2, "other")
     key = (await arun_orm(Session.objects.get)).pk
-    await arun_orm(holds.hold, key, reason="r", actor="test")
+    await arun_orm(legal_hold.hold, key, reason="r", actor="test")
 
     for use in (session.pop_item(), session.clear_session(), session.delete_branch("other", True)):
         with pytest.raises(LegalHoldError):

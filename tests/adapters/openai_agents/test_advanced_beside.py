@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
-from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, branched
+from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, branch_session
 from tests.strategies import exactly
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -117,7 +117,7 @@ def _stopped_clock(monkeypatch):
     # Names that are made have the time in them.
     clock = SimpleNamespace(time=lambda: 1_800_000_000.5, sleep=None)
     monkeypatch.setattr(advanced_sqlite_session, "time", clock)
-    monkeypatch.setattr(branched, "time", clock)
+    monkeypatch.setattr(branch_session, "time", clock)
 
 
 def comparable(found: Any) -> Any:

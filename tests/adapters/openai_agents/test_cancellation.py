@@ -11,7 +11,7 @@ from agents import Runner
 from django.db import connection, transaction
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.models import Session
 
 from .scripted import call

@@ -8,7 +8,7 @@ from typing import Any
 
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 
 class SessionDriver:

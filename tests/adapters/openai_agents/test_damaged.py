@@ -10,7 +10,7 @@ from agents import Runner, SessionSettings
 from django.db import connection
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.testing import columns_containing, error_texts

@@ -13,8 +13,8 @@ from agents import Runner
 
 from django_agent_sessions.adapters.openai_agents import AdvancedDjangoSession, DjangoSession
 from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.testing import columns_containing
 
 from .scripted import call

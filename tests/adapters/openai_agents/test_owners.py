@@ -13,11 +13,11 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.functional import SimpleLazyObject
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.owners import EVERYBODY, NOBODY
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY
 
 from .scripted import call
 from .team import assistant, requests, stored, texts, user

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from django_agent_sessions import bridge
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.redaction import Find, WholeMessage, aredact, redact
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.redaction import Find, WholeMessage, aredact, redact
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.processes import go, outputs, ready, start

@@ -12,8 +12,16 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
+from django_agent_sessions.governance.redaction import (
+    Block,
+    Detect,
+    Find,
+    Scope,
+    Span,
+    WholeMessage,
+    redact,
+)
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.redaction import Block, Detect, Find, Scope, Span, WholeMessage, redact
 
 from .scripted import call
 from .team import assistant, requests, texts

@@ -9,10 +9,10 @@ import pytest
 from agents import Runner
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.testing import columns_containing, files_containing
 
 from .scripted import call

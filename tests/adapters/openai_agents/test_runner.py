@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm, joined
+from django_agent_sessions.db.bridge import arun_orm, joined
 from django_agent_sessions.models import Session, SessionMessage
 
 from .scripted import call, hand_over

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.content.dialects import OPENAI, STRANDS
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, PayloadError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.records import Usage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS
-from django_agent_sessions.transcripts import OPENAI, STRANDS
+from django_agent_sessions.values.records import Usage
 from tests.strategies import exactly, json_values
 
 from .team import stored, texts, user

@@ -8,7 +8,7 @@ import pytest
 from agents import RunContextWrapper, Runner
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 from .scripted import call
 from .team import assistant, user

@@ -19,7 +19,7 @@ from agents.extensions.memory import EncryptedSession
 from openai import AsyncOpenAI, InternalServerError
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.bridge import arun_orm
+from django_agent_sessions.db.bridge import arun_orm
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.models import Session
 from django_agent_sessions.testing import columns_containing, files_containing

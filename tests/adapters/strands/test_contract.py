@@ -15,7 +15,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from django_agent_sessions import testing
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
 from django_agent_sessions.exceptions import SessionConflictError
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 from .scripted import ScriptedModel
 

@@ -25,10 +25,10 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentState
 
 from .agents import build, expect_real, manager_of, requests, stored, texts
 from .scripted import ScriptedModel, call

@@ -12,10 +12,10 @@ from django.db import connections
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.session.repository_session_manager import RepositorySessionManager
 
-from django_agent_sessions import bridge
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoSessionRepository
+from django_agent_sessions.db import bridge
+from django_agent_sessions.governance.redaction import Find, WholeMessage, redact
 from django_agent_sessions.models import SessionAgent, SessionMessage
-from django_agent_sessions.redaction import Find, WholeMessage, redact
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from tests.processes import go, outputs, ready, start

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from django_agent_sessions.governance.redaction import (
+    Block,
+    Detect,
+    Find,
+    Scope,
+    Span,
+    WholeMessage,
+    redact,
+)
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.redaction import Block, Detect, Find, Scope, Span, WholeMessage, redact
 
 from .agents import build, requests, texts
 from .scripted import call

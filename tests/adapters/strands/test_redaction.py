@@ -9,7 +9,7 @@ from strands.hooks import AfterInvocationEvent, BeforeModelCallEvent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
-from django_agent_sessions.bridge import run_orm
+from django_agent_sessions.db.bridge import run_orm
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.testing import columns_containing, files_containing

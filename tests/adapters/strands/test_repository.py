@@ -18,8 +18,8 @@ from django_agent_sessions.adapters.strands import DjangoSessionRepository
 from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, PayloadError
 from django_agent_sessions.models import Session as SessionRow
 from django_agent_sessions.models import SessionMessage as MessageRow
-from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.testing import HOSTILE_IDS, INVALID_IDS, columns_containing
+from django_agent_sessions.values.owners import EVERYBODY
 
 from .scripted import ScriptedModel, call
 from .tools import add

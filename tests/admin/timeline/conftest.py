@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.content.dialects import STRANDS
 from tests.admin.people import staff
 from tests.admin.transcripts import said
 

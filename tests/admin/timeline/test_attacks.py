@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage, Snapshot, StoredObject
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.transcripts import said, shown
 
 from .pages import Action, confirmed, key, url, words

@@ -7,7 +7,7 @@ import re
 import pytest
 from django.urls import reverse
 
-from django_agent_sessions.holds import hold
+from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.models import Branch, SessionMessage
 from tests.admin.transcripts import said, shown
 

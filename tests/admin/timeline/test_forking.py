@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session
-from django_agent_sessions.redaction import Find, redact
 from tests.admin.transcripts import said, shown
 
 from .pages import Action, confirmed, events, key, url, words

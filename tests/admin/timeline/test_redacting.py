@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from django_agent_sessions.models import SessionMessage
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import staff
 from tests.admin.transcripts import said, shown
 

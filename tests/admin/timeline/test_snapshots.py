@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Snapshot, StoredObject
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.values.records import AgentState
 from tests.admin.transcripts import said, shown
 
 from .pages import Action, confirmed, events, first, url, words

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import Snapshot
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.transcripts import said, shown
 
 from .pages import key, url

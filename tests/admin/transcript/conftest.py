@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from django_agent_sessions import audit
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import AuditEvent
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.people import staff
 
 

@@ -8,9 +8,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_agent_sessions import audit
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import AuditEvent, Session, SessionAgent, SessionMessage
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import staff
 from tests.admin.transcripts import call, fragment_url, page_url, result, said, shown
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from django_agent_sessions.admin.transcript import heads
+from django_agent_sessions.admin.transcript import sidebar
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import SessionAgent
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.transcripts import call, fragment_url, page_url, said, shown
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +42,7 @@ def test_many_conversations_of_agents_are_told_apart_by_name(client, reader, ses
 def test_of_a_great_many_agents_each_is_read_in_its_own_format(client, reader, session, store):
     SessionAgent.objects.bulk_create(
         SessionAgent(session_id=session.id, agent_id=f"agent-{number}", dialect=STRANDS)
-        for number in range(heads.MAX_AGENTS)
+        for number in range(sidebar.MAX_AGENTS)
     )
     agent = store.open_agent(session, "the-last", dialect=STRANDS)
     store.append(agent, said("assistant", "**bold** words", call("1", "search", query="lamp")))
@@ -64,7 +64,7 @@ def test_of_a_great_many_agents_each_is_read_in_its_own_format(client, reader, s
 def test_a_hundred_agents_are_all_listed(client, reader, session):
     SessionAgent.objects.bulk_create(
         SessionAgent(session_id=session.id, agent_id=f"agent-{number}", dialect=STRANDS)
-        for number in range(heads.MAX_AGENTS)
+        for number in range(sidebar.MAX_AGENTS)
     )
 
     page = shown(client, page_url("session-1"))

@@ -8,8 +8,8 @@ from html import unescape
 import pytest
 
 from django_agent_sessions.admin.transcript.links import citations, safe_link
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.people import staff
 from tests.admin.transcripts import fragment_url, page_url, said, shown
 

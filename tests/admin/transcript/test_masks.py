@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from django_agent_sessions import redaction as redacting
+from django_agent_sessions.governance import redaction as redacting
 from django_agent_sessions.models import SessionMessage
 from tests.admin.people import staff
 from tests.admin.transcripts import call, page_url, result, said, shown

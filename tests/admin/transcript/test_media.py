@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.content.dialects import STRANDS
 from tests.admin.transcripts import call, page_url, said, shown
 
 from .parts import PNG, endpoint, image, media

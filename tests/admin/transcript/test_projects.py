@@ -7,11 +7,11 @@ from datetime import datetime
 import pytest
 from django.db import connection
 
-from django_agent_sessions.admin.transcript.wording import redaction_note
+from django_agent_sessions.admin.transcript.text_rendering import redaction_note
+from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import AuditEvent, SessionMessage
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import Find, redact
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.values.records import AgentState
 from tests.admin.people import staff
 from tests.admin.transcripts import fragment_url, page_url, said, shown
 

@@ -9,7 +9,7 @@ import pytest
 
 from django_agent_sessions.models import AuditEvent
 from tests.admin.transcripts import page_url, said, shown
-from tests.test_fields import set_raw
+from tests.models.test_fields import set_raw
 
 from .parts import endpoint
 

@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import SessionAgent, SessionMessage
-from django_agent_sessions.transcripts import STRANDS
 from tests.admin.people import staff
 from tests.admin.transcripts import call, fragment_url, page_url, said, shown
-from tests.test_fields import set_raw
+from tests.models.test_fields import set_raw
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from django_agent_sessions import windows
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import SessionMultiAgent
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.queries import message_pages
+from django_agent_sessions.values.records import AgentState
 from tests.admin.transcripts import call, page_url, said, shown
 
 pytestmark = pytest.mark.django_db
@@ -52,7 +52,7 @@ def test_a_message_of_36_mb_never_leaves_the_database(client, reader, talker, st
     page = shown(client, page_url("session-1"))
 
     assert sum(sizes_read) < 300_000
-    assert max(sizes_read) >= windows.TEXT_BEGINNING_LENGTH
+    assert max(sizes_read) >= message_pages.TEXT_BEGINNING_LENGTH
     assert "only its beginning" in page
     assert f"This message is {size}\xa0MB" in page
     assert "before it" in page

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.content.dialects import STRANDS
 from django_agent_sessions.models import AuditEvent, SessionAgent, SessionMultiAgent
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.values.records import AgentState
 from tests.admin.transcripts import page_url, shown
 
 pytestmark = pytest.mark.django_db

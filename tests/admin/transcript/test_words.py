@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from django_agent_sessions.admin.transcript import wording
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.transcripts import STRANDS
+from django_agent_sessions.admin.transcript import text_rendering
+from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.values.records import AgentState
 from tests.admin.transcripts import page_url, result, said, shown
 
 pytestmark = pytest.mark.django_db
@@ -85,12 +85,12 @@ def test_without_the_packages_for_markdown_text_is_plain(
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
-    wording.markdown.cache_clear()
+    text_rendering.markdown.cache_clear()
     monkeypatch.setattr(builtins, "__import__", missing)
     try:
         page = shown(client, page_url("session-1"))
     finally:
         monkeypatch.undo()
-        wording.markdown.cache_clear()
+        text_rendering.markdown.cache_clear()
 
     assert "**bold**" in page

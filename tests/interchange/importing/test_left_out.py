@@ -12,7 +12,7 @@ from django_agent_sessions.interchange.sources import (
     SourceMultiAgent,
     SourceSession,
 )
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 from tests.interchange.sources import Made, said, talk, user
 
 from .outcomes import contents, everything, numbers, reasons

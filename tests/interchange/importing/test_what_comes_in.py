@@ -17,9 +17,9 @@ from django_agent_sessions.interchange.sources import (
     SourceSession,
 )
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.owners import EVERYBODY, NOBODY
-from django_agent_sessions.records import AgentState
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY
+from django_agent_sessions.values.records import AgentState
 from tests.interchange.sources import START, Made, said, talk, user
 
 from .outcomes import contents, everything, reasons

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.records import AgentState
 
 
 @pytest.fixture

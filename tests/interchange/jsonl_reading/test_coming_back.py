@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from django_agent_sessions import payloads
-from django_agent_sessions.ids import id_for_time
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.governance.redaction import WholeMessage, descendants_of, redact
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import Blob, SessionAgent, SessionMessage, SessionMultiAgent
-from django_agent_sessions.records import AgentState
-from django_agent_sessions.redaction import WholeMessage, descendants_of, redact
+from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.records import AgentState
 from tests.strategies import json_values
 
 from .files import export, forget, lines, rows, write
@@ -164,7 +164,7 @@ def test_an_export_without_states_comes_in_without(rich, file):
     assert import_sessions(JsonLines(file)).skips == 0
 
     assert {row.state == {} for row in SessionAgent.objects.all()} == {True}
-    assert payloads.dumps(SessionMultiAgent.objects.get().state) == "{}"
+    assert exact_json.dumps(SessionMultiAgent.objects.get().state) == "{}"
 
 
 def test_large_binaries_go_with_the_line_and_into_the_storage_that_there_is(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.fields import CorruptPayload
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import SessionAgent, SessionMessage, SessionMultiAgent
-from tests.test_fields import set_raw
+from django_agent_sessions.models.fields import CorruptPayload
+from tests.models.test_fields import set_raw
 
 from .files import export, forget, lines, reasons, rows, write
 

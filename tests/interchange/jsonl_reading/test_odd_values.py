@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.redaction import Find, redact
 
 from .files import changed, export, forget, lines, reasons, write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions import holds
+from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.interchange import JsonLines, import_sessions
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_legal_hold_stays_and_is_audited_with_what_it_keeps(store, agent, file):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
-    holds.hold(agent.session, reason="case 1")
+    legal_hold.hold(agent.session, reason="case 1")
     store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
     store.update_message(agent, 1, {"content": "c"})
     export(file, originals=True)
@@ -38,7 +38,7 @@ def test_what_was_edited_under_legal_hold_comes_back_with_its_original_and_is_no
     store, agent, file, settings
 ):
     store.append(agent, {"role": "user", "content": "first words"})
-    holds.hold(agent.session, reason="case 1")
+    legal_hold.hold(agent.session, reason="case 1")
     store.update_message(agent, 0, {"role": "user", "content": "later words"})
     before = rows()[SessionMessage.__name__]
     with_original = export(file, originals=True)

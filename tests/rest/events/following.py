@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django_agent_sessions.events import reading
+from django_agent_sessions.events import event_pages
 from django_agent_sessions.events.cursor import Cursor
-from django_agent_sessions.events.pages import Event, RemovedEvent, ResetEvent, SessionEvent
+from django_agent_sessions.events.event_types import Event, RemovedEvent, ResetEvent, SessionEvent
 from django_agent_sessions.models import Session, SessionAgent
 
 from .conftest import Speaking
@@ -19,9 +19,9 @@ class Follower:
         self.talk = talk
         self.session = Session.objects.get(pk=talk.id)
         cursor = (
-            reading.current_cursor(self.session)
+            event_pages.current_cursor(self.session)
             if start == "now"
-            else reading.first_cursor(self.session)
+            else event_pages.first_cursor(self.session)
         )
         assert cursor is not None
         self.last = cursor.encode()
@@ -33,7 +33,7 @@ class Follower:
         told: list[tuple[str, str]] = []
         for _ in range(1000):
             cursor = Cursor.decode(self.last, self.talk.id)
-            page = reading.read_page(self.session, cursor, count=count)
+            page = event_pages.read_page(self.session, cursor, count=count)
             assert page is not None
             for event in page.events:
                 if drop_after is not None and len(told) >= drop_after:

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from django_agent_sessions.events import cursor as cursors
-from django_agent_sessions.events import reading
+from django_agent_sessions.events import event_pages
 from django_agent_sessions.events.cursor import (
     MAX_REDACTIONS,
+    AgentPosition,
     Cursor,
     InvalidCursorError,
     RedactionScan,
-    AgentPosition,
 )
-from django_agent_sessions.events.pages import MessageEvent
+from django_agent_sessions.events.event_types import MessageEvent
 from django_agent_sessions.models import Session, SessionAgent, SessionMessage
 
 from .conftest import Speaking, payload
@@ -151,11 +151,11 @@ def test_what_happens_to_one_of_many_agents_is_told_or_makes_the_client_read_ane
 
 def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
     session = Session.objects.get(pk=crowd.id)
-    cursor = reading.current_cursor(session)
+    cursor = event_pages.current_cursor(session)
     assert cursor is not None
     crowd.agents["a"] = crowd.store.open_agent(crowd.session, "agent 7", dialect="strands")
     crowd.say("once more")
-    page = reading.read_page(session, cursor)
+    page = event_pages.read_page(session, cursor)
     assert page is not None
     (event,) = page.events
     assert isinstance(event, MessageEvent)
@@ -165,12 +165,12 @@ def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
 def test_many_agents_take_no_more_statements_than_few(crowd):
     session = Session.objects.get(pk=crowd.id)
     with CaptureQueriesContext(connection) as queries:
-        cursor = reading.current_cursor(session)
+        cursor = event_pages.current_cursor(session)
     assert len(queries) == 3
-    start = reading.first_cursor(session)
+    start = event_pages.first_cursor(session)
     assert start is not None
     with CaptureQueriesContext(connection) as queries:
-        page = reading.read_page(session, start)
+        page = event_pages.read_page(session, start)
     assert page is not None
     assert len(page.events) == 50
     assert len(queries) < 10

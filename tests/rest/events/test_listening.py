@@ -11,8 +11,8 @@ from django.conf import settings
 from django.db import connection, connections, transaction
 from django.test import override_settings
 
-from django_agent_sessions import notifying
-from django_agent_sessions.events.listening import get_listener
+from django_agent_sessions.db import notifications
+from django_agent_sessions.events.postgresql_listener import get_listener
 
 from .client import Site, texts
 from .conftest import Speaking, payload, serving
@@ -44,7 +44,7 @@ def site(listening, ada) -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def nothing_said_before() -> None:
-    notifying._last_sent.clear()
+    notifications._last_sent.clear()
 
 
 def pids() -> list[int]:
@@ -70,7 +70,7 @@ def heard() -> Iterator[list[str]]:
     """What is said on the channel, as another client hears it."""
     ear = connections["default"].copy()
     ear.ensure_connection()
-    ear.connection.execute(f"LISTEN {notifying.CHANNEL}")
+    ear.connection.execute(f"LISTEN {notifications.CHANNEL}")
 
     class Heard(list[str]):
         def now(self) -> list[str]:
@@ -108,7 +108,7 @@ def test_a_listener_whose_connection_is_killed_comes_back(site, talk):
         assert texts([stream.next()]) == ["while nobody listens"]
         wait_for_listening(without=pid)
         time.sleep(3.5)
-        notifying._last_sent.clear()
+        notifications._last_sent.clear()
         talk.say("heard again")
         assert texts([stream.next()]) == ["heard again"]
 
@@ -155,7 +155,7 @@ def test_in_a_transaction_it_is_said_after_the_commit_and_not_at_all_after_a_rol
 def test_every_kind_of_change_is_said(talk, heard, what):
     talk.say("one")
     heard.now().clear()
-    notifying._last_sent.clear()
+    notifications._last_sent.clear()
     {
         "change": lambda: talk.change(0, "two"),
         "redact": lambda: talk.redact(0),
@@ -212,7 +212,7 @@ def test_without_the_setting_nobody_listens(talk):
 def test_the_memory_of_who_spoke_is_bounded(monkeypatch):
     from uuid import UUID
 
-    monkeypatch.setattr(notifying, "MIN_INTERVAL_SECONDS", 0.0)
-    for number in range(3 * notifying._MAX_TRACKED):
-        assert notifying._is_due(("default", UUID(int=number)))
-    assert len(notifying._last_sent) <= notifying._MAX_TRACKED
+    monkeypatch.setattr(notifications, "MIN_INTERVAL_SECONDS", 0.0)
+    for number in range(3 * notifications._MAX_TRACKED):
+        assert notifications._is_due(("default", UUID(int=number)))
+    assert len(notifications._last_sent) <= notifications._MAX_TRACKED

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from django_agent_sessions import redaction
 from django_agent_sessions.events.cursor import MAX_REDACTIONS
+from django_agent_sessions.governance import redaction
 from django_agent_sessions.models import SessionMessage
 
 from .following import Follower, stored

@@ -10,8 +10,8 @@ import django
 
 django.setup()
 
-from django_agent_sessions.owners import EVERYBODY
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.owners import EVERYBODY
 
 
 def main(name: str, agent_id: str, count: int, pause: float) -> None:

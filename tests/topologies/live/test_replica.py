@@ -10,7 +10,7 @@ from django.db import OperationalError, connections
 from django.test.utils import CaptureQueriesContext
 
 from django_agent_sessions.adapters.openai_agents import DjangoSession
-from django_agent_sessions.redaction import Find, redact
+from django_agent_sessions.governance.redaction import Find, redact
 from tests.adapters.openai_agents.scripted import ScriptedModel
 from tests.rest.conftest import client_of
 from tests.topologies.conftest import CHANGELIST, LIST, SECRET, Talk

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from .documents import UnstructuredError, message_at
+from .json_documents import UnstructuredError, message_at
 
 _MAX_SEARCHES = 16
 """Number of linear searches before an index is built, which takes as long as ten of them."""

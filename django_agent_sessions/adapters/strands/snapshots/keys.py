@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from strands.storage.storage import _normalize_key, _normalize_prefix
 
 from django_agent_sessions.exceptions import InvalidIdError
-from django_agent_sessions.ids import validate_id, validate_namespace
-from django_agent_sessions.store.snapshot_finding import SnapshotIds, SnapshotFilter
+from django_agent_sessions.store.snapshots import SnapshotFilter, SnapshotIds
+from django_agent_sessions.values.ids import validate_id, validate_namespace
 
 AGENT = "agent"
 MULTI_AGENT = "multiAgent"

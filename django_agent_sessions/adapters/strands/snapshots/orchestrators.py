@@ -7,23 +7,23 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.adapters.strands.scrubbing import as_state
+from django_agent_sessions.adapters.strands.live_redaction import as_state
 from django_agent_sessions.exceptions import StaleSessionError
-from django_agent_sessions.fields import CorruptPayload
+from django_agent_sessions.models.fields import CorruptPayload
 
-from . import documents
-from .memory import KnownOrchestrator
+from . import json_documents
+from .cache import KnownOrchestrator
 
 
 class OrchestratorSave:
     """A snapshot of an orchestrator to be stored."""
 
     def __init__(self, data: bytes, known: KnownOrchestrator | None) -> None:
-        document = documents.loads(data)
+        document = json_documents.loads(data)
         content = document.get("data") if isinstance(document, dict) else None
         if not isinstance(content, dict) or not isinstance(content.get("state"), dict):
-            raise documents.UnstructuredError
-        self._state = documents.decode_bytes(content["state"])
+            raise json_documents.UnstructuredError
+        self._state = json_documents.decode_bytes(content["state"])
         self._document = {**document, "data": {**content, "state": None}}
         self._known = known
         self.kind = str(self._state.get("type", ""))[:64]
@@ -57,8 +57,8 @@ def build(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, 
     """Build a snapshot; return it with what the storage knows of the orchestrator."""
     content = document.get("data") if isinstance(document, dict) else None
     if isinstance(state, CorruptPayload) or not isinstance(content, dict):
-        raise documents.UnstructuredError
-    data = documents.dumps({**document, "data": {**content, "state": state}})
+        raise json_documents.UnstructuredError
+    data = json_documents.dumps({**document, "data": {**content, "state": state}})
     return data, KnownOrchestrator(session, epoch, state)
 
 

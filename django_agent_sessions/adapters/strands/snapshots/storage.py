@@ -14,11 +14,11 @@ from strands.storage.storage import _NAMESPACED, StorageSearchResult
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.owners import NOBODY
+from django_agent_sessions.values.owners import NOBODY
 
 from . import keys
-from .documents import UnstructuredError
-from .work import StorageOperations
+from .json_documents import UnstructuredError
+from .storage_operations import StorageOperations
 
 if TYPE_CHECKING:
     from strands.storage.search.types import SearchStrategy

@@ -11,10 +11,10 @@ from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
 from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import SessionMessage, TurnUsage
-from django_agent_sessions.records import AgentRecord
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord
 from tests.adapters.strands.scripted import ScriptedModel
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,10 +12,10 @@ from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoSessionManager, DjangoStorage
 from django_agent_sessions.exceptions import LegalHoldError
-from django_agent_sessions.holds import hold
+from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
-from django_agent_sessions.owners import EVERYBODY
-from django_agent_sessions.records import AgentState
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentState
 from tests.adapters.strands.agents import build as build_with_log
 
 from .making import LATEST, build, immutable, message, run, saved

@@ -11,8 +11,8 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.types.exceptions import StorageError
 
 from django_agent_sessions.adapters.strands import DjangoStorage
+from django_agent_sessions.governance.redaction import Find, redact
 from django_agent_sessions.models import Session, SessionMessage, Snapshot, StoredObject
-from django_agent_sessions.redaction import Find, redact
 from django_agent_sessions.testing import columns_containing
 
 from .making import LATEST, build, manager_of, message, run, saved

@@ -1,0 +1,259 @@
+"""A session with branches, turns and usage: the SDK's ``AdvancedSQLiteSession`` on any database."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+from agents import RunContextWrapper, TResponseInputItem
+from agents.memory.session_settings import resolve_session_limit
+from agents.result import RunResult, RunResultStreaming
+from django.db import Error
+
+from django_agent_sessions.exceptions import AgentSessionsError
+from django_agent_sessions.store import BranchNameStore
+from django_agent_sessions.values.ids import new_id
+
+from .branch_session import MAIN, BranchedSession
+from .turn_queries import (
+    contains_text,
+    cost_as_dict,
+    describe_turns,
+    group_by_turn,
+    timestamp,
+    tool_usage,
+    turn_cost,
+)
+
+logger = logging.getLogger("django_agent_sessions")
+
+_Context = RunContextWrapper[Any]
+
+
+class AdvancedDjangoSession(BranchedSession):
+    """A :class:`~.session.DjangoSession` with branches, turns and usage.
+
+    It has the methods of the SDK's ``AdvancedSQLiteSession``, with the same names and results, on
+    every database and for several processes at once. Each object is on a branch, at first on
+    ``"main"``; another object or process may be on another branch.
+
+    Its arguments and errors are those of :class:`~.session.DjangoSession`. ``branch_id=None`` is
+    the current branch, and ``wrapper`` the context of a run, for a callable owner.
+    """
+
+    # --- items --------------------------------------------------------------------------------
+
+    async def get_items(
+        self,
+        limit: int | None = None,
+        branch_id: str | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> list[TResponseInputItem]:
+        """Return the conversation on a branch, oldest item first; empty if there is no such branch.
+
+        ``limit`` returns the latest items only: 0 none, a negative one all, and None the number in
+        ``session_settings``.
+        """
+        latest = resolve_session_limit(limit, self.session_settings)
+        if latest == 0:
+            return []
+        latest = None if latest is None or latest < 0 else latest
+        result = await self._read_branch(branch_id, partial(self._read_from, latest), wrapper) or []
+        return self._without_orphans(result, latest, wrapper)
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: _Context | None = None
+    ) -> None:
+        """Append items to the branch: all of them or none."""
+        if not items:
+            return
+        place, items = self._place, list(items)
+        run_id = None if wrapper is None else self._runs.setdefault(wrapper, new_id())
+        async with self._queue.turn():
+            await self._run(partial(self._append_items, place, items, run_id), wrapper)
+
+    async def pop_item(self, *, wrapper: _Context | None = None) -> TResponseInputItem | None:
+        """Remove the latest item of the branch and return it; no two callers get the same item.
+
+        The other branches keep it. The last item of a turn is removed with the usage of the turn.
+        """
+        place = self._place
+        async with self._queue.turn():
+            item: TResponseInputItem | None = await self._ask(partial(self._pop_at, place), wrapper)
+        return item
+
+    async def clear_session(self, *, wrapper: _Context | None = None) -> None:
+        """Delete all items of all branches, and all usage; the session stays.
+
+        All objects are on the main branch afterwards. The names of the branches stay reserved.
+        """
+        await super().clear_session(wrapper=wrapper)
+        self._place = MAIN
+
+    # --- branches -----------------------------------------------------------------------------
+
+    async def create_branch_from_turn(
+        self,
+        turn_number: int,
+        branch_name: str | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> str:
+        """Create a branch from the messages before a turn, switch to it and return its name.
+
+        Turns are numbered from 1. Raises ``ValueError`` if the turn does not exist, or if the name
+        is blank or was used before; by default a name is generated.
+        """
+        if branch_name is not None and not branch_name.strip():
+            raise ValueError("Branch name cannot be empty")
+        create = partial(self._make_branch, self._place, turn_number, branch_name)
+        self._place = await self._run(create, wrapper)
+        logger.debug("created a branch of session %s at turn %s", self.session_id, turn_number)
+        return self._place.name
+
+    async def create_branch_from_content(
+        self,
+        search_term: str,
+        branch_name: str | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> str:
+        """Create a branch before the first turn whose text contains ``search_term``.
+
+        See `create_branch_from_turn`. Raises ``ValueError`` if no turn contains the text.
+        """
+        turns = await self.find_turns_by_content(search_term, wrapper=wrapper)
+        if not turns:
+            raise ValueError(f"No user turns found containing '{search_term}'")
+        return await self.create_branch_from_turn(turns[0]["turn"], branch_name, wrapper=wrapper)
+
+    async def switch_to_branch(self, branch_id: str, *, wrapper: _Context | None = None) -> None:
+        """Switch to another branch; raise ``ValueError`` if it does not exist or is empty."""
+        self._place = await self._run(partial(self._find_branch, branch_id), wrapper)
+
+    async def delete_branch(
+        self, branch_id: str, force: bool = False, *, wrapper: _Context | None = None
+    ) -> None:
+        """Delete a branch with its items and usage; its name stays reserved.
+
+        The current branch is deleted only with ``force``, which switches to the main branch. Raises
+        ``ValueError`` for the main branch, and for a branch that does not exist.
+        """
+        if not branch_id or not branch_id.strip():
+            raise ValueError("Branch ID cannot be empty")
+        if branch_id == MAIN.name:
+            raise ValueError("Cannot delete the 'main' branch")
+        if branch_id == self._place.name:
+            if not force:
+                raise ValueError(
+                    f"Cannot delete current branch '{branch_id}'. Use force=True or switch "
+                    "branches first"
+                )
+            await self._run(partial(self._find_branch, branch_id), wrapper)
+            await self.switch_to_branch(MAIN.name, wrapper=wrapper)
+        async with self._queue.turn():
+            await self._run(partial(self._delete_branch, branch_id), wrapper)
+
+    async def list_branches(self, *, wrapper: _Context | None = None) -> list[dict[str, Any]]:
+        """List the branches that have items, in the order of their creation."""
+        result = await self._ask(partial(self._list_branches, self._place), wrapper)
+        current, branches = result or (MAIN.name, [])
+        return [
+            {
+                "branch_id": branch.name,
+                "message_count": branch.size.messages,
+                "user_turns": branch.size.turns,
+                "is_current": branch.name == current,
+                "created_at": timestamp(branch.created_at),
+            }
+            for branch in branches
+        ]
+
+    # --- turns --------------------------------------------------------------------------------
+
+    async def get_conversation_turns(
+        self, branch_id: str | None = None, *, wrapper: _Context | None = None
+    ) -> list[dict[str, Any]]:
+        """List the user's messages, with the numbers of their turns to branch from."""
+        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        return describe_turns(turns or [], shortened=True)
+
+    async def find_turns_by_content(
+        self,
+        search_term: str,
+        branch_id: str | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> list[dict[str, Any]]:
+        """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
+        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        matches = [turn for turn in turns or [] if contains_text(search_term, turn.payload)]
+        return describe_turns(matches, shortened=False)
+
+    async def get_conversation_by_turns(
+        self, branch_id: str | None = None, *, wrapper: _Context | None = None
+    ) -> dict[int, list[dict[str, str | None]]]:
+        """Return the types and tool names of the items of each turn."""
+        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
+        return group_by_turn(items or [])
+
+    async def get_tool_usage(
+        self, branch_id: str | None = None, *, wrapper: _Context | None = None
+    ) -> list[tuple[str, int, int]]:
+        """Count the calls of tools: tool name, number of calls and turn."""
+        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
+        return tool_usage(items or [])
+
+    # --- usage --------------------------------------------------------------------------------
+
+    async def store_run_usage(
+        self, result: RunResult | RunResultStreaming, *, wrapper: _Context | None = None
+    ) -> None:
+        """Store the usage of a run as the usage of the branch's latest turn.
+
+        It logs database errors and a legal hold and does not raise them, because the run is over.
+        """
+        usage = result.context_wrapper.usage
+        if usage is None:
+            return
+        store = partial(self._store_usage, self._place, turn_cost(usage))
+        async with self._queue.turn():
+            try:
+                await self._ask(store, wrapper or result.context_wrapper)
+            except (AgentSessionsError, Error) as error:
+                logger.warning(
+                    "the usage of a run of session %s was not stored: %s",
+                    self.session_id,
+                    type(error).__name__,
+                )
+
+    async def get_session_usage(
+        self, branch_id: str | None = None, *, wrapper: _Context | None = None
+    ) -> dict[str, int] | None:
+        """Return the total usage of the session, or of a branch; None if none was stored."""
+        total = await self._ask(partial(self._total_usage, branch_id), wrapper)
+        if total is None:
+            return None
+        return {
+            "requests": total.requests,
+            "input_tokens": total.input_tokens,
+            "output_tokens": total.output_tokens,
+            "total_tokens": total.total_tokens,
+            "total_turns": total.turns,
+        }
+
+    async def get_turn_usage(
+        self,
+        user_turn_number: int | None = None,
+        branch_id: str | None = None,
+        *,
+        wrapper: _Context | None = None,
+    ) -> list[dict[str, Any]] | dict[str, Any]:
+        """Return the usage of each turn, or of one turn; empty if none was stored."""
+        read = partial(BranchNameStore.turn_costs, turn=user_turn_number)
+        costs = await self._read_branch(branch_id, read, wrapper) or []
+        if user_turn_number is not None:
+            return cost_as_dict(costs[0]) if costs else {}
+        return [{"user_turn_number": cost.turn, **cost_as_dict(cost)} for cost in costs]

@@ -1,0 +1,148 @@
+"""Restore an agent from its session."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from strands import Agent
+from strands.agent.conversation_manager import ConversationManager
+from strands.agent.state import AgentState as StrandsAgentState
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+
+from django_agent_sessions.content import dialects
+from django_agent_sessions.exceptions import ConfigurationError
+from django_agent_sessions.values.records import AgentRecord
+
+from . import formats
+from .conversation import Conversation, fingerprint
+
+Restored: TypeAlias = list[tuple[int, Any, Any]]
+"""Position, message and run id of each message of ``SessionStore.restore``, with tracking ids."""
+
+
+class StoredAgent(NamedTuple):
+    """The stored data of an agent; ``end`` is the position after the last message, 0 if unused."""
+
+    record: AgentRecord
+    restored: Restored
+    end: int
+
+
+def check_dialect(record: AgentRecord) -> None:
+    """Reject an agent of another SDK."""
+    if record.dialect != dialects.STRANDS:
+        raise ConfigurationError(
+            f"agent {record.agent_id!r} contains messages of the format {record.dialect!r}, not "
+            "of Strands: use another session or agent_id"
+        )
+
+
+def is_message(payload: Any) -> bool:
+    """Return whether a payload has the fields of a Strands message that restoring needs."""
+    return (
+        isinstance(payload, dict)
+        and payload.get("role") in ("user", "assistant")
+        and isinstance(payload.get("content"), list)
+    )
+
+
+def restore(agent: LocalAgent, conversation: Conversation, found: StoredAgent) -> None:
+    """Restore an agent from its stored data."""
+    record, restored, end = found
+    conversation.record = record
+    conversation.set_window(record.data.window, end)
+    agent.state = StrandsAgentState(record.data.state)
+    formats.session_agent(record).initialize_internal_state(agent)
+    summary_messages: list[Message] = []
+    manager_state = record.data.conversation_manager_state
+    # Bidirectional agents and agents that were created by other tools have none.
+    if isinstance(agent, Agent) and manager_state:
+        summary_messages = _restore_conversation_manager(agent.conversation_manager, record)
+    for position, message, _ in restored:
+        conversation.remember(position, message)
+    if isinstance(agent, Agent) and agent._interrupt_state.activated:
+        restored = _move_interrupted_last(agent, conversation, restored)
+    if not (isinstance(agent, Agent) and agent.model.stateful):
+        # Pinned messages come before a summary, as the conversation manager puts them.
+        tail = record.data.window["tail"] if record.data.window else 0
+        pinned = [message for position, message, _ in restored if position < tail]
+        others = [message for position, message, _ in restored if position >= tail]
+        agent.messages = _repair_tool_use([*pinned, *summary_messages, *others])
+    conversation.mark_synced(fingerprint(agent), copy.deepcopy(record.data))
+
+
+def _restore_conversation_manager(
+    manager: ConversationManager, record: AgentRecord
+) -> list[Message]:
+    state = record.data.conversation_manager_state
+    try:
+        return manager.restore_from_session(state) or []
+    except ValueError as error:
+        stored, current = state.get("__name__"), type(manager).__name__
+        if stored == current:
+            raise
+        # Strands' own message names neither the stored manager nor the agent.
+        raise ConfigurationError(
+            f"agent {record.agent_id!r} of session {record.session} was stored with the "
+            f"conversation manager {stored}, and {current} cannot read its state: use the former, "
+            "or clear conversation_manager_state and window with SessionStore.update_agent, so "
+            "that the agent starts with all messages"
+        ) from error
+
+
+def _repair_tool_use(messages: list[Message]) -> list[Message]:
+    """Pair tool calls and results, as Strands' own manager does after an interrupted process."""
+    blocks = [block for message in messages for block in message["content"]]
+    if not any("toolUse" in block or "toolResult" in block for block in blocks):
+        return messages
+    ordered = _move_results_after_calls(messages)
+    return RepositorySessionManager._fix_broken_tool_use(cast("Any", None), ordered)
+
+
+def _move_interrupted_last(
+    agent: Agent, conversation: Conversation, restored: Restored
+) -> Restored:
+    """Move the interrupted turn to the end: the agent continues there, whatever came after it.
+
+    Other calls without results do not count: their process may have been killed.
+    """
+    pending = agent._interrupt_state.pending_tool_execution
+    waiting = _calls(pending.assistant_message) if pending is not None else set()
+    for position, message, run_id in reversed(restored):
+        if waiting & _results(message):
+            # The interrupt was answered, but the process was killed before it wrote the state.
+            agent._interrupt_state.deactivate()
+            break
+        if waiting & _calls(message):
+            of_run = set() if run_id is None else {row[0] for row in restored if row[2] == run_id}
+            conversation.run_id = run_id or conversation.run_id
+            return sorted(restored, key=lambda row: (row[0] in of_run, row[0] == position))
+    return restored
+
+
+def _move_results_after_calls(messages: list[Message]) -> list[Message]:
+    """Move results directly after their calls if another process wrote messages in between.
+
+    That happens if two processes continued the same run, or one did so under another run id.
+    """
+    ordered = list(messages)
+    answered = set().union(*map(_results, messages))
+    for index in range(len(ordered) - 1):
+        waiting = (_calls(ordered[index]) & answered) - _results(ordered[index + 1])
+        for later in range(index + 2, len(ordered) if waiting else 0):
+            results = _results(ordered[later])
+            if waiting & results and not results & _calls(ordered[later - 1]):
+                ordered.insert(index + 1, ordered.pop(later))
+                break
+    return ordered
+
+
+def _calls(message: Message) -> set[str]:
+    return {b["toolUse"]["toolUseId"] for b in message["content"] if "toolUse" in b}
+
+
+def _results(message: Message) -> set[str]:
+    return {b["toolResult"]["toolUseId"] for b in message["content"] if "toolResult" in b}

@@ -1,0 +1,446 @@
+"""Database operations of a session's manager; they run in the thread that the bridge selects."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from django.db import connections
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+from strands.types.exceptions import SessionException
+from strands.types.session import SessionAgent
+
+from django_agent_sessions.content import dialects, exact_json, masking
+from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, Usage
+
+from . import formats
+from .conversation import (
+    Conversation,
+    StoredMessage,
+    add_tracking_ids,
+    fingerprint,
+    with_tracking_id,
+)
+from .live_redaction import mask_agent
+from .orchestrators import Orchestrators
+from .restore import Restored, StoredAgent, check_dialect, is_message
+
+logger = logging.getLogger("django_agent_sessions")
+
+R = TypeVar("R")
+
+_MAX_RELOADS = 10
+
+
+class OpenSession:
+    """A session that is read, or created, at its first use.
+
+    It must not be part of a reference cycle, which would keep the conversations in memory until the
+    garbage collector runs.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        session_id: str,
+        *,
+        title: str,
+        metadata: Mapping[str, Any] | None,
+    ) -> None:
+        self.store = store
+        self.session_id = session_id
+        self.epoch = 0
+        self._title = title
+        self._metadata = metadata
+        self._record: SessionRecord | None = None
+
+    def open(self) -> SessionRecord:
+        """Return the session; read or create it at the first call."""
+        if self._record is None:
+            self._record = self._open_or_create()
+            self.epoch = self._record.redaction_epoch
+        return self._record
+
+    def _open_or_create(self) -> SessionRecord:
+        return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
+
+    def reopen(self) -> SessionRecord:
+        """Read the session again, or create it."""
+        self._record = None
+        return self.open()
+
+
+class SessionOperations:
+    """Reads and writes of a manager.
+
+    A write after a redaction by another process reloads first, so that no redacted text is written
+    again.
+    """
+
+    def __init__(self, session: OpenSession, *, raises: bool) -> None:
+        self.store = session.store
+        self.session_id = session.session_id
+        self.conversations: dict[str, Conversation] = {}
+        self.loaded_agents: dict[str, StoredAgent] | None = None
+        self._session = session
+        self.orchestrators = Orchestrators(session.store, session.open)
+        self._raises = raises
+
+    def conversation(self, agent: LocalAgent) -> Conversation:
+        """Return the conversation of an agent of this manager."""
+        try:
+            return self.conversations[agent.agent_id]
+        except KeyError:
+            raise SessionException(
+                f"Agent {agent.agent_id!r} was not built with the session manager of "
+                f"{self.session_id!r}"
+            ) from None
+
+    def open(self) -> SessionRecord:
+        """Read the session, or create it."""
+        return self._session.open()
+
+    def load_ahead(self) -> None:
+        """Read the data of all agents and orchestrators."""
+        session = self.open()
+        self.loaded_agents = {
+            record.agent_id: self._read_found(record)
+            for record in self.store.list_agents(session)
+            if record.dialect == dialects.STRANDS
+        }
+        self.orchestrators.load_ahead()
+
+    def read_or_create(self, conversation: Conversation, agent: LocalAgent) -> StoredAgent | None:
+        """Read an agent with its messages; None if it did not exist and was created."""
+        record = self.store.read_agent(self.open(), agent.agent_id)
+        if record is not None:
+            return self._read_found(record)
+        conversation.pending_messages = initial_messages(agent)
+        self._write(conversation, agent)
+        return None
+
+    def _read_found(self, record: AgentRecord) -> StoredAgent:
+        # Read the end first: a message that is appended after it is either read too or a conflict.
+        end = self.store.next_position(record) if self._raises else 0
+        return StoredAgent(record, self._messages_of(record), end)
+
+    def _messages_of(self, record: AgentRecord) -> Restored:
+        check_dialect(record)
+        # Without a window, Strands' own count of removed messages is the offset.
+        removed = record.data.conversation_manager_state.get("removed_message_count", 0)
+        restored = self.store.restore(record, offset=removed)
+        invalid = [position for position, message, _ in restored if not is_message(message)]
+        for position in invalid:
+            logger.warning(
+                "message %d of agent %s (row %s) is not a message of Strands and was skipped",
+                position,
+                record.agent_id,
+                record.id,
+            )
+        if invalid:
+            restored = [row for row in restored if row[0] not in invalid]
+        add_tracking_ids(message for _, message, _ in restored)
+        return restored
+
+    def append(self, message: Message, agent: LocalAgent) -> None:
+        """Write a message, and everything else of the agent that is not in the database."""
+        conversation = self.conversation(agent)
+        with conversation.lock:
+            self._append_locked(conversation, message, agent)
+
+    def _append_locked(
+        self, conversation: Conversation, message: Message, agent: LocalAgent
+    ) -> None:
+        grown = conversation.find_extended(with_tracking_id(message))
+        if grown is not None:
+            self._replace(conversation, grown, message)
+        else:
+            conversation.pending_messages.append(NewMessage(message))
+        self._write(conversation, agent)
+
+    def update(self, message: Message, agent: LocalAgent) -> None:
+        """Replace a message that has changed."""
+        conversation = self.conversation(agent)
+        with conversation.lock:
+            stored = conversation.find(message["tracking_id"])
+            if stored is not None:
+                self._replace(conversation, stored, message)
+            else:
+                conversation.rewrite_unwritten(message)
+
+    def _replace(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
+        row = _row_of(conversation)
+        try:
+            self.store.update_message(
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
+            )
+        except StaleSessionError:
+            self._reload()
+            if stored.message["content"] != stored.content:
+                # Another process redacted it; the content that was added after it stays.
+                added = message["content"][len(stored.content) :]
+                message["content"] = [*stored.message["content"], *added]
+            self.store.update_message(
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
+            )
+        conversation.remember(stored.position, message, stored.key)
+
+    def _write(self, conversation: Conversation, agent: LocalAgent) -> None:
+        """Write what is not in the database: the agent's row, messages and state."""
+        with conversation.lock:
+            self._drop_rolled_back(conversation)
+            self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
+
+    def _at_epoch(self, write: Callable[[], R]) -> R:
+        """Write, and reload and retry after each redaction or rewind since the last read."""
+        for _ in range(_MAX_RELOADS):
+            try:
+                return write()
+            except StaleSessionError:
+                self._reload()
+        return write()
+
+    def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
+        if conversation.record is None:
+            # The agent's loop may change the state meanwhile, which must be written again then.
+            current = fingerprint(agent)
+            state = formats.agent_state(SessionAgent.from_agent(agent))
+            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
+                record = self.store.open_agent(
+                    self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
+                )
+            check_dialect(record)
+            conversation.record = record
+            conversation.mark_synced(current, state)
+        if conversation.pending_messages:
+            self._write_messages(conversation, conversation.record, epoch)
+        if (news := conversation.state_to_write(agent)) is not None:
+            state, current = news
+            with _name_in_error(f"the state of agent {agent.agent_id!r}"):
+                self.store.update_agent(conversation.record, state, epoch=epoch)
+            conversation.mark_synced(current, state)
+
+    def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
+        new = conversation.pending_messages
+        for message in new if conversation.corrections.secrets else ():
+            # A model that was responding at the time of the redaction may repeat redacted text.
+            masking.mask_texts_in_place(message.payload, conversation.corrections.secrets)
+        try:
+            with _name_in_error(f"a message of agent {record.agent_id!r}"):
+                written = self.store.append_many(
+                    record,
+                    new,
+                    run_id=conversation.run_id,
+                    expected=conversation.next_position if self._raises else None,
+                    epoch=epoch,
+                    count=False,
+                    again=conversation.may_be_written,
+                )
+        except StaleSessionError:
+            raise
+        except PayloadError:
+            # Nothing was written. A message that can never be written must not block later ones.
+            writable = [message for message in new if _is_writable(message)]
+            conversation.pending_messages = writable if len(writable) < len(new) else new[:-1]
+            raise
+        except SessionConflictError:
+            # With on_conflict="raise" the caller decides what to do with the last message.
+            if self._raises:
+                conversation.pending_messages = new[:-1]
+            raise
+        except Exception:
+            conversation.may_be_written = True
+            raise
+        conversation.pending_messages = []
+        conversation.may_be_written = False
+        conversation.remember_written(written)
+        if connections[self.store.using].in_atomic_block:
+            conversation.uncommitted_ids.update(record.id for record in written)
+        conversation.spent += _usage_of(new)
+
+    def _drop_rolled_back(self, conversation: Conversation) -> None:
+        """Forget messages that were written in a transaction that was rolled back.
+
+        Otherwise an agent that is used again would take another writer's message at the same
+        position for its own.
+        """
+        if not conversation.must_check_rollback:
+            return
+        conversation.must_check_rollback = False
+        existing = self.store.positions(conversation.uncommitted_ids)
+        missing = conversation.uncommitted_ids - existing.keys()
+        in_transaction = connections[self.store.using].in_atomic_block
+        conversation.uncommitted_ids = set(existing) if in_transaction else set()
+        if missing and conversation.record is not None:
+            conversation.forget(missing)
+            # The session and the agent may have been rolled back too.
+            session = self._session.reopen()
+            conversation.record = self.store.read_agent(session, conversation.record.agent_id)
+
+    def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
+        """Write the agent's state, and changed pins."""
+        self._write(conversation, agent)
+        for stored in conversation.find_repinned(agent):
+            self._at_epoch(partial(self._store_pin, conversation, stored))
+
+    def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
+        row = _row_of(conversation)
+        # The stored content, because a conversation manager may have shortened the agent's.
+        record = self.store.read_message(row, stored.position)
+        if record is not None:
+            message = {k: v for k, v in record.content.items() if k != "metadata"}
+            if "metadata" in stored.message:
+                message["metadata"] = stored.message["metadata"]
+            self.store.update_message(
+                row, stored.position, message, epoch=self._session.epoch, key=stored.key
+            )
+        conversation.remember(stored.position, stored.message, stored.key)
+
+    def end_run(self, conversation: Conversation, agent: LocalAgent) -> None:
+        """Write everything at the end of an invocation, and count its usage."""
+        self.sync(conversation, agent)
+        if conversation.spent != Usage():
+            self.store.touch(_row_of(conversation).session, conversation.spent)
+            conversation.spent = Usage()
+
+    def write_orchestrator(
+        self, multi_agent_id: str, state: dict[str, Any] | None, *, ended: bool = False
+    ) -> None:
+        """Write an orchestrator's state."""
+        self.open()
+        with _name_in_error(f"the state of orchestrator {multi_agent_id!r}"):
+            self._at_epoch(
+                lambda: self.orchestrators.write(
+                    multi_agent_id, state, epoch=self._session.epoch, ended=ended
+                )
+            )
+
+    def redact(self, redact_message: Message, agent: LocalAgent) -> None:
+        """Replace the agent's latest message with its redacted version, wherever it is stored."""
+        conversation = self.conversation(agent)
+        with conversation.lock:
+            self._drop_rolled_back(conversation)
+            if conversation.pending_messages:
+                # Its write failed: the redacted version is written with the next write.
+                payload = conversation.pending_messages[-1].payload
+                _overwrite(payload, _with_tracking_id_of(redact_message, payload))
+                return
+            latest = conversation.latest
+            if latest is None:
+                raise SessionException("There is no message to redact")
+            # A retried prompt is in the conversation more than once.
+            same = {stored.position: stored for stored in conversation.find_same(latest.message)}
+            same |= {stored.position: stored for stored in conversation.find_same(redact_message)}
+            for stored in {**same, latest.position: latest}.values():
+                self._redact_stored(conversation, stored, redact_message)
+
+    def _redact_stored(
+        self, conversation: Conversation, stored: StoredMessage, redact_message: Message
+    ) -> None:
+        redacted = _with_tracking_id_of(redact_message, stored.message)
+        epoch = self.store.redact_message(
+            _row_of(conversation), stored.position, redacted, key=stored.key
+        )
+        # If another process has redacted too, the next write must reload.
+        if epoch == self._session.epoch + 1:
+            self._session.epoch = epoch
+        _overwrite(stored.message, redacted)
+        conversation.remember(stored.position, stored.message, stored.key)
+
+    def _reload(self) -> None:
+        """Reload redactions, and apply them to the agents and orchestrators in memory."""
+        session = self._session.reopen()
+        secrets = self.orchestrators.redacted_texts()
+        for record in self.store.list_agents(session):
+            conversation = self.conversations.get(record.agent_id)
+            if conversation is not None and conversation.record is not None:
+                conversation.corrections.note(conversation.known_state, record.data)
+                secrets |= conversation.corrections.secrets
+                secrets |= self._reload_messages(conversation, conversation.record)
+        secrets = masking.searchable_texts(secrets)
+        if not secrets:
+            return
+        # A text of one agent may also be in the memory of others.
+        self.orchestrators.scrub(secrets)
+        for conversation in self.conversations.values():
+            conversation.corrections.secrets |= secrets
+            for new in conversation.pending_messages:
+                masking.mask_texts_in_place(new.payload, secrets)
+            agent = conversation.agent()
+            if agent is not None:
+                mask_agent(agent, secrets)
+
+    def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
+        redacted = {
+            row.message_id: row.content
+            for row in self.store.messages(record)
+            if row.redact_message is not None
+        }
+        # A rewind moves messages to another branch, so they are matched by their tracking ids.
+        moved = {
+            row.content.get("tracking_id"): row.content
+            for row in self.store.redacted_on_other_branches(record)
+        }
+        secrets: set[str] = set()
+        for stored in conversation.all_stored():
+            content = moved.get(stored.message["tracking_id"], redacted.get(stored.position))
+            if content is not None and content != stored.message:
+                secrets |= masking.masked_texts(stored.message, content)
+                _overwrite(stored.message, content)
+        return secrets
+
+
+def _row_of(conversation: Conversation) -> AgentRecord:
+    if conversation.record is None:
+        raise SessionException("The agent has no message yet")
+    return conversation.record
+
+
+def initial_messages(agent: LocalAgent) -> list[NewMessage]:
+    """Return the messages that an agent was created with."""
+    return [NewMessage(with_tracking_id(message)) for message in agent.messages]
+
+
+def _overwrite(message: Message, redacted: Message) -> None:
+    """Redact a message in memory, in place, because the agent holds this same dict."""
+    if message is not redacted:
+        message.clear()  # type: ignore[attr-defined] # a typed dict is a dict
+        message.update(redacted)
+
+
+def _with_tracking_id_of(redacted: Message, original: Message) -> Message:
+    """Set the original's tracking id if the redacted version has none."""
+    if redacted.get("tracking_id") or not original.get("tracking_id"):
+        return redacted
+    return cast("Message", {**redacted, "tracking_id": original["tracking_id"]})
+
+
+@contextmanager
+def _name_in_error(what: str) -> Iterator[None]:
+    """Add what could not be written to the message of a ``PayloadError``."""
+    try:
+        yield
+    except PayloadError as error:
+        raise PayloadError(f"{what}: {error}") from error
+
+
+def _is_writable(message: NewMessage) -> bool:
+    try:
+        exact_json.dumps(message.payload)
+    except PayloadError:
+        return False
+    return True
+
+
+def _usage_of(messages: list[NewMessage]) -> Usage:
+    spent = Usage()
+    for message in messages:
+        summary = dialects.summary(dialects.STRANDS, message.payload)
+        spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
+    return spent

@@ -1,0 +1,129 @@
+"""Apply redactions to the data of writers that read before the redaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Container
+from dataclasses import replace
+from typing import Any
+
+from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
+from django_agent_sessions.content import masking
+from django_agent_sessions.store.snapshots import LoadedSnapshot, SnapshotStorageStore
+from django_agent_sessions.values.records import AgentState, SessionRecord
+
+from . import json_documents
+from .cache import KnownAgent
+
+_APPLICATION_KEYS = ("state", "stash")
+
+
+def note_redacted(
+    corrections: RedactionLog, known: KnownAgent, document: Any, messages: Any
+) -> None:
+    """Compare a snapshot with the one that is stored now."""
+    if isinstance(document, dict) and isinstance(known.document, dict):
+        corrections.note(_state(known.document), _state(document))
+    if isinstance(messages, list) and len(messages) == len(known.messages):
+        for before, after in zip(known.messages, messages, strict=True):
+            if isinstance(before, dict) and isinstance(after, dict):
+                removed = masking.masked_texts(before["message"], after["message"])
+                corrections.secrets |= masking.searchable_texts(removed)
+
+
+def keep_redactions(
+    known: KnownAgent | None, loaded: LoadedSnapshot, now: KnownAgent
+) -> KnownAgent:
+    """Keep the known redactions when an agent is read again.
+
+    Another agent of this process may still have the earlier data in memory.
+    """
+    if known is None or known.agent != now.agent:
+        return now
+    now = replace(now, corrections=known.corrections)
+    if known.epoch != now.epoch and known.snapshot_id == now.snapshot_id:
+        note_redacted(now.corrections, known, loaded.document, loaded.messages)
+    return now
+
+
+def mask_document(document: Any, corrections: RedactionLog) -> Any:
+    """Return a document without the redacted texts."""
+    state = _state(document)
+    corrected_state = corrections.apply(state)
+    if corrected_state is state:
+        return document
+    application_state, data = (
+        corrected_state.state,
+        {**corrected_state.conversation_manager_state, **corrected_state.state["data"]},
+    )
+    return {
+        key: {name: data.get(name) for name in document["data"]}
+        if key == "data"
+        else application_state.get(key, value)
+        for key, value in document.items()
+    }
+
+
+def raw_by_position(known: KnownAgent | None, positions: Container[int]) -> dict[int, bytes]:
+    """Return messages with the bytes that were last read or written."""
+    if known is None or known.text is None or known.branch != 0:
+        return {}
+    result: dict[int, bytes] = {}
+    index = 0
+    for item in known.messages:
+        if not isinstance(item, list):
+            index += 1
+            continue
+        for position in range(*item):
+            if position in positions:
+                result[position] = known.text.raw(index)
+            index += 1
+    return result
+
+
+def read_redactions(
+    store: SnapshotStorageStore, session: SessionRecord, agent_id: str, known: KnownAgent
+) -> None:
+    """Read the redactions since an agent was last read or written."""
+    agent = store.read_agent(session, agent_id)
+    if agent is None or agent.id != known.agent:
+        return
+    contents = {
+        row.position: row.payload for row in store.positioned_payloads(agent) if row.redacted
+    }
+    for position, raw in raw_by_position(known, contents).items():
+        before, _ = json_documents.message_at(raw, 0)
+        removed = masking.masked_texts(before, contents[position])
+        known.corrections.secrets |= masking.searchable_texts(removed)
+    note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
+
+
+def mask_bytes(data: bytes, secrets: Collection[str]) -> bytes:
+    """Mask texts in bytes, which may be JSON or text."""
+    if not secrets:
+        return data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        clean = masking.mask_texts(data, secrets)
+        return bytes(clean) if isinstance(clean, bytes) else str(clean).encode()
+    try:
+        value = json.loads(text)
+        clean = masking.mask_texts(value, secrets)
+        return data if clean == value else json.dumps(clean, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return str(masking.mask_texts(text, secrets)).encode()
+
+
+def _state(document: Any) -> AgentState:
+    """Convert a document to a state that separates the application's data from the SDK's."""
+    data = document.get("data") or {}
+    return AgentState(
+        state={
+            "data": {key: data[key] for key in _APPLICATION_KEYS if key in data},
+            "app_data": document.get("app_data"),
+        },
+        conversation_manager_state={
+            key: value for key, value in data.items() if key not in _APPLICATION_KEYS
+        },
+    )

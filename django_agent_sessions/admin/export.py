@@ -1,0 +1,245 @@
+"""Streaming export of sessions as Markdown or JSON Lines, recorded before the first byte is sent.
+
+The page of one session is a form, and its POST sends the file. A GET could be triggered by
+prefetching, link previews or embedded URLs, and each would record an export that no user made. A
+reason in a URL would also end up in server logs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.cache import patch_cache_control
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from django_agent_sessions import audit, serving
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import AuditEvent, Session
+
+from .permissions import SessionPermission, may, require
+
+MARKDOWN, JSONL = "markdown", "jsonl"
+
+_REQUIRED = (SessionPermission.VIEW, SessionPermission.READ, SessionPermission.EXPORT)
+
+
+class ExportForm(forms.Form):
+    """The format and the reason of an export."""
+
+    form = forms.ChoiceField(
+        label=_("Format"),
+        choices=[
+            (MARKDOWN, _("Markdown: the conversation, for people")),
+            (JSONL, _("JSON Lines: all data, for programs")),
+        ],
+        widget=forms.RadioSelect,
+        initial=MARKDOWN,
+    )
+    reason = forms.CharField(
+        label=_("Reason"),
+        required=False,
+        max_length=2000,
+        help_text=_("Stored in the audit trail. Do not quote the conversation."),
+    )
+
+
+def may_export(request: HttpRequest) -> bool:
+    """Return whether the user may export, which requires finding and reading sessions, too."""
+    return may(request, *_REQUIRED)
+
+
+def export_urls(model_admin: Any) -> list[URLPattern]:
+    # A reason may contain personal data; it is masked only when it is recorded.
+    @sensitive_post_parameters("reason")
+    def page(request: HttpRequest, object_id: UUID) -> HttpResponseBase:
+        return export_view(model_admin, request, object_id)
+
+    return [
+        path(
+            "<uuid:object_id>/export/",
+            model_admin.admin_site.admin_view(page),
+            name="agent_sessions_session_export",
+        )
+    ]
+
+
+@sensitive_variables()
+def export_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponseBase:
+    """Show the export form of a session, and send the file on POST."""
+    require(request, *_REQUIRED)
+    session = _load_session(model_admin.get_queryset(request), object_id)
+    if session is None or not model_admin.has_view_permission(request, session):
+        raise Http404
+    format_ = request.GET.get("as", MARKDOWN)
+    form = ExportForm(request.POST or None, initial={"form": format_})
+    if request.method != "POST" or not form.is_valid():
+        return _form_response(model_admin, request, session, form)
+    reason = form.cleaned_data["reason"]
+    if form.cleaned_data["form"] == JSONL:
+        chunks = _stream_sessions(_Export(request, JSONL, reason), [session], _jsonl)
+        return serving.streamed_download(request, chunks, serving.file_name(session), "jsonl")
+    chunks = _stream_sessions(_Export(request, MARKDOWN, reason), [session], _markdown)
+    return serving.streamed_download(request, chunks, serving.file_name(session), "md")
+
+
+@admin.action(description=_("Export as Markdown"), permissions=["export"])
+def export_markdown(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
+) -> HttpResponseBase:
+    """Send the selected sessions as Markdown: one file, or a ZIP archive of several."""
+    sessions = _load_sessions(queryset)
+    first = list(itertools.islice(sessions, 2))
+    sessions = itertools.chain(first, sessions)
+    if len(first) == 1:
+        chunks = _stream_sessions(_Export(request, MARKDOWN), sessions, _markdown)
+        return serving.streamed_download(request, chunks, serving.file_name(first[0]), "md")
+    return serving.streamed_download(
+        request, _stream_zip(request, sessions), "conversations", "zip"
+    )
+
+
+@admin.action(description=_("Export as JSON Lines"), permissions=["export"])
+def export_jsonl(
+    model_admin: Any, request: HttpRequest, queryset: QuerySet[Session]
+) -> HttpResponseBase:
+    """Send the selected sessions as JSON Lines."""
+    chunks = _stream_sessions(_Export(request, JSONL), _load_sessions(queryset), _jsonl)
+    return serving.streamed_download(request, chunks, "conversations", "jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class _Export:
+    """The request, format and reason of an export.
+
+    Django's ``sensitive_variables`` cannot hide a generator's variables from error reports; the
+    ``repr=False`` fields of this class do.
+    """
+
+    request: HttpRequest = field(repr=False)
+    form: str
+    reason: str = field(default="", repr=False)
+
+    @sensitive_variables()
+    def record(self, session: Session) -> None:
+        """Record the export of a session in the audit trail."""
+        audit.record(
+            AuditEvent.Action.EXPORTED,
+            session=session.pk,
+            actor=self.request.user,
+            reason=self.reason,
+            details={"format": self.form, "messages": session.message_count},
+            using=_alias(session),
+        )
+
+
+def _stream_sessions(
+    export: _Export, sessions: Iterable[Session], write: Callable[[Session], Iterator[str]]
+) -> Iterator[bytes]:
+    """Write sessions one after another; record each before its first byte is sent."""
+    for session in sessions:
+        export.record(session)
+        yield from serving.encode_in_chunks(write(session))
+
+
+def _stream_zip(request: HttpRequest, sessions: Iterable[Session]) -> Iterator[bytes]:
+    # Imported here to keep the start of processes and commands fast.
+    import zipfile
+
+    buffer, export = _ZipBuffer(), _Export(request, MARKDOWN)
+    # Sent bytes cannot be rewritten, so the sizes follow the files.
+    with zipfile.ZipFile(buffer, "w") as archive:  # type: ignore[call-overload] # it need not be able to seek
+        for session in sessions:
+            # Two session ids may result in the same safe name; the key makes it unique.
+            name = f"{serving.file_name(session)}_{session.pk}.md"
+            info = zipfile.ZipInfo(name, timezone.now().timetuple()[:6])
+            info.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(info, "w", force_zip64=True) as file:
+                for chunk in _stream_sessions(export, [session], _markdown):
+                    file.write(chunk)
+                    yield buffer.take()
+    yield buffer.take()
+
+
+class _ZipBuffer:
+    """A write-only buffer that an archive is written to and the response is read from."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._chunks.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing; ``ZipFile`` calls it."""
+
+    def take(self) -> bytes:
+        chunks, self._chunks = self._chunks, []
+        return b"".join(chunks)
+
+
+# interchange is imported where it is needed: it also contains the importers, which would slow down
+# the start of processes and commands.
+
+
+def _markdown(session: Session) -> Iterator[str]:
+    from django_agent_sessions.interchange import export_markdown
+
+    return export_markdown(session)
+
+
+def _jsonl(session: Session) -> Iterator[str]:
+    from django_agent_sessions.interchange import export_sessions
+
+    return export_sessions([session], using=_alias(session))
+
+
+def _load_sessions(queryset: QuerySet[Session]) -> Iterator[Session]:
+    from django_agent_sessions.interchange.row_pages import each_session
+
+    for key in each_session(queryset):
+        session = _load_session(queryset.model._default_manager.using(queryset.db), key)
+        if session is not None:
+            yield session
+
+
+def _load_session(rows: Any, key: UUID) -> Session | None:
+    sessions = rows.select_related(None).only("session_id", "message_count")
+    session: Session | None = sessions.filter(pk=key).first()
+    return session
+
+
+def _alias(session: Session) -> str:
+    return session._state.db or bridge.database()
+
+
+def _form_response(
+    model_admin: Any, request: HttpRequest, session: Session, form: ExportForm
+) -> HttpResponse:
+    site = model_admin.admin_site
+    request.current_app = site.name
+    context = {
+        **site.each_context(request),
+        "title": _("Export conversation"),
+        "subtitle": session.session_id,
+        "opts": model_admin.opts,
+        "original": session,
+        "session_url": reverse(f"{site.name}:agent_sessions_session_change", args=[session.pk]),
+        "form": form,
+    }
+    response = TemplateResponse(request, "agent_sessions/admin/export.html", context)
+    patch_cache_control(response, private=True, no_store=True)
+    return response

@@ -1,0 +1,235 @@
+"""The preview of a redaction: excerpts before and after, and counts of what is affected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_agent_sessions.admin.transcript.viewers import Viewer
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.masking import mask
+from django_agent_sessions.governance.redaction import Hit, Place, Redaction
+from django_agent_sessions.models import SessionMessage
+
+SHOWN = 200
+"""The most places that the page shows; all of them are redacted."""
+
+_MAX_FOUND = 300
+_CONTEXT = 40
+"""The most characters of context that a hit has on each side."""
+
+_ORIGINAL = "original"
+_COLUMN_LABELS = {
+    "title": gettext_lazy("Title"),
+    "metadata": gettext_lazy("Metadata"),
+    "origin": gettext_lazy("Origin"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One place, before and after."""
+
+    where: str
+    """The column and the path."""
+
+    kind: str
+    left: str = ""
+    found: str = ""
+    mask: str = ""
+    right: str = ""
+
+    in_original: bool = False
+    """Whether the place is in a kept original, which this page must not show."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The places in one message, agent or orchestrator, or in one column of the session."""
+
+    kind: str
+    name: str
+    role: str = ""
+    position: str = ""
+    branch: int = 0
+    message: UUID | None = None
+    excerpts: list[Excerpt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlaces:
+    """The number of places in a fork; the fork's own page shows them."""
+
+    key: UUID
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A dry run, as the template shows it."""
+
+    total: int
+    shown: int
+    groups: list[Group]
+    messages: int
+    agents: int
+    orchestrators: int
+    snapshots: int
+    objects: int
+    columns: list[str]
+    """Labels of the affected columns of the session itself, such as the title."""
+
+    kept: list[str]
+    states: int
+    seal: str
+    """The digest that the confirmation must match."""
+
+    unread: int = 0
+    """Messages with a missing file, which could not be searched."""
+
+    forks: list[ForkPlaces] = field(default_factory=list)
+    """The included forks with places."""
+
+    @property
+    def here(self) -> int:
+        """The number of places in the session itself."""
+        return self.total - sum(fork.places for fork in self.forks)
+
+    @property
+    def more(self) -> int:
+        """The number of places in the session that are not shown."""
+        return self.here - self.shown
+
+
+def build_preview(viewer: Viewer, result: Redaction) -> Preview:
+    """Build the preview of a dry run."""
+    page = result.hits[:SHOWN]
+    rows = {hit.place.kind: set[UUID]() for hit in result.hits}
+    for hit in result.hits:
+        rows[hit.place.kind].add(hit.place.key)
+    columns = {hit.place.column for hit in result.hits if hit.place.kind == "session"}
+    return Preview(
+        total=count_places(result),
+        shown=len(page),
+        groups=_groups(viewer, page),
+        messages=result.messages,
+        agents=len(rows.get("agent", ())),
+        orchestrators=len(rows.get("orchestrator", ())),
+        snapshots=len(rows.get("snapshot", ())),
+        objects=len(rows.get("object", ())),
+        columns=[str(label) for name, label in _COLUMN_LABELS.items() if name in columns],
+        kept=[f"{place.kind} {place.name}, {place.column}".replace(" ,", ",")
+              for place in result.kept],
+        states=result.states,
+        seal=places_digest(result),
+        unread=count_unsearched_messages(result),
+        forks=[
+            ForkPlaces(fork.session, len(fork.hits))
+            for fork in result.forks
+            if fork.hits and fork.session
+        ],
+    )  # fmt: skip
+
+
+def count_places(result: Redaction) -> int:
+    """Return the number of places in the session and the included forks."""
+    return sum(len(each.hits) for each in (result, *result.forks))
+
+
+def count_unsearched_messages(result: Redaction) -> int:
+    """Return the number of messages with a missing file, which could not be searched."""
+    return sum(len(each.unread) for each in (result, *result.forks))
+
+
+def places_digest(result: Redaction) -> str:
+    """Return a digest of the places, without content, that the confirmation is compared with."""
+    keys = sorted(
+        (hit.place.kind, str(hit.place.key), hit.place.column, hit.kind)
+        for each in (result, *result.forks)
+        for hit in each.hits
+    )
+    return salted_hmac("agent_sessions.redact", json.dumps(keys), algorithm="sha256").hexdigest()
+
+
+def _groups(viewer: Viewer, hits: Sequence[Hit]) -> list[Group]:
+    messages = _message_rows(viewer, {h.place.key for h in hits if h.place.kind == "message"})
+    groups: dict[tuple[Any, ...], Group] = {}
+    for hit in hits:
+        place = hit.place
+        key = (place.kind, place.key, place.column if place.kind == "session" else "")
+        row = messages.get(place.key, {})
+        group = groups.setdefault(key, _group(place, row))
+        group.excerpts.append(_excerpt(hit))
+    return list(groups.values())
+
+
+def _message_rows(viewer: Viewer, keys: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
+    rows = SessionMessage.objects.using(viewer.using).filter(
+        pk__in=list(keys), session=viewer.session
+    )
+    values = rows.values("id", "role", "branch", "agent__agent_id")
+    return {row["id"]: {**row} for row in values}
+
+
+def _group(place: Place, row: dict[str, Any]) -> Group:
+    if place.kind == "message":
+        return Group(
+            "message",
+            row.get("agent__agent_id", ""),
+            role=row.get("role", ""),
+            position=place.name,
+            branch=row.get("branch", 0),
+            message=place.key,
+        )
+    if place.kind == "session":
+        return Group("session", str(_COLUMN_LABELS.get(place.column, place.column)))
+    return Group(place.kind, place.name)
+
+
+def _excerpt(hit: Hit) -> Excerpt:
+    # Without the row's name, which is the heading of the group.
+    where = str(replace(hit.place, name="")).partition(", ")[2]
+    if hit.place.column == _ORIGINAL:
+        return Excerpt(where, hit.kind, in_original=True)
+    if not hit.before:
+        # A message or block without text.
+        return Excerpt(where, hit.kind, found=_("everything"), mask=hit.after)
+    left, found, right = _split_excerpt(hit)
+    return Excerpt(
+        where,
+        hit.kind,
+        left=("…" if len(left) >= _CONTEXT else "") + displayable(left),
+        found=_truncate(found),
+        mask=mask(hit.kind),
+        right=displayable(right) + ("…" if len(right) >= _CONTEXT else ""),
+    )
+
+
+def _split_excerpt(hit: Hit) -> tuple[str, str, str]:
+    """Split an excerpt into the text before, at and after the mask.
+
+    The conversation itself may contain something that looks like a mask. The right one is the
+    one whose sides are those of the original.
+    """
+    mask_text, at = mask(hit.kind), -1
+    while (at := hit.after.find(mask_text, at + 1)) >= 0:
+        left, right = hit.after[:at], hit.after[at + len(mask_text) :]
+        if (
+            hit.before.startswith(left)
+            and hit.before.endswith(right)
+            and len(left) + len(right) < len(hit.before)
+        ):
+            return left, hit.before[len(left) : len(hit.before) - len(right)], right
+    return "", hit.before, ""
+
+
+def _truncate(text: str) -> str:
+    text = displayable(text)
+    return text if len(text) <= _MAX_FOUND else f"{text[:_MAX_FOUND]}…"

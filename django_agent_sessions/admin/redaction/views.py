@@ -1,0 +1,249 @@
+"""The redaction pages of the admin: form, preview and confirmation.
+
+The searched text is never in a URL: a GET accepts only ids and paths. The confirmation sends the
+search again instead of its results, and the results are compared by a digest.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+)
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.cache import patch_cache_control
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from django_agent_sessions import conf
+from django_agent_sessions.admin.transcript.viewers import Viewer, get_viewer_or_404
+from django_agent_sessions.exceptions import AgentSessionsError, SessionNotFoundError
+from django_agent_sessions.governance.redaction import Redaction, descendants_of, redact
+from django_agent_sessions.models import MAIN_BRANCH, SessionMessage
+from django_agent_sessions.store.contents import is_original_kept
+from django_agent_sessions.store.locking import write
+
+from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, find_target
+from .preview import SHOWN, build_preview, count_places, count_unsearched_messages, places_digest
+
+_TEMPLATE = "agent_sessions/admin/redact.html"
+
+
+class _PreviewOutdatedError(Exception):
+    """The places are not those of the preview."""
+
+    def __init__(self, result: Redaction) -> None:
+        super().__init__()
+        self.result = result
+
+
+def redact_urls(model_admin: Any) -> list[URLPattern]:
+    # Keeps the text to redact out of error reports.
+    @sensitive_post_parameters("text", "reason")
+    def page(request: HttpRequest, object_id: UUID) -> HttpResponse:
+        response = redact_view(model_admin, request, object_id)
+        patch_cache_control(response, private=True, no_store=True)
+        return response
+
+    return [
+        path(
+            "<uuid:object_id>/redact/",
+            model_admin.admin_site.admin_view(page),
+            name="agent_sessions_session_redact",
+        )
+    ]
+
+
+# Keeps local variables, from here down to the end of the redaction, out of error reports.
+@sensitive_variables()
+def redact_view(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpResponse:
+    """Show the form, the preview, or the result of the redaction."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    if not viewer.can_redact:
+        raise Http404
+    forks = _count_forks(model_admin, viewer)
+    if request.method in ("GET", "HEAD"):
+        return _form_response(
+            model_admin, viewer, ScopeForm(find_target(viewer, request.GET), forks=forks)
+        )
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["GET", "HEAD", "POST"])
+    form = ScopeForm(find_target(viewer, request.POST), request.POST, forks=forks)
+    if not form.is_valid():
+        return _form_response(model_admin, viewer, form)
+    try:
+        if request.POST.get("step") == "confirm":
+            return _confirm_response(model_admin, viewer, form)
+        return _preview_response(model_admin, viewer, form, _dry_run(viewer, form))
+    except SessionNotFoundError:
+        # The session was deleted in the meantime.
+        raise Http404 from None
+    except AgentSessionsError as error:
+        # Legal hold, conflict or size: the error texts contain ids only.
+        form.add_error(None, str(error))
+        return _form_response(model_admin, viewer, form)
+
+
+def _dry_run(viewer: Viewer, form: ScopeForm) -> Redaction:
+    return redact(
+        viewer.session.pk,
+        form.scope(),
+        reason="",
+        dry_run=True,
+        descendants=form.descendants,
+        using=viewer.using,
+    )
+
+
+def _count_forks(model_admin: Any, viewer: Viewer) -> int:
+    """Return the number of forks that the redaction may include.
+
+    The forks are redacted all or not at all. Return 0 if the user may not see all of them.
+    """
+    keys = descendants_of(viewer.session.pk, using=viewer.using)
+    if not keys:
+        return 0
+    rows = model_admin.get_queryset(viewer.request).using(viewer.using)
+    return len(keys) if rows.filter(pk__in=keys).count() == len(keys) else 0
+
+
+def _confirm_response(model_admin: Any, viewer: Viewer, form: ScopeForm) -> HttpResponse:
+    reason_form = ReasonForm(viewer.request.POST)
+    if not reason_form.is_valid():
+        return _preview_response(model_admin, viewer, form, _dry_run(viewer, form), why=reason_form)
+    expected = viewer.request.POST.get("seal", "")
+    reason = reason_form.cleaned_data["reason"]
+    try:
+        result = write(
+            viewer.using,
+            lambda unsure: _redact(viewer, form, reason, expected),
+            what=f"redacting in session {viewer.session.pk}",
+        )
+    except _PreviewOutdatedError as changed:
+        return _preview_response(
+            model_admin, viewer, form, changed.result, why=reason_form, changed=True
+        )
+    messages.success(viewer.request, _success_text(result))
+    if count := count_unsearched_messages(result):
+        messages.warning(viewer.request, _missing_files_text(count))
+    return HttpResponseRedirect(_return_url(viewer, form.target, result))
+
+
+def _redact(viewer: Viewer, form: ScopeForm, reason: str, expected: str) -> Redaction:
+    with transaction.atomic(viewer.using):
+        result = redact(
+            viewer.session.pk,
+            form.scope(),
+            reason=reason,
+            actor=viewer.request.user,
+            descendants=form.descendants,
+            using=viewer.using,
+        )
+        if not count_places(result) or places_digest(result) != expected:
+            # Roll back: the user has not seen these places.
+            raise _PreviewOutdatedError(result)
+    return result
+
+
+def _success_text(result: Redaction) -> str:
+    count = count_places(result)
+    text = ngettext("%(count)d place was redacted.", "%(count)d places were redacted.", count)
+    return text % {"count": count}
+
+
+def _missing_files_text(count: int) -> str:
+    text = ngettext(
+        "%(count)d message has a file that is missing in its storage and was not searched. "
+        "If the storage is only temporarily unavailable, redact again later.",
+        "%(count)d messages have files that are missing in their storage and were not searched. "
+        "If the storage is only temporarily unavailable, redact again later.",
+        count,
+    )
+    return text % {"count": count}
+
+
+def _first_message(viewer: Viewer, result: Redaction) -> UUID | None:
+    """Return the first redacted message, preferably one of a main branch."""
+    keys = [hit.place.key for hit in result.hits if hit.place.kind == "message"]
+    if not keys:
+        return None
+    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=keys[:SHOWN])
+    main_message = (
+        rows.filter(branch=MAIN_BRANCH).order_by("id").values_list("pk", flat=True).first()
+    )
+    return main_message or keys[0]
+
+
+def _return_url(viewer: Viewer, target: Target | None, result: Redaction) -> str:
+    message = target.message if target else _first_message(viewer, result)
+    if message is None:
+        return f"{viewer.base_url}change/"
+    return f"{viewer.base_url}change/?at={message}#m-{message}"
+
+
+# --- pages -----------------------------------------------------------------------------------
+
+
+def _preview_response(
+    model_admin: Any,
+    viewer: Viewer,
+    form: ScopeForm,
+    result: Redaction,
+    *,
+    why: ReasonForm | None = None,
+    changed: bool = False,
+) -> HttpResponse:
+    """Show the preview, and record that it is read."""
+    message = None if form.everywhere or form.target is None else form.target.message
+    viewer.record(message, page="redact", hits=count_places(result))
+    result_preview = build_preview(viewer, result)
+    return _form_response(
+        model_admin,
+        viewer,
+        form,
+        preview=result_preview,
+        why=why or ReasonForm(),
+        changed=changed,
+        unread=_missing_files_text(result_preview.unread) if result_preview.unread else "",
+        # States, titles and metadata keep no original, so they cannot be redacted under a hold.
+        blocked=viewer.session.legal_hold and result_preview.states > 0,
+        elsewhere=_other_scope(form),
+    )
+
+
+def _other_scope(form: ScopeForm) -> str:
+    """Return the other value of ``where`` that the preview offers, or an empty text."""
+    if form.target is None or not form.is_search:
+        return ""
+    return MESSAGE if form.everywhere else SESSION
+
+
+def _form_response(model_admin: Any, viewer: Viewer, form: ScopeForm, **extra: Any) -> HttpResponse:
+    site = model_admin.admin_site
+    seconds = conf.get_settings().REDACTION_ORIGINAL_TTL
+    context = {
+        **site.each_context(viewer.request),
+        "title": _("Redact"),
+        "opts": model_admin.opts,
+        "viewer": viewer,
+        "session": viewer.session,
+        "form": form,
+        "target": form.target,
+        "keeps": is_original_kept(viewer.session),
+        "kept_until": timezone.now() + timedelta(seconds=seconds),
+        **extra,
+    }
+    viewer.request.current_app = site.name
+    return TemplateResponse(viewer.request, _TEMPLATE, context)

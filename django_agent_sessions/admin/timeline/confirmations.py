@@ -1,0 +1,253 @@
+"""The confirmation pages of timeline changes: what will and will not change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import Http404
+from django.utils import formats
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_agent_sessions.admin.formatting import to_local_time
+from django_agent_sessions.admin.transcript.viewers import Viewer
+from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
+from django_agent_sessions.values.records import AgentRecord, BranchRecord
+
+from .targets import MessageTarget, SnapshotTarget, get_branch_or_404, main_branch_length
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The content of a confirmation page."""
+
+    title: str
+    button: str
+    back: str
+    """URL of the cancel link."""
+
+    lines: list[str]
+    """Sentences that describe the change."""
+
+    notes: list[str] = field(default_factory=list)
+    """Further information."""
+
+    blocked: str = ""
+    """Why the change is not possible; empty if it is."""
+
+    danger: bool = False
+    """Whether data is lost."""
+
+    seen: str = ""
+    """The figures in the text. If they change before the POST, the page is shown again."""
+
+
+def confirm_fork(viewer: Viewer, spot: MessageTarget) -> Confirmation:
+    copied = _count_messages(spot.position + 1)
+    notes = [
+        _("The fork belongs to the same owner. This conversation does not change."),
+        _("Redacted text is also redacted in the fork, and no original is copied."),
+    ]
+    if _has_other_agents(viewer, spot.agent):
+        notes.insert(0, _("Earlier messages of other agents are copied, too."))
+    if viewer.session.legal_hold:
+        notes.append(_("The legal hold applies to this conversation only, not to the fork."))
+    words = {"copied": copied, **_target_words(spot)}
+    return Confirmation(
+        title=_("Fork from message %(position)s") % words,
+        button=_("Fork"),
+        back=_message_url(viewer, spot),
+        lines=[
+            _(
+                "A new conversation is created with a copy of %(copied)s of agent %(agent)s, up to "
+                "and including message %(position)s (%(when)s)."
+            )
+            % words,
+            _("Both conversations then continue independently of each other."),
+        ],
+        notes=notes,
+        seen=str(spot.position),
+    )
+
+
+def confirm_rewind(viewer: Viewer, spot: MessageTarget) -> Confirmation:
+    if spot.branch != MAIN_BRANCH:
+        raise Http404
+    length = main_branch_length(viewer, spot.agent)
+    later = length - spot.position - 1
+    words = {"later": _count_messages(later), **_target_words(spot)}
+    notes = [_state_note(viewer, spot.agent, spot.position + 1)]
+    if _has_other_agents(viewer, spot.agent):
+        notes.append(_("Other agents of this conversation do not change."))
+    return Confirmation(
+        title=_("Rewind to message %(position)s") % words,
+        button=_("Rewind"),
+        back=_message_url(viewer, spot),
+        lines=[
+            _(
+                "Agent %(agent)s returns to message %(position)s (%(when)s) and continues "
+                "from there."
+            )
+            % words,
+            ngettext(
+                "%(later)s after it is moved to a side branch. Nothing is lost: the branch can be "
+                "read, compared and restored.",
+                "%(later)s after it are moved to a side branch. Nothing is lost: the branch can be "
+                "read, compared and restored.",
+                later,
+            )
+            % words,
+        ],
+        notes=notes,
+        blocked="" if later else _("There are no messages after this message."),
+        seen=f"{spot.position} {length}",
+    )
+
+
+def confirm_switch(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
+    if branch.number == MAIN_BRANCH:
+        raise Http404
+    main = main_branch_length(viewer, agent)
+    words = {
+        "agent": agent.agent_id,
+        "branch": branch.name,
+        "messages": _count_messages(branch.length),
+        "main": _count_messages(main),
+    }
+    return Confirmation(
+        title=_("Restore branch %(branch)s") % words,
+        button=_("Restore"),
+        back=_branches_url(viewer, agent),
+        lines=[
+            _("Agent %(agent)s continues with branch %(branch)s, which has %(messages)s.") % words,
+            _(
+                "The current main branch, with %(main)s, becomes a side branch. Nothing is lost: "
+                "it can be restored in the same way."
+            )
+            % words,
+        ],
+        notes=[_state_note(viewer, agent, branch.length, branch.number)],
+        seen=f"{main} {branch.length}",
+    )
+
+
+def confirm_delete(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> Confirmation:
+    if branch.number == MAIN_BRANCH:
+        raise Http404
+    rows = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch.number)
+    snapshots = rows.count()
+    words = {
+        "agent": agent.agent_id,
+        "branch": branch.name,
+        "messages": _count_messages(branch.length),
+        "count": snapshots,
+    }
+    lines = [
+        _("Branch %(branch)s of agent %(agent)s will be deleted, with its %(messages)s.") % words
+    ]
+    if snapshots:
+        lines.append(
+            ngettext(
+                "%(count)d snapshot of it will be deleted, too.",
+                "%(count)d snapshots of it will be deleted, too.",
+                snapshots,
+            )
+            % words
+        )
+    lines.append(_("It cannot be restored. Messages that other branches share remain there."))
+    held = _("This session is under legal hold: none of its branches can be deleted.")
+    return Confirmation(
+        title=_("Delete branch %(branch)s") % words,
+        button=_("Delete"),
+        back=_branches_url(viewer, agent),
+        lines=lines,
+        blocked=held if viewer.session.legal_hold else "",
+        danger=True,
+        seen=f"{branch.name} {branch.length} {snapshots}",
+    )
+
+
+def confirm_restore(viewer: Viewer, moment: SnapshotTarget) -> Confirmation:
+    branch = get_branch_or_404(viewer, moment.agent, moment.branch)
+    main = (
+        branch.length if moment.branch == MAIN_BRANCH else main_branch_length(viewer, moment.agent)
+    )
+    later = branch.length - moment.length
+    words = {
+        "agent": moment.agent.agent_id,
+        "when": _format_time(moment.created_at),
+        "messages": _count_messages(moment.length),
+        "later": _count_messages(later),
+        "main": _count_messages(main),
+        "branch": branch.name,
+    }
+    lines = [
+        _("Agent %(agent)s returns to the snapshot of %(when)s: %(messages)s and its state.")
+        % words
+    ]
+    if moment.branch != MAIN_BRANCH:
+        lines.append(
+            _(
+                "It continues with branch %(branch)s, and the current main branch, with "
+                "%(main)s, becomes a side branch."
+            )
+            % words
+        )
+    if later > 0:
+        lines.append(
+            ngettext(
+                "%(later)s that came later is moved to a side branch.",
+                "%(later)s that came later are moved to a side branch.",
+                later,
+            )
+            % words
+        )
+    lines.append(_("Nothing is lost: a snapshot of the agent's current state is taken first."))
+    return Confirmation(
+        title=_("Restore a snapshot"),
+        button=_("Restore"),
+        back=f"{viewer.base_url}snapshots/?agent={moment.agent.id}",
+        lines=lines,
+        blocked=_("Messages of this snapshot have been deleted.") if later < 0 else "",
+        seen=f"{moment.branch} {moment.length} {branch.length} {main}",
+    )
+
+
+def _target_words(spot: MessageTarget) -> dict[str, Any]:
+    return {
+        "agent": spot.agent.agent_id,
+        "position": spot.position,
+        "when": _format_time(spot.created_at),
+    }
+
+
+def _count_messages(count: int) -> str:
+    return ngettext("%(count)d message", "%(count)d messages", count) % {"count": count}
+
+
+def _format_time(moment: Any) -> str:
+    return formats.date_format(to_local_time(moment), "DATETIME_FORMAT")
+
+
+def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
+    snapshots = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch)
+    if snapshots.filter(length=length).exclude(snapshot_id="").exists():
+        return _("Its state is restored from a snapshot of that point.")
+    return _(
+        "There is no snapshot of that point. The agent keeps its current state, without "
+        "references to messages that no longer exist."
+    )
+
+
+def _has_other_agents(viewer: Viewer, agent: AgentRecord) -> bool:
+    rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
+    return rows.exclude(pk=agent.id).exists()
+
+
+def _message_url(viewer: Viewer, spot: MessageTarget) -> str:
+    return f"{viewer.page}?at={spot.key}#m-{spot.key}"
+
+
+def _branches_url(viewer: Viewer, agent: AgentRecord) -> str:
+    return f"{viewer.base_url}branches/?agent={agent.id}"

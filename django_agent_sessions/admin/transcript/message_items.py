@@ -1,0 +1,278 @@
+"""Single items of a transcript on demand: raw JSON, media, long texts, states and originals.
+
+Content of users and models never gets a content type that a browser would execute: pages embed
+images only, text is ``text/plain``, and anything else is a download.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model, QuerySet, TextField
+from django.db.models.functions import Cast, Substr
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_agent_sessions import audit, blobs, serving
+from django_agent_sessions.admin.permissions import SessionPermission, require
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.blob_refs import BlobRef, Path
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.content.dialects.paths import binary_at, part_at, path_from_json
+from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
+from django_agent_sessions.governance.redaction.originals import original_kept_until
+from django_agent_sessions.models import (
+    AuditEvent,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN, MessagePreview
+
+from . import sidebar
+from .builder import TranscriptBuilder
+from .json_tree import tree
+from .view_models import AgentLabel, PartView
+from .viewers import Viewer, get_viewer_or_404
+
+PRETTY = 4 * 1024 * 1024
+"""Bytes of the largest payload that is shown in full."""
+
+HEAD = 200_000
+"""Characters that are shown of a larger payload."""
+
+REASON = 3
+"""The fewest characters of a reason."""
+
+
+def raw(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+    """Return a message's payload as JSON, with ``download`` as a file."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
+    if request.GET.get("download"):
+        text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
+        viewer.record(message, page="download")
+        return serving.attachment(text.encode(), "application/json", f"message-{message}.json")
+    size = _get_or_404(rows.annotate(size=OctetLength(VISIBLE_TEXT)).values_list("size", flat=True))
+    viewer.record(message, page="raw")
+    return _json_response(rows, size)
+
+
+def media(
+    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
+) -> HttpResponseBase:
+    """Return the binary at ``path`` in a message."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    payload, dialect = _read_payload(viewer, message)
+    content_and_type = binary_at(dialect, payload, _path_parameter(request))
+    if content_and_type is None:
+        raise Http404
+    viewer.record(message, page="media")
+    content, media_type = content_and_type
+    try:
+        source = (
+            blobs.find_blob(viewer.using, viewer.session.pk, content)
+            if isinstance(content, BlobRef)
+            else content
+        )
+        return serving.serve_media(
+            request, source, media_type, str(message), download=bool(request.GET.get("download"))
+        )
+    except serving.UnsatisfiableRangeError as error:
+        return HttpResponse(status=416, headers={"Content-Range": error.content_range})
+    except BlobNotFoundError:
+        return _text_response(_("The file is missing from its storage, or damaged there."), 404)
+    except BlobError:
+        response = _text_response(
+            _("The storage of the file does not answer. Try again in a minute."), 503
+        )
+        response["Retry-After"] = "60"
+        return response
+
+
+def text(model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID) -> HttpResponse:
+    """Return the full text at ``path`` in a message."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    payload, dialect = _read_payload(viewer, message)
+    if isinstance(payload, CorruptPayload):
+        content: str | None = exact_json.without_hashes(payload.text)
+    else:
+        part = part_at(dialect, payload, _path_parameter(request))
+        content = None if part is None else part.text
+    if content is None:
+        raise Http404
+    viewer.record(message, page="text")
+    return _text_response(content)
+
+
+def state(
+    model_admin: Any, request: HttpRequest, object_id: UUID, kind: str, row: UUID
+) -> HttpResponse:
+    """Return a state beside the messages, with ``download`` as a file."""
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    column, rows = _state_row(viewer, kind, row)
+    rows = rows.annotate(stored=Cast(column, TextField()))
+    size = _get_or_404(rows.annotate(size=OctetLength("stored")).values_list("size", flat=True))
+    viewer.record(row, page="state", column=column)
+    if request.GET.get("download"):
+        text = _get_or_404(rows.values_list("stored", flat=True))
+        return serving.attachment(text.encode(), "application/json", f"{column}-{row}.json")
+    if request.GET.get("fragment"):
+        small = size <= PRETTY
+        html = (
+            tree(decode_payload(_get_or_404(rows.values_list("stored", flat=True))))
+            if small
+            else ""
+        )
+        context = {"tree": html, "size": size}
+        return TemplateResponse(request, "agent_sessions/admin/_state_tree.html", context)
+    return _json_response(rows, size)
+
+
+def _state_row(viewer: Viewer, kind: str, row: UUID) -> tuple[str, QuerySet[Any]]:
+    if kind == "metadata":
+        return "metadata", Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
+    model: type[Model] = SessionMultiAgent if kind == "orchestrator" else SessionAgent
+    column = "state" if kind == "orchestrator" else kind
+    if kind != "orchestrator" and kind not in sidebar.STATE_LABELS:
+        raise Http404
+    try:
+        model._meta.get_field(column)
+    except FieldDoesNotExist:
+        raise Http404 from None
+    rows = model._default_manager.using(viewer.using)
+    return column, rows.filter(pk=row, session=viewer.session)
+
+
+# --- originals -------------------------------------------------------------------------------
+
+
+def original(
+    model_admin: Any, request: HttpRequest, object_id: UUID, message: UUID
+) -> HttpResponse:
+    """Show the original of a redacted message after asking for a reason.
+
+    A GET never shows it. The viewing and its reason are recorded before the original is read.
+    """
+    viewer = get_viewer_or_404(model_admin, request, object_id)
+    viewer.require_read()
+    require(request, SessionPermission.VIEW_ORIGINAL)
+    expiry = _original_expiry(viewer, message)
+    reason = request.POST.get("reason", "").strip()
+    context: dict[str, Any] = {
+        **model_admin.admin_site.each_context(request),
+        "title": _("Original of a redacted message"),
+        "opts": model_admin.opts,
+        "viewer": viewer,
+        "session": viewer.session,
+        "message": message,
+        "until": expiry,
+    }
+    if request.method == "POST" and len(reason) < REASON:
+        context["error"] = _("Enter a short reason for viewing the original.")
+    elif request.method == "POST":
+        audit.record(
+            AuditEvent.Action.ORIGINAL_VIEWED,
+            session=viewer.session.pk,
+            target=message,
+            actor=request.user,
+            reason=reason,
+            using=viewer.using,
+        )
+        context |= {"shown": True, "pieces": _original_pieces(viewer, message)}
+    return TemplateResponse(request, "agent_sessions/admin/transcript_original.html", context)
+
+
+def _original_expiry(viewer: Viewer, message: UUID) -> Any:
+    """Return when the original will be deleted; raise Http404 if there is none."""
+    until = original_kept_until(viewer.session.pk, message, using=viewer.using)
+    if until is None:
+        raise Http404
+    return until
+
+
+def _original_pieces(viewer: Viewer, message: UUID) -> list[PartView]:
+    rows = _message_row(viewer, message)
+    size, agent, dialect = _get_or_404(
+        rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
+    )
+    if size > MAX_PAYLOAD_BYTES_SHOWN:
+        head = _get_or_404(
+            rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True)
+        )
+        head = displayable(exact_json.without_hashes(head))
+        return [PartView("output", message, html=head, cut=size)]
+    payload = _get_or_404(rows.values_list("message", flat=True))
+    now = timezone.now()
+    row = MessagePreview(
+        message, agent, 0, 0, "", None, None, None, None, None, now, now, None, 0, size, False
+    )
+    return TranscriptBuilder({agent: AgentLabel(agent, "", dialect, 0)}).payload(row, payload)
+
+
+# --- rows and answers ------------------------------------------------------------------------
+
+
+def _message_row(viewer: Viewer, message: UUID) -> QuerySet[SessionMessage]:
+    # The session's URL must not reveal messages of other sessions.
+    return SessionMessage.objects.using(viewer.using).filter(pk=message, session=viewer.session)
+
+
+def _get_or_404(values: QuerySet[Any, Any]) -> Any:
+    try:
+        return values.get()
+    except values.model.DoesNotExist:
+        raise Http404 from None
+
+
+def _json_response(rows: QuerySet[Any], size: int) -> HttpResponse:
+    """Return the annotation ``stored``, indented, or its beginning if it is large."""
+    if size <= PRETTY:
+        text = exact_json.without_hashes(_get_or_404(rows.values_list("stored", flat=True)))
+        return _text_response(_indent_json(text))
+    head = exact_json.without_hashes(
+        _get_or_404(rows.values_list(Substr("stored", 1, HEAD), flat=True))
+    )
+    note = _("The first %(count)s characters of %(size)s bytes. Download it to see the rest.")
+    return _text_response(f"{note % {'count': HEAD, 'size': size}}\n\n{head}")
+
+
+def _read_payload(viewer: Viewer, message: UUID) -> tuple[Any, str]:
+    rows = _message_row(viewer, message).annotate(stored=VISIBLE_TEXT)
+    stored, dialect = _get_or_404(rows.values_list("stored", "agent__dialect"))
+    return decode_payload(stored), dialect
+
+
+def _path_parameter(request: HttpRequest) -> Path:
+    try:
+        return path_from_json(request.GET.get("path", "[]"))
+    except ValueError:
+        raise Http404 from None
+
+
+def _indent_json(stored: str) -> str:
+    """Indent JSON without decoding binaries; return invalid JSON unchanged."""
+    try:
+        return json.dumps(json.loads(stored), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return stored
+
+
+def _text_response(text: str, status: int = 200) -> HttpResponse:
+    return serving.set_content_security_headers(
+        HttpResponse(displayable(text), content_type="text/plain; charset=utf-8", status=status)
+    )

@@ -1,0 +1,326 @@
+"""What a session's page shows around the messages: agents, states, redactions, hits and flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.functions import Cast, Coalesce, Greatest, Lower, StrIndex, Substr
+from django.db.models.lookups import GreaterThan, LessThanOrEqual
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext
+
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    AuditEvent,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.queries.message_pages import MessagePreview
+
+from .json_tree import tree
+from .text_rendering import redaction_note
+from .view_models import AgentLabel
+from .viewers import Viewer
+
+MAX_AGENTS = 100
+"""The most agents, and orchestrators, that a page lists."""
+
+MAX_INLINE_STATE = 64 * 1024
+"""Bytes of the largest state that the page includes."""
+
+_AGENTS_WITH_STATES = 12
+_EMPTY_SIZE = 2
+_COLOURS = 6
+_EXCERPT_LEAD = 60
+_EXCERPT = 200
+
+STATE_LABELS = {
+    "state": gettext_lazy("State"),
+    "conversation_manager_state": gettext_lazy("Conversation manager"),
+    "internal_state": gettext_lazy("Internal state"),
+}
+"""Labels of the state columns of an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A stored state beside the messages."""
+
+    label: str
+    size: int
+    url: str
+    """URL of the state's own page."""
+
+    tree: SafeString | str = ""
+    """The state as HTML; empty if it is large or hidden."""
+
+    @property
+    def empty(self) -> bool:
+        return self.size <= _EMPTY_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSummary:
+    """An agent with its figures."""
+
+    voice: AgentLabel
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+    states: list[State]
+
+    @property
+    def stored_states(self) -> list[State]:
+        """The states that are not empty."""
+        return [state for state in self.states if not state.empty]
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorSummary:
+    """An orchestrator of the session."""
+
+    id: UUID
+    name: str
+    kind: str
+    state: State
+
+
+def agents(viewer: Viewer) -> list[AgentSummary]:
+    """List the agents of a session; read states only if the viewer may read content."""
+    last = (
+        SessionMessage.objects.using(viewer.using)
+        .filter(agent=OuterRef("pk"), branch=MAIN_BRANCH)
+        .order_by("-message_id")
+        .values("message_id")[:1]
+    )
+    rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
+    sizes = {f"{column}_size": OctetLength(column) for column in STATE_LABELS}
+    agent_rows = list(
+        rows.annotate(last=Subquery(last), **sizes)
+        .order_by("id")
+        .values("id", "agent_id", "dialect", "created_at", "updated_at", "last", *sizes)[
+            : MAX_AGENTS + 1
+        ]
+    )
+    small_states = (
+        _read_small_states(rows, [row["id"] for row in agent_rows[:_AGENTS_WITH_STATES]])
+        if viewer.can_read
+        else {}
+    )
+    heads = []
+    for number, row in enumerate(agent_rows):
+        voice = AgentLabel(row["id"], row["agent_id"], row["dialect"], number % _COLOURS)
+        states = [
+            State(
+                str(label),
+                row[f"{column}_size"] or 0,
+                f"{viewer.base_url}states/{column}/{row['id']}/",
+                _state_html(small_states.get(row["id"], {}).get(f"{column}_small")),
+            )
+            for column, label in STATE_LABELS.items()
+        ]
+        # Positions are dense from 0, so the last one yields the count.
+        messages = 0 if row["last"] is None else row["last"] + 1
+        heads.append(AgentSummary(voice, messages, row["created_at"], row["updated_at"], states))
+    return heads
+
+
+def agent_labels(
+    viewer: Viewer, listed: Sequence[AgentSummary], speakers: Iterable[UUID]
+) -> dict[UUID, AgentLabel]:
+    """Return the listed agents and those of the speakers, by primary key."""
+    by_key = {head.voice.id: head.voice for head in listed}
+    missing = set(speakers) - by_key.keys()
+    if missing:
+        rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
+        values = rows.filter(pk__in=missing).values_list("pk", "agent_id", "dialect")
+        by_key |= {
+            key: AgentLabel(key, name, dialect, key.int % _COLOURS) for key, name, dialect in values
+        }
+    return by_key
+
+
+def has_agent(viewer: Viewer, agent: UUID) -> bool:
+    rows = SessionAgent.objects.using(viewer.using)
+    return rows.filter(pk=agent, session=viewer.session).exists()
+
+
+def _read_small_states(
+    rows: QuerySet[SessionAgent], keys: Sequence[UUID]
+) -> dict[UUID, dict[str, Any]]:
+    columns = {f"{column}_small": _if_small(column) for column in STATE_LABELS}
+    values = rows.filter(pk__in=keys).annotate(**columns).values("id", *columns)
+    return {row["id"]: row for row in values}
+
+
+def _if_small(column: str) -> Case:
+    """Return an expression that is NULL if the column is empty or large, so that it is not read."""
+    size = OctetLength(column)
+    return Case(
+        When(Q(_is_small(size)), then=F(column)),
+        default=None,
+        output_field=ExactJSONField(null=True),
+    )
+
+
+def _is_small(size: OctetLength) -> Q:
+    return Q(GreaterThan(size, _EMPTY_SIZE)) & Q(LessThanOrEqual(size, MAX_INLINE_STATE))
+
+
+def _state_html(value: Any) -> SafeString | str:
+    return "" if value is None else tree(value)
+
+
+def orchestrators(viewer: Viewer) -> list[OrchestratorSummary]:
+    """List the orchestrators of a session; read states only if the viewer may read content."""
+    rows = SessionMultiAgent.objects.using(viewer.using).filter(session=viewer.session)
+    columns: dict[str, Any] = {"size": OctetLength("state")}
+    if viewer.can_read:
+        columns["small"] = _if_small("state")
+    annotated = rows.annotate(**columns).order_by("id")
+    values = annotated.values("id", "multi_agent_id", "kind", *columns)[:MAX_AGENTS]
+    return [
+        OrchestratorSummary(
+            row["id"],
+            row["multi_agent_id"],
+            row["kind"],
+            State(
+                _("State"),
+                row["size"],
+                f"{viewer.base_url}states/orchestrator/{row['id']}/",
+                _state_html(row.get("small")),
+            ),
+        )
+        for row in values
+    ]
+
+
+def metadata(viewer: Viewer) -> State:
+    """Return the session's metadata, with its content if it is small and the viewer may read it."""
+    size = OctetLength(Cast("metadata", TextField()))
+    rows = Session.objects.using(viewer.using).filter(pk=viewer.session.pk)
+    columns: dict[str, Any] = {"size": size}
+    if viewer.can_read:
+        columns["small"] = Case(When(_is_small(size), then=F("metadata")), default=None)
+    values = rows.annotate(**columns).values(*columns).first() or {"size": 0}
+    url = f"{viewer.base_url}states/metadata/{viewer.session.pk}/"
+    return State(_("Metadata"), values["size"] or 0, url, _state_html(values.get("small")))
+
+
+@dataclass(frozen=True, slots=True)
+class Redactions:
+    """The audit events of the redactions of some messages."""
+
+    events: Mapping[UUID, AuditEvent]
+    """The last redaction of each message, by the key of the event."""
+
+    counts: Mapping[UUID | None, int]
+    """Number of redactions by message; ``None`` counts those of several messages."""
+
+    def note(self, row: MessagePreview, *, reason: bool) -> str:
+        """Return when and by whom a message was redacted, and if permitted why."""
+        if row.redacted_at is None:
+            return ""
+        event = self.events.get(row.redaction) if row.redaction else None
+        # A redaction of several messages does not record which: count it for each.
+        times = self.counts.get(row.id, 0) + self.counts.get(None, 0)
+        return redaction_note(row.redacted_at, event, reason=reason, last=times > 1)
+
+
+def redactions(viewer: Viewer, rows: Sequence[MessagePreview]) -> Redactions:
+    """Read the audit events of the redactions of messages."""
+    keys = {row.redaction for row in rows if row.redaction}
+    if not keys:
+        return Redactions({}, {})
+    events = AuditEvent.objects.using(viewer.using)
+    about = Q(target__isnull=True) | Q(target__in=[row.id for row in rows if row.redaction])
+    counts = (
+        events.filter(about, session=viewer.session.pk, action=AuditEvent.Action.REDACTED)
+        .order_by()
+        .values_list("target")
+        .annotate(count=Count("pk"))
+    )
+    return Redactions(events.in_bulk(list(keys)), dict(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message that a search found."""
+
+    message: UUID
+    created_at: datetime
+    role: str
+    branch: int
+    excerpt: str
+
+
+def hits(viewer: Viewer, keys: Sequence[UUID], query: str) -> list[SearchHit]:
+    """Read excerpts of the messages that a search found."""
+    place = StrIndex(Lower("text"), Lower(Value(query)))
+    start = Greatest(place - _EXCERPT_LEAD, 1)
+    rows = SessionMessage.objects.using(viewer.using).filter(session=viewer.session, pk__in=keys)
+    excerpt, first = Substr("text", start, _EXCERPT), Coalesce("source", "id")
+    annotated = rows.order_by("id").annotate(excerpt=excerpt, first=first)
+    matches = list(annotated.values_list("first", "id", "created_at", "role", "branch", "excerpt"))
+    main = {origin for origin, *_rest, branch, _excerpt in matches if branch == MAIN_BRANCH}
+    # A side branch contains copies of the first messages of the main branch.
+    return [
+        SearchHit(key, when, role, branch, words)
+        for origin, key, when, role, branch, words in matches
+        if branch == MAIN_BRANCH or origin not in main
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The previous and next conversation in the order of the list."""
+
+    previous: UUID | None
+    next: UUID | None
+
+
+def neighbours(session: Session, rows: QuerySet[Session]) -> Neighbours:
+    when, key = session.last_activity_at, session.pk
+    # The first condition uses the index; the second breaks ties.
+    newer = rows.filter(last_activity_at__gte=when).filter(
+        Q(last_activity_at__gt=when) | Q(pk__gt=key)
+    )
+    older = rows.filter(last_activity_at__lte=when).filter(
+        Q(last_activity_at__lt=when) | Q(pk__lt=key)
+    )
+    return Neighbours(
+        newer.order_by("last_activity_at", "pk").values_list("pk", flat=True).first(),
+        older.order_by("-last_activity_at", "-pk").values_list("pk", flat=True).first(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A notable property of a session."""
+
+    kind: str
+    label: str
+
+
+def flags(session: Session, now: datetime) -> list[Flag]:
+    result = []
+    if session.legal_hold:
+        result.append(Flag("held", _("Legal hold")))
+    if session.redactions:
+        label = _("Redacted ×%(count)s") % {"count": session.redactions}
+        result.append(Flag("redacted", label))
+    if session.archived_at:
+        result.append(Flag("archived", pgettext("session", "Archived")))
+    if session.expires_at and session.expires_at <= now:
+        result.append(Flag("expired", pgettext("session", "Expired")))
+    return result

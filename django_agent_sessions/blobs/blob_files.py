@@ -1,0 +1,150 @@
+"""Files of binaries in a storage."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Iterable
+from uuid import UUID
+
+from django.core.files.storage import InvalidStorageError, Storage, storages
+
+from django_agent_sessions import conf
+from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, ConfigurationError
+from django_agent_sessions.models import Blob
+
+logger = logging.getLogger("django_agent_sessions")
+
+
+class DamagedBlobError(BlobNotFoundError):
+    """A file exists, but its content differs from the stored content."""
+
+
+def get_storage(alias: str) -> Storage:
+    """Return a storage by its alias."""
+    try:
+        return storages[alias]
+    except InvalidStorageError:
+        new_error = ConfigurationError(
+            f"STORAGES has no storage {alias!r}, which contains binaries of messages: see "
+            "AGENT_SESSIONS['BLOB_STORAGE']"
+        )
+    raise new_error
+
+
+def new_name(session: UUID) -> str:
+    """Return a new unique name in the session's folder.
+
+    A name must not be reused, because the deletion of the earlier file may still be pending. Names
+    appear in logs and listings, and a hash would allow guesses about the content.
+    """
+    return join_name(root_folder(), f"{session}/{secrets.token_hex(16)}")
+
+
+def root_folder() -> str:
+    """Return the folder that contains the sessions' folders; empty for the storage's root."""
+    return conf.get_settings().BLOB_PREFIX.strip("/")
+
+
+def join_name(name: str, file: str) -> str:
+    """Return the name of a file in a folder, which may be empty for the root."""
+    return f"{name}/{file}" if name else file
+
+
+def save(alias: str, name: str, data: bytes) -> None:
+    try:
+        file_storage.write_file(get_storage(alias), name, data)
+    except Exception as error:
+        raise BlobError(
+            f"binary {name} could not be stored in {alias!r}: {type(error).__name__}"
+        ) from error
+
+
+def read(blobs: Iterable[Blob]) -> dict[str, bytes | BlobError]:
+    """Return the contents or errors of binaries by hash; read in parallel."""
+    by_storage: dict[str, dict[str, Blob]] = {}
+    for blob in blobs:
+        by_storage.setdefault(blob.storage, {})[blob.file] = blob
+    contents: dict[str, bytes | BlobError] = {}
+    for alias, by_name in by_storage.items():
+        try:
+            storage = get_storage(alias)
+        except ConfigurationError as error:
+            # A wrong setting: the file is not missing.
+            contents |= {blob.sha256: unreadable_error(blob, error) for blob in by_name.values()}
+            continue
+        for name, content in file_storage.read_files(storage, list(by_name)):
+            contents[by_name[name].sha256] = _check(by_name[name], content)
+    return contents
+
+
+def find_lost(blobs: Iterable[Blob]) -> list[Blob]:
+    """Return the binaries whose files are missing or have another size, without reading them."""
+    rows = list(blobs)
+    flags = file_storage.in_parallel(_is_lost, rows)
+    return [row for row, is_lost in zip(rows, flags, strict=True) if is_lost is True]
+
+
+def _is_lost(blob: Blob) -> bool:
+    try:
+        pieces = file_storage.stream_file(get_storage(blob.storage), blob.file, start=0, stop=1)
+    except FileNotFoundError:
+        return True
+    pieces.close()
+    return pieces.size != blob.size
+
+
+def delete(alias: str, names: Iterable[str]) -> None:
+    """Delete files, and the folders of sessions that become empty.
+
+    Errors are logged; ``manage.py agent_sessions_gc`` deletes the remaining files.
+    """
+    names = list(names)
+    try:
+        storage = get_storage(alias)
+        file_storage.delete_files(storage, names)
+        for session in {name.rpartition("/")[0] for name in names}:
+            file_storage.remove_folder(storage, session)
+    except Exception:
+        logger.warning(
+            "%d files of binaries could not be deleted from storage %r; "
+            "run manage.py agent_sessions_gc",
+            len(names),
+            alias,
+            exc_info=True,
+        )
+
+
+def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
+    if isinstance(content, FileNotFoundError):
+        return BlobNotFoundError(
+            f"binary {blob.pk} of session {blob.session_id} is missing from storage "
+            f"{blob.storage!r}: restore it, or let BLOB_PLACEHOLDERS replace it"
+        )
+    if isinstance(content, Exception):
+        return unreadable_error(blob, content)
+    if len(content) != blob.size or hashlib.sha256(content).hexdigest() != blob.sha256:
+        return damaged_error(blob)
+    return content
+
+
+def damaged_error(blob: Blob) -> DamagedBlobError:
+    """Return the error for a file with another content than the stored one."""
+    return DamagedBlobError(
+        f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
+        "its content differs from the stored content"
+    )
+
+
+def unreadable_error(blob: Blob, error: Exception) -> BlobError:
+    """Return the error for a file that cannot be read now."""
+    # The text of a configuration error names the setting and contains no content.
+    reason = str(error) if isinstance(error, ConfigurationError) else type(error).__name__
+    new_error = BlobError(
+        f"binary {blob.pk} of session {blob.session_id} could not be read from storage "
+        f"{blob.storage!r}: {reason}"
+    )
+    new_error.__cause__ = error
+    return new_error

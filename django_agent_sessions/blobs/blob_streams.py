@@ -1,0 +1,86 @@
+"""Reading of a binary in pieces."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from django_agent_sessions.blobs import file_storage
+from django_agent_sessions.exceptions import BlobError, BlobNotFoundError
+from django_agent_sessions.models import Blob
+
+from . import blob_files
+
+
+class Stream:
+    """The pieces of a binary or of a part of it; the last piece of a whole one is verified."""
+
+    def __init__(self, blob: Blob, pieces: file_storage.Pieces, *, is_whole: bool) -> None:
+        self._blob = blob
+        self._pieces = pieces
+        self._iterator = self._verified_pieces() if is_whole else self._read_pieces()
+        self.first_piece = next(self._iterator, b"")
+        """The first piece, which iteration returns again."""
+        self._started = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._started:
+            return next(self._iterator)
+        self._started = True
+        return self.first_piece
+
+    def close(self) -> None:
+        """Close the file; may be called repeatedly."""
+        self._pieces.close()
+
+    def _read_pieces(self) -> Iterator[bytes]:
+        try:
+            yield from self._pieces
+        except Exception as error:
+            raise blob_files.unreadable_error(self._blob, error) from error
+
+    def _verified_pieces(self) -> Iterator[bytes]:
+        """Yield the last piece only after verifying the hash; damaged files end incomplete."""
+        digest, last = hashlib.sha256(), b""
+        for piece in self._read_pieces():
+            digest.update(piece)
+            if last:
+                yield last
+            last = piece
+        if digest.hexdigest() != self._blob.sha256:
+            raise blob_files.damaged_error(self._blob)
+        yield last
+
+
+def stream_blob(blob: Blob, *, start: int = 0, stop: int | None = None) -> Stream:
+    """Open the file of a binary and compare its size.
+
+    If the whole file is read, its hash is verified before the last piece is returned. A file of
+    one piece is verified before this function returns.
+    """
+    is_whole = start == 0 and stop in (None, blob.size)
+    try:
+        pieces = file_storage.stream_file(
+            blob_files.get_storage(blob.storage),
+            blob.file,
+            start=start,
+            stop=None if is_whole else stop,
+        )
+    except FileNotFoundError as error:
+        raise BlobNotFoundError(
+            f"binary {blob.pk} of session {blob.session_id} is missing from storage "
+            f"{blob.storage!r}"
+        ) from error
+    except Exception as error:
+        raise blob_files.unreadable_error(blob, error) from error
+    if pieces.size != blob.size:
+        pieces.close()
+        raise blob_files.damaged_error(blob)
+    try:
+        return Stream(blob, pieces, is_whole=is_whole)
+    except BlobError:
+        pieces.close()
+        raise

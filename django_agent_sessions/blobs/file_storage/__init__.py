@@ -1,0 +1,121 @@
+"""Files of a Django storage: parallel reads and atomic writes under exact names.
+
+Django's ``Storage`` opens one file at a time, chooses another name if one is taken, and may send
+several requests per file. A storage that overrides how files are opened or saved is used only
+through its own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from django.core.files.storage import Storage
+
+from .disk import FileSystemBackend
+from .generic import StorageBackend
+from .parallel import in_parallel
+from .s3 import S3Backend
+from .streams import Pieces
+
+__all__ = [
+    "Pieces",
+    "create_file",
+    "delete_files",
+    "in_parallel",
+    "is_link",
+    "list_folder",
+    "make_folder",
+    "read_file",
+    "read_files",
+    "remove_folder",
+    "stream_file",
+    "write_file",
+]
+
+
+def read_file(storage: Storage, name: str) -> bytes:
+    """Read a file; one request on S3."""
+    return _backend(storage).read(name)
+
+
+def read_files(storage: Storage, names: Sequence[str]) -> Iterator[tuple[str, bytes | Exception]]:
+    """Yield the contents or errors of files, read in parallel.
+
+    Only a few files are read ahead, so that many large files are not in memory together.
+    """
+    backend = _backend(storage)
+    yield from zip(names, in_parallel(backend.read, names, width=backend.width), strict=True)
+
+
+def stream_file(storage: Storage, name: str, *, start: int = 0, stop: int | None = None) -> Pieces:
+    """Open a part of a file for reading in pieces.
+
+    Only one piece is in memory, unless the storage downloads the whole file on opening. From S3
+    only the part is read.
+    """
+    return _backend(storage).stream(name, start, stop)
+
+
+def write_file(storage: Storage, name: str, data: bytes) -> None:
+    """Write a file under exactly this name, replacing an existing one.
+
+    On a file system and on S3 the write is atomic and durable. On other storages this depends on
+    the storage: if it cannot overwrite, the old file is deleted before the new one is written.
+    """
+    _backend(storage).write(name, data)
+
+
+def create_file(storage: Storage, name: str, data: bytes) -> None:
+    """Write a new file; raise :exc:`FileExistsError` if it exists.
+
+    On a file system and on S3 exactly one of several concurrent calls succeeds. On a storage that
+    overwrites, and on an S3-compatible server that ignores ``If-None-Match``, several may succeed.
+    """
+    _backend(storage).create(name, data)
+
+
+def delete_files(storage: Storage, names: Iterable[str]) -> None:
+    """Delete files in parallel; missing files are ignored.
+
+    In a versioned S3 bucket every version is deleted. If that is not permitted, only the
+    latest is, and a warning is logged.
+    """
+    backend = _backend(storage)
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return
+    outcomes = list(in_parallel(backend.deleter(), wanted, width=backend.width))
+    for error in outcomes:
+        if error is not None:
+            raise error
+
+
+def list_folder(storage: Storage, name: str) -> tuple[list[str], list[str]]:
+    """Return the folders and files directly in a folder, sorted."""
+    folders, files = _backend(storage).list(name)
+    return sorted(folders), sorted(files)
+
+
+def make_folder(storage: Storage, name: str) -> None:
+    """Create an empty folder on a file system; other storages have no folders."""
+    _backend(storage).make_folder(name)
+
+
+def remove_folder(storage: Storage, name: str) -> None:
+    """Remove an empty folder on a file system; other storages have no folders.
+
+    A concurrent write of a file in it creates the folder again.
+    """
+    _backend(storage).remove_folder(name)
+
+
+def is_link(storage: Storage, name: str) -> bool:
+    """Return whether a name is a symbolic link on a file system."""
+    return _backend(storage).is_link(name)
+
+
+def _backend(storage: Storage) -> StorageBackend:
+    for kind in (FileSystemBackend, S3Backend):
+        if kind.fits(storage):
+            return kind(storage)
+    return StorageBackend(storage)

@@ -1,0 +1,122 @@
+"""Media type and size of the binaries in payloads, without decoding or copying them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeGuard
+
+from django_agent_sessions.content.blob_refs import BlobRef
+
+EncodedText = str | BlobRef
+"""A text with an encoded binary, or the reference that replaces it."""
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,126}\Z")
+_HEADER_CAP = 400
+_BASE64 = ";base64"
+
+_DOCUMENT_TYPES = {
+    "pdf": "application/pdf",
+    "csv": "text/csv",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "html": "text/html",
+    "txt": "text/plain",
+    "md": "text/markdown",
+}
+_TYPES = {
+    "image/jpg": "image/jpeg",
+    "image/svg": "image/svg+xml",
+    "audio/mp3": "audio/mpeg",
+    "audio/mpga": "audio/mpeg",
+    "audio/m4a": "audio/mp4",
+    "audio/mka": "audio/x-matroska",
+    "audio/mkv": "audio/x-matroska",
+    "audio/x-aac": "audio/aac",
+    "audio/pcm16": "audio/pcm",
+    "video/flv": "video/x-flv",
+    "video/mkv": "video/x-matroska",
+    "video/mov": "video/quicktime",
+    "video/mpg": "video/mpeg",
+    "video/three_gp": "video/3gpp",
+    "video/wmv": "video/x-ms-wmv",
+}
+
+
+class Media(NamedTuple):
+    """Media type, size and location of a binary."""
+
+    media_type: str = ""
+    """The media type, or empty."""
+
+    size: int | None = None
+    """The size of an inline binary in bytes, or ``None``."""
+
+    url: str = ""
+    """The URL of a binary that is not inline."""
+
+
+def media_type(family: str, file_format: object) -> str:
+    """Return the media type of a framework's file format, or an empty string."""
+    if not isinstance(file_format, str):
+        return ""
+    file_format = file_format.lower()
+    if family == "document":
+        return _DOCUMENT_TYPES.get(file_format, "")
+    candidate_type = f"{family}/{file_format}"
+    return _TYPES.get(candidate_type) or _valid_media_type(candidate_type)
+
+
+def is_encoded_text(value: object) -> TypeGuard[EncodedText]:
+    """Return whether a value is a text, or a reference that replaces a text."""
+    return isinstance(value, str) or (isinstance(value, BlobRef) and value.prefix is not None)
+
+
+def is_binary(value: object) -> TypeGuard[bytes | bytearray | memoryview | BlobRef]:
+    """Return whether a value is bytes, or a reference that replaces bytes."""
+    if isinstance(value, BlobRef):
+        return value.prefix is None
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+def binary_size(value: bytes | bytearray | memoryview | BlobRef) -> int:
+    """Return the size in bytes."""
+    return value.size if isinstance(value, BlobRef) else len(value)
+
+
+def base64_size(encoded: EncodedText, start: int = 0) -> int:
+    """Return the decoded size of base64 text in bytes, without decoding it."""
+    if isinstance(encoded, BlobRef):
+        return encoded.size
+    length = len(encoded) - start - encoded.count("\n", start) - encoded.count("\r", start)
+    # Padding is at the end: at most two "=" and a line break.
+    return (length - encoded.count("=", max(start, len(encoded) - 4))) * 3 // 4
+
+
+def media_from_url(reference: EncodedText) -> Media:
+    """Return the media at a URL, which may be a data URL (RFC 2397)."""
+    if isinstance(reference, BlobRef):
+        if not reference.prefix:
+            return Media(size=reference.size)
+        media = media_from_url(reference.prefix)
+        return media if media.size is None else media._replace(size=reference.size)
+    if reference[:5].lower() != "data:":
+        return Media(url=reference)
+    comma = reference.find(",", 0, _HEADER_CAP)
+    if comma < 0:
+        return Media()
+    header = reference[5:comma].lower()
+    size = base64_size(reference, comma + 1) if header.endswith(_BASE64) else None
+    return Media(_valid_media_type(header.partition(";")[0].strip()), size)
+
+
+def media_from_data(encoded: EncodedText) -> Media:
+    """Return the media of inline data: a data URL, or plain base64."""
+    if isinstance(encoded, BlobRef) or encoded[:5].lower() == "data:":
+        return media_from_url(encoded)
+    return Media(size=base64_size(encoded))
+
+
+def _valid_media_type(candidate: str) -> str:
+    return candidate if _MEDIA_TYPE.match(candidate) else ""

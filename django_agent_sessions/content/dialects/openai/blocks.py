@@ -1,0 +1,149 @@
+"""Conversion of the content blocks of messages and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from django_agent_sessions.content.dialects.media import (
+    Media,
+    is_encoded_text,
+    media_from_data,
+    media_from_url,
+    media_type,
+)
+from django_agent_sessions.content.dialects.parts import (
+    Part,
+    PartKind,
+    text_of,
+    text_or_media_part,
+    unknown_part,
+)
+
+Item: TypeAlias = dict[str, Any]
+Parts: TypeAlias = tuple[Part, ...]
+
+_TEXTS = {
+    "input_text": "text",
+    "output_text": "text",
+    "text": "text",
+    "summary_text": "text",
+    "refusal": "refusal",
+}
+
+
+def read_content(content: object) -> tuple[Part, ...]:
+    """Return the parts of a text or of a list of blocks."""
+    if content is None:
+        return ()
+    if (text := text_or_media_part(PartKind.TEXT, content)) is not None:
+        return (text,)
+    if isinstance(content, list | tuple):
+        return tuple(part for block in content for part in read_block(block))
+    return (unknown_part(content),)
+
+
+def read_block(block: object) -> tuple[Part, ...]:
+    """Return the parts of a content block; an invalid one is of kind unknown."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(block, dict) or not isinstance(kind, str):
+        return (unknown_part(block),)
+    key = _TEXTS.get(kind)
+    if key is not None and isinstance(block.get(key), str):
+        return (text_part(block[key], citations=block.get("annotations")),)
+    reader = _BLOCKS.get(kind)
+    found = reader(block) if reader is not None else None
+    if key is not None:
+        found = text_or_media_part(PartKind.TEXT, block.get(key))
+    return (found if found is not None else unknown_part(block),)
+
+
+def text_part(text: str, *, citations: object = None) -> Part:
+    """Return the part for a text."""
+    return Part(PartKind.TEXT, text=text, data=citations or None)
+
+
+def reasoning_part(block: Item) -> Part | None:
+    """Return the part for a reasoning block, or None if it is invalid."""
+    text = block.get("text")
+    return Part(PartKind.REASONING, text=text) if isinstance(text, str) else None
+
+
+def _image(block: Item) -> Part | None:
+    # The chat API nests the URL one level deeper than the Responses API.
+    reference = block.get("image_url")
+    if isinstance(reference, dict):
+        reference = reference.get("url")
+    if is_encoded_text(reference):
+        return media_part(
+            PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
+        )
+    if isinstance(block.get("file_id"), str):
+        return Part(PartKind.IMAGE, data=present_fields(block, "file_id"))
+    return None
+
+
+def _file(block: Item) -> Part | None:
+    # The chat API nests the fields one level deeper than the Responses API.
+    fields = block.get("file", block)
+    if not isinstance(fields, dict):
+        return None
+    encoded, url = fields.get("file_data"), fields.get("file_url")
+    media = Media()
+    if is_encoded_text(encoded):
+        media = media_from_data(encoded)
+    elif is_encoded_text(url):
+        media = media_from_url(url)
+    elif not isinstance(fields.get("file_id"), str):
+        return None
+    return media_part(
+        PartKind.DOCUMENT,
+        media,
+        name=text_of(fields.get("filename")),
+        data=present_fields(fields, "file_id"),
+    )
+
+
+def _audio(block: Item) -> Part | None:
+    audio = block.get("input_audio")
+    if not isinstance(audio, dict) or not is_encoded_text(audio.get("data")):
+        return None
+    media = media_from_data(audio["data"])
+    declared_type = media_type("audio", audio.get("format")) or media.media_type
+    return media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+
+
+def media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
+    """Return the part for a binary or a reference to one."""
+    return Part(
+        kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url
+    )
+
+
+def present_fields(fields: Item, *keys: str) -> dict[str, Any] | None:
+    """Return the fields that are not None, or None if there are none."""
+    return {key: fields[key] for key in keys if fields.get(key) is not None} or None
+
+
+def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
+    """Return the parts of each value of a list; invalid values are of kind unknown."""
+    if values is None:
+        return ()
+    if not isinstance(values, list | tuple):
+        return (unknown_part(values),)
+    found: list[Part] = []
+    for value in values:
+        parts_of_value = read(value) if isinstance(value, dict) else None
+        found.extend((unknown_part(value),) if parts_of_value is None else parts_of_value)
+    return tuple(found)
+
+
+_BLOCKS: dict[str, Callable[[Item], Part | None]] = {
+    "reasoning_text": reasoning_part,
+    "input_image": _image,
+    "image_url": _image,
+    "computer_screenshot": _image,
+    "input_file": _file,
+    "file": _file,
+    "input_audio": _audio,
+}

@@ -1,0 +1,123 @@
+"""Conversion of chat messages and of the messages of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django_agent_sessions.content.dialects.arguments import parse_json_container
+from django_agent_sessions.content.dialects.media import base64_size, is_encoded_text, media_type
+from django_agent_sessions.content.dialects.parts import (
+    Part,
+    PartKind,
+    result_part,
+    text_of,
+    unknown_part,
+)
+from django_agent_sessions.content.dialects.text import readable_texts
+
+from . import blocks, calls
+from .blocks import Item
+
+_CONTENT_KEYS = frozenset(
+    {"content", "refusal", "tool_calls", "function_call", "audio", "reasoning_content"}
+)
+_EXTRA_KEYS = frozenset({"refusal", "audio"})
+
+
+def is_message(payload: Item) -> bool:
+    """Return whether a payload is a message of the Responses API or of the chat API."""
+    kind = payload.get("type")
+    if kind is None:
+        return isinstance(payload.get("role"), str) and not _CONTENT_KEYS.isdisjoint(payload)
+    return kind == "message" and not _CONTENT_KEYS.isdisjoint(payload)
+
+
+def parts(message: Item) -> Iterator[Part]:
+    """Yield the parts of a message: its reasoning, its content, and its calls."""
+    yield from _reasoning(message)
+    content_parts = tuple(_content_parts(message))
+    if "tool_call_id" in message or message.get("role") == "function":
+        yield result_part(
+            content_parts,
+            call_id=text_of(message.get("tool_call_id")),
+            name=text_of(message.get("name")),
+            data=parse_json_container(message.get("content")),
+        )
+    else:
+        yield from content_parts
+    yield from _tool_calls(message)
+
+
+def texts(message: Item) -> Iterator[str]:
+    """Yield the texts of a message for the text column, without its calls."""
+    content = message.get("content")
+    # Fast path for the most frequent content.
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list | tuple):
+        for block in content:
+            if isinstance(block, dict) and block.get("type") in ("output_text", "input_text"):
+                yield text_of(block.get("text"))
+            else:
+                yield from readable_texts(blocks.read_block(block))
+    if not _EXTRA_KEYS.isdisjoint(message):
+        yield from readable_texts(_extras(message))
+
+
+def _content_parts(message: Item) -> Iterator[Part]:
+    yield from blocks.read_content(message.get("content"))
+    yield from _extras(message)
+
+
+def _extras(message: Item) -> Iterator[Part]:
+    refusal = message.get("refusal")
+    if refusal is not None:
+        is_text = isinstance(refusal, str)
+        yield blocks.text_part(refusal) if is_text else unknown_part({"refusal": refusal})
+    audio = message.get("audio")
+    if audio is not None:
+        yield _spoken_audio(audio)
+
+
+def _reasoning(message: Item) -> Iterator[Part]:
+    # Not in OpenAI's format, but written by compatible providers.
+    reasoning = message.get("reasoning_content")
+    if isinstance(reasoning, str):
+        yield Part(PartKind.REASONING, text=reasoning)
+    elif reasoning is not None:
+        yield unknown_part({"reasoning_content": reasoning})
+
+
+def _tool_calls(message: Item) -> Iterator[Part]:
+    tool_calls = message.get("tool_calls")
+    if isinstance(tool_calls, list | tuple):
+        for call in tool_calls:
+            yield _chat_call(call)
+    elif tool_calls is not None:
+        yield unknown_part({"tool_calls": tool_calls})
+    function = message.get("function_call")
+    if function is not None:
+        yield calls.function_part(function, "") or unknown_part({"function_call": function})
+
+
+def _chat_call(call: object) -> Part:
+    if not isinstance(call, dict):
+        return unknown_part(call)
+    call_id = text_of(call.get("id"))
+    custom = call.get("custom")
+    if isinstance(custom, dict) and isinstance(custom.get("name"), str):
+        return calls.call_part(custom["name"], call_id, custom.get("input"))
+    return calls.function_part(call.get("function"), call_id) or unknown_part(call)
+
+
+def _spoken_audio(audio: object) -> Part:
+    if not isinstance(audio, dict):
+        return unknown_part({"audio": audio})
+    data = audio.get("data")
+    return Part(
+        PartKind.DOCUMENT,
+        text=text_of(audio.get("transcript")),
+        data=blocks.present_fields(audio, "id"),
+        media_type=media_type("audio", audio.get("format")),
+        size=base64_size(data) if is_encoded_text(data) else None,
+    )

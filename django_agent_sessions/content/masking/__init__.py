@@ -1,0 +1,39 @@
+"""Masking of sensitive text in strings and in payloads, which stay valid for the next model call.
+
+A mask may name the kind of what it replaces: ``[REDACTED]``, ``[REDACTED:EMAIL]``. Everything
+here is a function of its arguments and needs neither a database nor an SDK.
+"""
+
+from __future__ import annotations
+
+from .finders import DetectorFinder, Finder, Match, PatternFinder, TextFinder, find_matches
+from .masks import MASK_PATTERN, mask
+from .message_redaction import redact_block, redact_message, redact_spans
+from .payloads import MaskedMatch, mask_text, mask_tree
+from .reapplied import reapply_redaction, searchable_texts
+from .removed_text import mask_texts, mask_texts_in_place, masked_texts
+from .replacement_ids import replacement_ids, safe_id
+
+__all__ = [
+    "MASK_PATTERN",
+    "DetectorFinder",
+    "Finder",
+    "MaskedMatch",
+    "Match",
+    "PatternFinder",
+    "TextFinder",
+    "find_matches",
+    "mask",
+    "mask_text",
+    "mask_texts",
+    "mask_texts_in_place",
+    "mask_tree",
+    "masked_texts",
+    "reapply_redaction",
+    "redact_block",
+    "redact_message",
+    "redact_spans",
+    "replacement_ids",
+    "safe_id",
+    "searchable_texts",
+]

@@ -1,0 +1,438 @@
+"""Masking inside of payloads, which stay valid for the SDK and the model.
+
+Roles, types and the names of tools and nodes are never changed. An id is replaced in the same way
+everywhere, so that a result still refers to its call. Everything below a tool's input or below an
+agent's own state is content, whatever its keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.detectors import Detector
+
+from .binary import find_matches_in_bytes
+from .encodings import base64_start, decode_base64, parse_json_container, within_escape
+from .finders import DetectorFinder, Finder, Match, TextFinder, find_matches
+from .masks import mask
+from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
+from .replacement_ids import PREFIXED_ID_KEYS, is_replacement_id, replacement_id
+from .vocabulary import (
+    COUNTS,
+    ENUMS,
+    IDS,
+    KEYS,
+    NAME_KEYED_DICTS,
+    NAMES,
+    NUMBERS,
+    TOOL_STATES,
+    is_name,
+    is_prefixed_type,
+    is_word,
+    may_be_word,
+)
+
+_FREE = frozenset(
+    {
+        "input", "json", "structuredContent", "arguments", "parameters", "shared_context",
+        "app_data", "custom", "response", "reason", "invocation_state",
+        "args", "rawInput", "providerMetadata", "callProviderMetadata", "resultProviderMetadata",
+    }
+)  # fmt: skip
+_SEALED = frozenset({"signature", "encrypted_content"})
+_CALLS = frozenset(
+    {"toolUseId", "call_id", "arguments", "input", "interrupt_id", "parameters", "input_schema"}
+)
+_BASE64 = frozenset({"data", "file_data", "result", "b64_json"})
+_BASE64_TEXT = re.compile(r"[A-Za-z0-9+/=\r\n]{8,}\Z")
+_BYTES = "__bytes_encoded__"
+"""The key with which Strands marks bytes in base64."""
+_NOT_JOINED = _SEALED | ENUMS | NAMES | IDS | _FREE | {"name"}
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_LONGEST_PLAIN = 256
+_SHORTEST_IN_BASE64 = 8
+_EXCERPT = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedMatch:
+    """A match that was masked.
+
+    Attributes:
+        path: Its path in the payload.
+        kind: The kind in its mask; empty if the caller named the text.
+        found: The matched text.
+        before: The matched text and the text around it.
+        after: The same after masking.
+    """
+
+    path: Path = field(repr=False)
+    kind: str
+    found: str = field(repr=False)
+    before: str = field(repr=False)
+    after: str = field(repr=False)
+
+
+def mask_text(text: str, detectors: Sequence[Detector]) -> str:
+    """Return a text with the matches of detectors masked."""
+    found = find_matches(text, [DetectorFinder(detectors)])
+    return mask_matches(text, found) if found else text
+
+
+def mask_tree(
+    value: Any, finders: Sequence[Finder], *, free: bool = False, kept: list[Path] | None = None
+) -> tuple[Any, list[MaskedMatch]]:
+    """Return a payload with the matches of finders masked, and the matches.
+
+    With ``free``, all keys and values are content. ``kept`` receives the paths of names that
+    match but are not masked, because programs look them up.
+    """
+    masker = _Masker(finders, [] if kept is None else kept)
+    changed = masker.value(value, (), free)
+    return changed, masker.hits
+
+
+class _Names:
+    """Unique names for masked keys."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def new(self, masked: str) -> str:
+        """Return a name, with a number if it is taken."""
+        name, number = masked, self._numbers.get(masked, 1)
+        while name in self._taken:
+            number += 1
+            name = f"{masked} ({number})"
+        self._numbers[masked] = number
+        self._taken.add(name)
+        return name
+
+
+class _Masker:
+    def __init__(self, finders: Sequence[Finder], kept: list[Path]) -> None:
+        self._finders = finders
+        self._kept = kept
+        self._exact = [finder for finder in finders if finder.exact]
+        self.hits: list[MaskedMatch] = []
+
+    def value(self, value: Any, path: Path, free: bool) -> Any:
+        if isinstance(value, str):
+            return self._string(value, path)
+        if isinstance(value, dict):
+            return self._dict(value, path, free)
+        if isinstance(value, list | tuple):
+            return self._list(value, path, free)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._binary(bytes(value), path)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self._number(value, path, free)
+        return value
+
+    def _dict(self, value: dict[str, Any], path: Path, free: bool) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
+        # A masked key must not overwrite an existing one.
+        names = _Names(value)
+        for key, item in value.items():
+            masked = self._key(key, path, free)
+            name = key if masked == key else names.new(masked)
+            changed[name] = self._item(value, key, item, (*path, key), free)
+        if all(key in changed and changed[key] is item for key, item in value.items()):
+            return value
+        return changed if free else drop_copies(value, changed)
+
+    def _item(self, parent: dict[str, Any], key: str, item: Any, path: Path, free: bool) -> Any:
+        if key == "data" and parent.get(_BYTES) is True and isinstance(item, str):
+            return self._base64(item, path)
+        if free:
+            return self.value(item, path, True)
+        if key == "type" and isinstance(item, str) and is_prefixed_type(item):
+            return self._name(item, path)
+        if key == "state" and "toolCallId" in parent and _is_state(item):
+            return item
+        if key in ENUMS and isinstance(item, str):
+            return item if is_word(item) else self._word(item, path)
+        if key in NAMES or (key == "name" and is_tool(parent)):
+            return self._name(item, path)
+        if key == "content_digest" and isinstance(item, str) and _DIGEST.match(item):
+            return item
+        if key in _SEALED and isinstance(item, str):
+            return self._sealed(item, path)
+        if key in IDS and isinstance(item, str):
+            return self._id(item, path, key in PREFIXED_ID_KEYS)
+        if key in COUNTS and isinstance(item, dict):
+            return self._counts(item, path)
+        if key in _BASE64 and isinstance(item, str) and _BASE64_TEXT.match(item):
+            return self._base64(item, path)
+        return self.value(item, path, key in _FREE or _is_free(parent, key))
+
+    def _list(self, value: Sequence[Any], path: Path, free: bool) -> Sequence[Any]:
+        changed: list[Any] = []
+        for index, item in enumerate(value):
+            # Not a comprehension: before Python 3.12 it adds a frame per level.
+            changed.append(self.value(item, (*path, index), free))
+        changed_across = self._mask_across_blocks(changed, path, free)
+        if not changed_across and all(a is b for a, b in zip(changed, value, strict=True)):
+            return value
+        return changed
+
+    def _mask_across_blocks(self, items: list[Any], path: Path, free: bool) -> bool:
+        """Mask matches that begin in one block and end in another."""
+        indexes_by_path: dict[Path, list[int]] = {}
+        for index, item in enumerate(items):
+            for inner in _text_paths(item, free):
+                indexes_by_path.setdefault(inner, []).append(index)
+        changed: dict[int, dict[Path, str]] = {}
+        for inner, members in indexes_by_path.items():
+            if len(members) < 2:
+                continue
+            texts = [str(_value_at(items[index], inner)) for index in members]
+            masked_texts = self._mask_joined(texts, path, members, inner, "", self._finders)
+            if self._exact:
+                # Blocks may also be separate lines.
+                masked_texts = self._mask_joined(
+                    masked_texts, path, members, inner, "\n", self._exact
+                )
+            for index, before, after in zip(members, texts, masked_texts, strict=True):
+                if after is not before:
+                    changed.setdefault(index, {})[inner] = after
+        # All texts of a block at once: each call copies the block.
+        for index, texts_of in changed.items():
+            items[index] = replace_texts(items[index], texts_of)
+        return bool(changed)
+
+    def _mask_joined(
+        self,
+        texts: list[str],
+        path: Path,
+        members: list[int],
+        inner: Path,
+        between: str,
+        finders: Sequence[Finder],
+    ) -> list[str]:
+        joined = between.join(texts)
+        starts = list(accumulate((len(text) + len(between) for text in texts), initial=0))
+        parts: dict[int, list[Match]] = {}
+        for found in find_matches(joined, finders):
+            first = index = bisect_right(starts, found.start) - 1
+            if starts[index + 1] >= found.end:
+                continue
+            own_parts: dict[int, Match] = {}
+            while index < len(texts) and starts[index] < found.end:
+                start = max(found.start - starts[index], 0)
+                end = min(found.end - starts[index], len(texts[index]))
+                if start < end:
+                    own_parts[index] = Match(start, end, found.kind)
+                index += 1
+            if len(own_parts) < 2:
+                # The rest of the match is the separator.
+                continue
+            self._hit((*path, members[first], *inner), joined, found)
+            for index, part in own_parts.items():
+                parts.setdefault(index, []).append(part)
+        return [
+            mask_matches(text, parts[index]) if index in parts else text
+            for index, text in enumerate(texts)
+        ]
+
+    def _string(self, text: str, path: Path) -> str:
+        if start := base64_start(text):
+            return self._base64(text, path, start)
+        parsed = parse_json_container(text, len(path))
+        return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
+
+    def _plain(self, text: str, path: Path) -> str:
+        return self._mask_matches(text, find_matches(text, self._finders), path)
+
+    def _mask_matches(self, text: str, found: Sequence[Match], path: Path) -> str:
+        if not found:
+            return text
+        for place in found:
+            self._hit(path, text, place)
+        return mask_matches(text, found)
+
+    def _json(self, text: str, parsed: Any, path: Path) -> str:
+        """Mask inside of JSON in a string, which stays JSON."""
+        changed = self.value(parsed, path, True)
+        if changed is not parsed:
+            text = json.dumps(changed, ensure_ascii=text.isascii())
+        # A named text may contain JSON punctuation, and detectors need a key with its value.
+        found = [
+            place
+            for place in find_matches(text, self._finders)
+            if not within_escape(text, place.start) and not within_escape(text, place.end)
+        ]
+        return ensure_json(text, self._mask_matches(text, found, path))
+
+    def _key(self, key: Any, path: Path, free: bool) -> Any:
+        if not isinstance(key, str) or (not free and key in KEYS):
+            return key
+        if not free and path and path[-1] in NAME_KEYED_DICTS:
+            return self._name(key, (*path, key))
+        if not free and path and path[-1] == "interrupts":
+            return self._id(key, (*path, key), False)
+        found = find_matches(key, self._finders)
+        for place in found:
+            self._hit((*path, key), key, place)
+        return mask_matches(key, found) if found else key
+
+    def _word(self, text: str, path: Path) -> str:
+        """Mask a value unless it may be one of a newer SDK and only a part of it matches."""
+        found = find_matches(text, self._finders)
+        if found and may_be_word(text) and (found[0].start, found[-1].end) != (0, len(text)):
+            self._kept.append(path)
+            return text
+        return self._mask_matches(text, found, path)
+
+    def _name(self, item: Any, path: Path) -> Any:
+        """Keep names, which programs look up, and record their paths."""
+        if isinstance(item, list) and all(isinstance(name, str) for name in item):
+            changed = [self._name(name, (*path, index)) for index, name in enumerate(item)]
+            return item if changed == item else changed
+        if not is_name(item):
+            return self.value(item, path, True)
+        if find_matches(item, self._finders):
+            self._kept.append(path)
+        return item
+
+    def _sealed(self, text: str, path: Path) -> str:
+        """Mask text that was written in place of a signature."""
+        # A signature may contain a short text by chance.
+        found = find_matches(
+            text, [finder for finder in self._exact if isinstance(finder, TextFinder)]
+        )
+        return self._mask_matches(
+            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
+        )
+
+    def _counts(self, value: dict[str, Any], path: Path) -> dict[str, Any]:
+        """Mask the values that are not numbers."""
+        changed: dict[str, Any] = {}
+        names = _Names(value)
+        for key, item in value.items():
+            masked = self._key(key, path, False)
+            is_number = isinstance(item, int | float)
+            changed[key if masked == key else names.new(masked)] = (
+                item if is_number else self.value(item, (*path, key), False)
+            )
+        same = all(key in changed and changed[key] is item for key, item in value.items())
+        return value if same else changed
+
+    def _id(self, text: str, path: Path, prefixed: bool) -> str:
+        found = () if is_replacement_id(text) else find_matches(text, self._exact)
+        if not found:
+            return text
+        self._hit(path, text, found[0])
+        return replacement_id(text, found[0].start, prefixed=prefixed)
+
+    def _number(self, number: float, path: Path, free: bool) -> Any:
+        if not free and any(step in NUMBERS for step in path[-2:]):
+            return number
+        try:
+            text = repr(number)
+        except ValueError:
+            return number
+        found = find_matches(text, self._finders)
+        if not found:
+            return number
+        self._hit(path, text, found[0])
+        return mask(found[0].kind)
+
+    def _binary(self, data: bytes, path: Path) -> bytes:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return self._opaque(data, path)
+        masked = self._plain(text, path)
+        if masked is text and b"\0" in data:
+            # UTF-16.
+            return self._opaque(data, path)
+        return data if masked is text else masked.encode()
+
+    def _opaque(self, data: bytes, path: Path) -> bytes:
+        # One character per byte, so that positions are equal. The length must not change.
+        text = data.decode("latin-1")
+        found = find_matches_in_bytes(data, self._exact)
+        pieces, end = [], 0
+        for place in found:
+            self._hit(path, text, place)
+            pieces += [data[end : place.start], b"*" * (place.end - place.start)]
+            end = place.end
+        return b"".join([*pieces, data[end:]]) if found else data
+
+    def _base64(self, text: str, path: Path, start: int = 0) -> str:
+        data = decode_base64(text[start:])
+        if data is None:
+            return self._plain(text, path)
+        masked = self._binary(data, path)
+        if masked is data:
+            return self._words(text, path, start)
+        return self._plain(text[:start], path) + base64.b64encode(masked).decode()
+
+    def _words(self, text: str, path: Path, start: int) -> str:
+        """Mask in a text that looks like base64, but may be plain."""
+        if start:
+            head = text[:start]
+            masked = self._plain(head, path)
+            return text if masked is head else masked + text[start:]
+        if len(text) <= _LONGEST_PLAIN:
+            return self._plain(text, path)
+        # The base64 of an image may contain a short text by chance.
+        found = find_matches(text, self._exact)
+        return self._mask_matches(
+            text, [p for p in found if p.end - p.start >= _SHORTEST_IN_BASE64], path
+        )
+
+    def _hit(self, path: Path, text: str, place: Match) -> None:
+        start, end = max(0, place.start - _EXCERPT), place.end + _EXCERPT
+        found = text[place.start : place.end]
+        before = text[start:end]
+        around = (text[start : place.start], text[place.end : end])
+        self.hits.append(
+            MaskedMatch(path, place.kind, found, before, mask(place.kind).join(around))
+        )
+
+
+def is_tool(parent: dict[str, Any]) -> bool:
+    """Return whether the ``name`` in a dict is the name of a tool."""
+    return not _CALLS.isdisjoint(parent) or parent.get("role") in ("function", "tool")
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, str) and value in TOOL_STATES
+
+
+def _is_free(parent: dict[str, Any], key: str) -> bool:
+    """Return whether a key holds content that a frontend or an application defines."""
+    if key in ("output", "result"):
+        return "toolCallId" in parent
+    if key == "data":
+        return str(parent.get("type")).startswith("data")
+    return key == "metadata" and "parts" in parent
+
+
+def _text_paths(item: Any, free: bool, depth: int = 3) -> Iterator[Path]:
+    """Yield the paths of texts in a block that may continue in the next block."""
+    if isinstance(item, str):
+        yield ()
+    elif isinstance(item, dict) and depth:
+        for key, inner in item.items():
+            if not free and (key in _NOT_JOINED):
+                continue
+            for rest in _text_paths(inner, free, depth - 1):
+                yield (key, *rest)
+
+
+def _value_at(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value[key]
+    return value

@@ -1,0 +1,100 @@
+"""Replacing matches with masks, so that texts and payloads stay valid."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django_agent_sessions.content.blob_refs import Path
+
+from .encodings import parse_json_container
+from .finders import Match
+from .masks import mask
+from .masks import mask_spans as masks_in
+
+
+def replace_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Mask parts of a text; JSON stays JSON."""
+    masks = masks_in(text)
+    unchanged = set(masks)
+    found: list[Match] = []
+    for start, end in sorted(_widen(span, masks) for span in spans):
+        if (start, end) in unchanged:
+            continue
+        if found and start < found[-1].end:
+            found[-1] = Match(found[-1].start, max(end, found[-1].end), "")
+        else:
+            found.append(Match(start, end, ""))
+    return ensure_json(text, mask_matches(text, found)) if found else text
+
+
+def _widen(span: tuple[int, int], masks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    start, end = span
+    before, behind = bisect_left(masks, (start, start)) - 1, bisect_left(masks, (end, end)) - 1
+    if before >= 0 and masks[before][1] > start:
+        start = masks[before][0]
+    if behind >= 0 and masks[behind][1] > start:
+        end = max(end, masks[behind][1])
+    return start, end
+
+
+def replace_at(value: Any, path: Path, new: Any) -> Any:
+    """Return a copy of a payload with the value at a path replaced."""
+    if not path:
+        return new
+    changed = replace_at(value[path[0]], path[1:], new)
+    if isinstance(value, dict):
+        copied: dict[Any, Any] = {**value, path[0]: changed}
+        return drop_copies(value, copied)
+    return [changed if at == path[0] else item for at, item in enumerate(value)]
+
+
+def replace_texts(value: Any, texts: Mapping[Path, str]) -> Any:
+    """Return a copy of a payload with the texts at several paths replaced."""
+    if () in texts:
+        return texts[()]
+    below: dict[Any, dict[Path, str]] = {}
+    for path, text in texts.items():
+        below.setdefault(path[0], {})[path[1:]] = text
+    changed = {key: replace_texts(value[key], inner) for key, inner in below.items()}
+    return drop_copies(value, {**value, **changed})
+
+
+def mask_matches(text: str, found: Iterable[Match]) -> str:
+    """Replace each match with a mask; the matches must be sorted and must not overlap."""
+    pieces, end = [], 0
+    for match in found:
+        pieces += [text[end : match.start], mask(match.kind)]
+        end = match.end
+    return "".join([*pieces, text[end:]])
+
+
+def ensure_json(before: str, after: str) -> str:
+    """Return ``after``, or a replacement document if it is no longer JSON as ``before`` was."""
+    if (
+        after == before
+        or (parsed := parse_json_container(before)) is None
+        or parse_json_container(after) is not None
+    ):
+        return after
+    return json.dumps({"redacted": mask()} if isinstance(parsed, dict) else [mask()])
+
+
+def drop_copies(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Remove copies of a changed text in other forms, and signatures of it."""
+    reasoning = after.get("reasoningContent")
+    if reasoning is not None and reasoning is not before["reasoningContent"]:
+        reasoning_text = reasoning.get("reasoningText") if isinstance(reasoning, dict) else None
+        if isinstance(reasoning_text, dict) and reasoning_text.get("signature"):
+            # Providers reject reasoning whose signature does not match.
+            return {"text": mask()}
+    changed = {key for key in after if after[key] is not before.get(key)}
+    if "logprobs" in after and "text" in changed:
+        after["logprobs"] = []
+    if "providerMetadata" in after and "text" in changed:
+        del after["providerMetadata"]
+    if "encrypted_content" in after and changed & {"summary", "content"}:
+        after["encrypted_content"] = None
+    return after

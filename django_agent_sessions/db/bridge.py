@@ -1,0 +1,325 @@
+"""Run the ORM from any thread, with or without a running event loop.
+
+Three rules decide which connection a call uses:
+
+1. *Join.* If a thread provably waits for this call and has an open transaction, the call runs
+   inside that transaction: it sees its rows and is rolled back with it. This can be proved if
+
+   * the calling thread itself has the transaction;
+   * the event loop's own thread has it (it waits for its loop);
+   * an SDK's sync-to-async bridge blocks the thread (adapters register theirs with
+     :func:`register_waiting_call`), also for tools that this loop runs in its default threads;
+   * asgiref's ``async_to_sync`` blocks the thread, which then runs the call itself.
+
+   If it cannot be proved, the caller can declare it with :func:`joined`.
+2. *Inline.* A thread without a running loop that has an open connection uses it.
+3. *Own.* Every other call runs in one of our threads, on one of our connections, and commits
+   at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from asgiref.current_thread_executor import CurrentThreadExecutor
+from django.db import connections, router
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.module_loading import import_string
+
+from django_agent_sessions import conf
+from django_agent_sessions.db.broken_connections import close_if_broken, reset_lost_transaction
+from django_agent_sessions.db.futures import DatabaseFuture
+from django_agent_sessions.db.transaction_join import (
+    JoinableTransaction,
+    declared_transaction,
+    find_joinable_transaction,
+    in_transaction,
+    is_own_connection,
+    register_waiting_call,
+    running_loop,
+)
+from django_agent_sessions.db.workers import WorkerPool
+from django_agent_sessions.exceptions import ConfigurationError
+
+__all__ = [
+    "arun_orm",
+    "database",
+    "joined",
+    "register_waiting_call",
+    "run_async",
+    "run_orm",
+    "run_sync",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_UNBOUNDED = 10_000
+
+_own_pool = WorkerPool(limit=lambda: conf.get_settings().MAX_CONNECTIONS)
+# Threads that use a caller's connection: one per waiting caller.
+_borrowing_pool = WorkerPool(limit=lambda: _UNBOUNDED, patience=0)
+
+_locks: weakref.WeakKeyDictionary[BaseDatabaseWrapper, threading.RLock] = (
+    weakref.WeakKeyDictionary()
+)
+_locks_guard = threading.Lock()
+# True in `.works` while this thread runs a call, so that a nested call does not wait for itself.
+_own = threading.local()
+
+
+def database(using: str | None = None) -> str:
+    """Return the alias of the database of the sessions."""
+    if using is not None:
+        return using
+    from django_agent_sessions.models import Session
+
+    return conf.get_settings().DATABASE or router.db_for_write(Session)
+
+
+def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:
+    """Import the callable that ``CONNECTION_SETUP`` names."""
+    path = conf.get_settings().CONNECTION_SETUP
+    if not path:
+        return None
+    try:
+        candidate = import_string(path)
+    except (ImportError, TypeError, ValueError) as error:
+        # A path like ".tenants.as_tenant" raises one of the last two.
+        raise ConfigurationError(
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] is {path!r}, which cannot be imported"
+        ) from error
+    if not callable(candidate):
+        raise ConfigurationError(
+            f"AGENT_SESSIONS['CONNECTION_SETUP'] is {path!r}, which is not callable"
+        )
+    setup: Callable[[BaseDatabaseWrapper], Any] = candidate
+    return setup
+
+
+def run_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run ORM code from sync code, such as an agent's tool.
+
+    Also works in a thread with a running event loop, where Django raises
+    ``SynchronousOnlyOperation``; the loop is blocked meanwhile. The function sees the uncommitted
+    rows of a caller that provably waits, and leaves no connection open.
+
+    Args:
+        function: Sync code that uses the ORM. It must not wait for the event loop.
+        *args: Positional arguments of the function.
+        **kwargs: Keyword arguments of the function.
+
+    Returns:
+        The return value of the function.
+    """
+    return run_sync(functools.partial(function, *args, **kwargs), using=database())
+
+
+async def arun_orm(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run ORM code from async code without blocking the event loop.
+
+    Unlike ``sync_to_async``, it cannot deadlock with a thread that waits for this loop. Blocks
+    cancellation until the function has returned, so that its outcome is known.
+
+    Args:
+        function: Sync code that uses the ORM. It must not wait for the event loop.
+        *args: Positional arguments of the function.
+        **kwargs: Keyword arguments of the function.
+
+    Returns:
+        The return value of the function.
+    """
+    return await run_async(functools.partial(function, *args, **kwargs), using=database())
+
+
+@contextmanager
+def joined(using: str | None = None) -> Iterator[None]:
+    """Let agents that are called in this block join the transaction of this thread.
+
+    Needed where the bridge cannot prove that the thread waits, such as sync tools under
+    ``Runner.run_sync``::
+
+        with transaction.atomic(), joined():
+            Runner.run_sync(agent, "Hello", session=DjangoSession("user-123"))
+
+    In the block, this thread must do nothing but call agents. The end of the block waits for
+    database calls that are running; later calls use a connection of their own.
+
+    Args:
+        using: The alias of the database, if it is not the configured one.
+
+    Raises:
+        ConfigurationError: An event loop runs in this thread, or it has no open transaction on
+            this database.
+    """
+    if running_loop() is not None:
+        raise ConfigurationError(
+            "joined() cannot be used in a thread with a running event loop: call it from sync code"
+        )
+    connection = connections[database(using)]
+    if not in_transaction(connection):
+        raise ConfigurationError(
+            f"joined() requires an open transaction on {connection.alias!r}: "
+            "enter transaction.atomic() first"
+        )
+    lender = JoinableTransaction(connection, outer=declared_transaction.get())
+    token = declared_transaction.set(lender)
+    try:
+        yield
+    finally:
+        declared_transaction.reset(token)
+        with _lock_of(connection):
+            lender.is_waiting = False
+
+
+def run_sync(function: Callable[[], R], *, using: str) -> R:
+    """Run a function and wait for it."""
+    looping = running_loop() is not None
+    connection = connections[using]
+    if not looping:
+        reset_lost_transaction(connection)
+    if not looping and (in_transaction(connection) or getattr(_own, "works", False)):
+        return function()
+    lender = find_joinable_transaction(using)
+    with contextlib.suppress(_LenderGoneError):
+        if isinstance(lender, CurrentThreadExecutor):
+            return _outcome(_submit_to_lender(lender, function))
+        if lender is not None:
+            borrowing = functools.partial(_borrow, lender, function)
+            return _wait(_borrowing_pool, borrowing) if looping else borrowing()
+    if not looping and (connection.connection is not None or _is_private_memory(connection)):
+        close_if_broken(connection)
+        return function()
+    return _wait(_own_pool, functools.partial(_on_own_connection, using, function))
+
+
+async def run_async(function: Callable[[], R], *, using: str) -> R:
+    """Run a function without blocking the running event loop.
+
+    The loop is blocked only if its own thread has the transaction: only that thread may use the
+    connection. Cancellation is raised only after the function has returned.
+    """
+    lender = find_joinable_transaction(using)
+    with contextlib.suppress(_LenderGoneError):
+        if isinstance(lender, CurrentThreadExecutor):
+            return await _submit_to_lender(lender, function)
+        if lender is not None:
+            borrowing = functools.partial(_borrow, lender, function)
+            if is_own_connection(lender.connection, using):
+                return _wait(_borrowing_pool, borrowing)
+            return await _arun(_borrowing_pool, borrowing)
+    return await _arun(_own_pool, functools.partial(_on_own_connection, using, function))
+
+
+# --- running ---------------------------------------------------------------------------------
+
+
+class _LenderGoneError(Exception):
+    """The thread that has the transaction has stopped waiting."""
+
+
+def _submit_to_lender(
+    executor: CurrentThreadExecutor, function: Callable[[], R]
+) -> DatabaseFuture[R]:
+    work = DatabaseFuture(_in_context(function))
+    try:
+        executor.submit(work.run)
+    except RuntimeError as error:
+        raise _LenderGoneError from error
+    return work
+
+
+def _in_context(function: Callable[[], R]) -> Callable[[], R]:
+    # Database routers, tenants and loggers read the caller's context.
+    return functools.partial(contextvars.copy_context().run, function)
+
+
+def _wait(pool: WorkerPool, function: Callable[[], R]) -> R:
+    return _outcome(pool.submit(_in_context(function)), pool)
+
+
+def _outcome(work: DatabaseFuture[R], pool: WorkerPool | None = None) -> R:
+    """Wait for the outcome, even if a signal handler raises.
+
+    The function may be using a connection of this thread, which must not be used by both.
+    """
+    try:
+        if pool is not None and pool.grow_after and work.queued:
+            work.wait(pool.grow_after)
+            pool.grow_if_waiting(work)
+        work.wait()
+    except BaseException:
+        while not work.done():
+            with contextlib.suppress(BaseException):
+                work.wait()
+        raise
+    return work.result()
+
+
+async def _arun(pool: WorkerPool, function: Callable[[], R]) -> R:
+    work = pool.submit(_in_context(function))
+    if not (work.queued and pool.grow_after):
+        return await work
+    timer = asyncio.get_running_loop().call_later(pool.grow_after, pool.grow_if_waiting, work)
+    try:
+        return await work
+    finally:
+        timer.cancel()
+
+
+def _on_own_connection(using: str, function: Callable[[], R]) -> R:
+    connection = connections[using]
+    close_if_broken(connection)
+    setup = connection_setup()
+    _own.works = True
+    try:
+        with _require_context_manager(setup(connection)) if setup else contextlib.nullcontext():
+            return function()
+    finally:
+        _own.works = False
+
+
+def _require_context_manager(context: Any) -> AbstractContextManager[Any]:
+    """Require a context manager: a generator function without its decorator returns none."""
+    if not isinstance(context, AbstractContextManager):
+        raise ConfigurationError(
+            "AGENT_SESSIONS['CONNECTION_SETUP'] must return a context manager, not "
+            f"{type(context).__name__}: add @contextmanager to a generator function"
+        )
+    return context
+
+
+def _borrow(lender: JoinableTransaction, function: Callable[[], R]) -> R:
+    """Run a function on the connection of a waiting thread, one function at a time."""
+    connection = lender.connection
+    alias = connection.alias
+    with _lock_of(connection):
+        if not (lender.is_waiting and in_transaction(connection)):
+            raise _LenderGoneError
+        # If this thread has no connection, Django creates an object, which opens nothing yet.
+        own = connections[alias]
+        connection.inc_thread_sharing()
+        connections[alias] = connection
+        try:
+            return function()
+        finally:
+            connections[alias] = own
+            connection.dec_thread_sharing()
+
+
+def _lock_of(connection: BaseDatabaseWrapper) -> threading.RLock:
+    with _locks_guard:
+        return _locks.setdefault(connection, threading.RLock())
+
+
+def _is_private_memory(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the database exists in one connection only, as SQLite's ``:memory:`` does."""
+    return connection.vendor == "sqlite" and connection.settings_dict["NAME"] == ":memory:"

@@ -1,0 +1,76 @@
+"""Events, each with the cursor after it, and pages of events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from django_agent_sessions.queries.message_pages import MessagePreview
+
+from .cursor import Cursor
+from .session_states import SessionHeader
+
+
+class Change(StrEnum):
+    """The kind of a change of a message."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    REDACTED = "redacted"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEvent:
+    """A message is new, changed or redacted."""
+
+    cursor: Cursor
+    row: MessagePreview
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedEvent:
+    """The messages of an agent from a position on were deleted or replaced."""
+
+    cursor: Cursor
+    agent: UUID
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """The session's title, dates or flags changed."""
+
+    cursor: Cursor
+    head: SessionHeader
+
+
+class Reason(StrEnum):
+    """Why the changes cannot be sent as events."""
+
+    AGENT_REMOVED = "agent removed"
+    MANY_AGENTS = "many agents"
+
+
+@dataclass(frozen=True, slots=True)
+class ResetEvent:
+    """The changes cannot be sent one by one: the client has to read the session again."""
+
+    cursor: Cursor
+    reason: Reason
+
+
+Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of events."""
+
+    events: list[Event]
+    cursor: Cursor
+    """The cursor after the events."""
+
+    more: bool
+    """Whether there may be more events already."""

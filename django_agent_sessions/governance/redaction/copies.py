@@ -1,0 +1,106 @@
+"""Copies of messages: on other branches of a session, and in forks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from django_agent_sessions.content import masking
+from django_agent_sessions.content.blob_refs import Path, value_at
+from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload
+
+from .plan import Plan, PositionalScope, apply_scope, spans_first
+from .scopes import Detect, Find, Scope, WholeMessage
+
+_MISSING = object()
+
+
+@dataclass
+class MessageCopies:
+    """A message and its copies, with the scopes that apply to them."""
+
+    scopes: list[Scope] = field(default_factory=list)
+    named: dict[UUID, Any] = field(default_factory=dict, repr=False)
+    removed_texts: set[str] = field(default_factory=set, repr=False)
+
+    def steps(
+        self, key: UUID, payload: Any
+    ) -> list[Find | Detect | PositionalScope | list[Finder]]:
+        """Return the steps that redact the message with this key, in order."""
+        found: list[Find | Detect | PositionalScope | list[Finder]] = []
+        for scope in spans_first(self.scopes):
+            if (
+                key in self.named
+                or isinstance(scope, Find | Detect | WholeMessage)
+                or isinstance(payload, CorruptPayload)
+                or self._is_same(payload, scope.path)
+            ):
+                found.append(scope)
+            else:
+                # Including short texts, because only this message is searched.
+                found.append([masking.TextFinder(secret) for secret in sorted(self.removed_texts)])
+        return found
+
+    def _is_same(self, payload: Any, path: Path) -> bool:
+        value = _value_or_missing(payload, path)
+        return value is not _MISSING and any(
+            value == _value_or_missing(named, path) for named in self.named.values()
+        )
+
+
+def named_messages(using: str, session: UUID, plan: Plan) -> dict[UUID, MessageCopies]:
+    """Return the named messages, grouped by the message of which they are copies."""
+    found: dict[UUID, MessageCopies] = {}
+    if not plan.by_message:
+        return found
+    rows = SessionMessage.objects.using(using).filter(session=session, pk__in=plan.by_message)
+    columns = ("pk", "source", "agent__dialect", "message", "redact_message")
+    for key, source, dialect, message, redacted in rows.order_by("pk").values_list(*columns):
+        family = found.setdefault(source or key, MessageCopies())
+        current = message if redacted is None else redacted
+        scopes = plan.by_message[key]
+        family.scopes += scopes
+        family.named[key] = current
+        family.removed_texts |= _removed_texts(current, dialect, scopes)
+    return found
+
+
+def copies_in_session(
+    using: str, session: UUID, families: Mapping[UUID, MessageCopies]
+) -> dict[UUID, MessageCopies]:
+    """Return the messages of a session that belong to families."""
+    if not families:
+        return {}
+    rows = SessionMessage.objects.using(using).filter(
+        Q(pk__in=families) | Q(source__in=families), session=session
+    )
+    return {
+        key: families[source or key]
+        for key, source in rows.order_by().values_list("pk", "source")
+        if (source or key) in families
+    }
+
+
+def _removed_texts(payload: Any, dialect: str, scopes: Sequence[Scope]) -> set[str]:
+    if isinstance(payload, CorruptPayload):
+        return set()
+    removed: set[str] = set()
+    for scope in spans_first(scopes):
+        if not isinstance(scope, Find | Detect | WholeMessage):
+            changed = apply_scope(scope, payload, dialect)
+            if changed is not None:
+                removed |= masking.masked_texts(payload, changed)
+    return removed
+
+
+def _value_or_missing(payload: Any, path: Path) -> Any:
+    try:
+        return value_at(payload, path)
+    except LookupError:
+        return _MISSING

@@ -1,0 +1,103 @@
+"""The scopes of a redaction, grouped by reach, and their application to a payload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django_agent_sessions.content import detectors, masking
+from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.exceptions import RedactionScopeError
+
+from .scopes import Block, Detect, Find, Scope, Span, WholeMessage
+
+
+class Plan:
+    """The scopes, grouped by reach: the whole session, or one message."""
+
+    def __init__(self, scopes: Sequence[Scope]) -> None:
+        self.everywhere: list[Finder] = []
+        # Without detectors, whose matches in ids and internal state are coincidences.
+        self.named: list[Finder] = []
+        self.by_message: dict[UUID, list[Scope]] = {}
+        # As entered; the matches may have another spelling.
+        self.named_texts = {s.text for s in scopes if isinstance(s, Find) and not s.pattern}
+        for scope in scopes:
+            if isinstance(scope, Find | Detect) and scope.message is None:
+                new_finder = finder_for(scope)
+                self.everywhere.append(new_finder)
+                if isinstance(scope, Find):
+                    self.named.append(new_finder)
+            elif not isinstance(scope.message, UUID):
+                raise RedactionScopeError(
+                    "a scope requires the message's primary key, a UUID: pass message.id"
+                )
+            else:
+                self.by_message.setdefault(scope.message, []).append(scope)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """All spans of one text, applied at once, because masking one moves the others."""
+
+    path: Path
+    parts: tuple[tuple[int, int], ...]
+
+
+PositionalScope: TypeAlias = WholeMessage | Block | Spans
+
+
+def finder_for(scope: Find | Detect) -> Finder:
+    """Return the finder for a scope."""
+    if isinstance(scope, Detect):
+        known = detectors.load(scope.names) if scope.names else detectors.available()
+        return masking.DetectorFinder(known)
+    # A blank pattern would match only white space, which is never intended.
+    if not scope.text.strip():
+        raise RedactionScopeError("the text or pattern to find is empty")
+    text_finder = _text_finder(scope)
+    if text_finder is None:
+        raise RedactionScopeError("the pattern is not a valid regular expression")
+    return text_finder
+
+
+def _text_finder(scope: Find) -> Finder | None:
+    try:
+        return (
+            masking.PatternFinder(scope.text) if scope.pattern else masking.TextFinder(scope.text)
+        )
+    except (ValueError, re.error, OverflowError, RecursionError):
+        # Not chained, because the message of re.error contains the pattern. OverflowError and
+        # RecursionError: a repetition is too large, or the nesting too deep.
+        return None
+
+
+def spans_first(scopes: Sequence[Scope]) -> list[Find | Detect | PositionalScope]:
+    """Return the scopes with spans first, because the other scopes move positions."""
+    by_path: dict[Path, list[tuple[int, int]]] = {}
+    for scope in scopes:
+        if isinstance(scope, Span):
+            by_path.setdefault(scope.path, []).append((scope.start, scope.end))
+    spans = [Spans(path, tuple(dict.fromkeys(parts))) for path, parts in by_path.items()]
+    return [*spans, *(scope for scope in scopes if not isinstance(scope, Span))]
+
+
+def apply_scope(scope: PositionalScope, payload: Any, dialect: str) -> Any:
+    """Return a payload with a scope applied, or None if its path does not exist."""
+    try:
+        return _apply(scope, payload, dialect)
+    except LookupError:
+        # Not chained, because the message of the error contains a key of the payload.
+        return None
+
+
+def _apply(scope: PositionalScope, payload: Any, dialect: str) -> Any:
+    if isinstance(scope, WholeMessage):
+        return masking.redact_message(dialect, payload)
+    if isinstance(scope, Block):
+        return masking.redact_block(dialect, payload, scope.path)
+    return masking.redact_spans(payload, scope.path, *scope.parts)

@@ -1,0 +1,183 @@
+"""Scopes and results of redactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from uuid import UUID
+
+from django_agent_sessions.content.blob_refs import Path
+
+# --- what to redact --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WholeMessage:
+    """The whole content of a message.
+
+    Attributes:
+        message: Primary key of the message.
+    """
+
+    message: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block or part of a message: a tool's result, an image.
+
+    Attributes:
+        message: Primary key of the message.
+        path: Path of the block in the payload.
+    """
+
+    message: UUID
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of one text of a message.
+
+    Attributes:
+        message: Primary key of the message.
+        path: Path of the text in the payload.
+        start: Index of the first character.
+        end: Index after the last character.
+    """
+
+    message: UUID
+    path: Path
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A string in any case and spelling, or a regular expression.
+
+    Attributes:
+        text: The string or the regular expression.
+        pattern: Whether ``text`` is a regular expression.
+        message: Primary key of the message to search; None searches the whole session.
+    """
+
+    text: str = field(repr=False)
+    pattern: bool = False
+    message: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detect:
+    """The matches of detectors.
+
+    Attributes:
+        names: Names of the detectors; empty for all.
+        message: Primary key of the message to search; None searches the whole session.
+    """
+
+    names: Sequence[str] = ()
+    message: UUID | None = None
+
+
+Scope: TypeAlias = WholeMessage | Block | Span | Find | Detect
+
+# --- results ---------------------------------------------------------------------------------
+
+
+_STRUCTURE = frozenset(
+    {
+        "content", "text", "toolUse", "toolResult", "input", "output", "arguments", "json",
+        "message", "messages", "result", "node_results", "summary", "summary_message",
+        "reasoningContent", "reasoningText", "image", "document", "source", "bytes", "tool_calls",
+        "function", "current_task", "context", "image_url", "file_data", "action",
+        "data", "state", "stash", "app_data", "system_prompt", "conversation_manager_state",
+    }
+)  # fmt: skip
+
+
+def _path_step(key: str) -> str:
+    # The keys of an application's data are content, too.
+    return f".{key}" if key in _STRUCTURE else ".…"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location in a session, without its content.
+
+    Attributes:
+        kind: ``"message"``, ``"agent"``, ``"orchestrator"``, ``"session"``, ``"snapshot"``,
+            ``"object"`` (stored by an SDK's storage) or ``"branch"``.
+        key: Primary key of the row.
+        name: A readable name of the row: the position of a message, the id of an agent, the key
+            of an object.
+        column: The column.
+        path: Path in the column's payload.
+    """
+
+    kind: str
+    key: UUID
+    name: str
+    column: str
+    path: Path = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        steps = "".join(
+            f"[{step}]" if isinstance(step, int) else _path_step(step) for step in self.path
+        )
+        return f"{self.kind} {self.name}, {self.column}{steps}".replace(" ,", ",")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match that is redacted.
+
+    Attributes:
+        place: Its location.
+        kind: The kind in its mask, such as ``"EMAIL"``; empty if the caller named the text.
+        before: The match with some text around it. For scopes with a position (span, block, whole
+            message) only dry runs fill it, and long texts are truncated.
+        after: The same text with the mask.
+    """
+
+    place: Place
+    kind: str
+    before: str = field(repr=False)
+    after: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """The result of a redaction or a dry run.
+
+    Attributes:
+        hits: All matches.
+        kept: Matches in ids and names, which are not changed because programs use them.
+        messages: Number of changed messages.
+        states: Number of other changed rows.
+        epoch: The session's redaction epoch afterwards.
+        dry_run: Whether this was a dry run.
+        session: Primary key of the session.
+        forks: The results for the forks of the session, if requested.
+        unread: Messages with a large binary that could not be read. If its storage was temporarily
+            unavailable, the binary may contain matches: redact again later.
+    """
+
+    hits: list[Hit]
+    kept: list[Place]
+    messages: int
+    states: int
+    epoch: int
+    dry_run: bool
+    session: UUID | None = None
+    forks: list[Redaction] = field(default_factory=list)
+    unread: list[Place] = field(default_factory=list)
+
+    @property
+    def sessions(self) -> list[Redaction]:
+        """The results for the session and for each fork with matches."""
+        found = (
+            fork for fork in self.forks if fork.hits or fork.kept or fork.states or fork.unread
+        )
+        return [self, *found]

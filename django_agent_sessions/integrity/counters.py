@@ -1,0 +1,138 @@
+"""Checks of figures: session counters, usage roll-ups, leases, and sizes of stored objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Count, F, Max, QuerySet, Sum
+from django.db.models.functions import Coalesce, TruncMonth
+from django.utils import timezone
+
+from django_agent_sessions.leases.lease_rows import DatabaseNow
+from django_agent_sessions.models import RunLease, Session, StoredObject, UsageCursor, UsageRollup
+from django_agent_sessions.models.functions import OctetLength
+
+from .batch import Batch, UsageSum
+from .findings import Finding, Kind
+from .row_batches import key_batches
+from .timeline import is_import_incomplete
+
+LEASE_AGE = timedelta(days=1)
+"""Leases that expired longer ago than this are reported."""
+
+_SUMS = ("messages", "input_tokens", "output_tokens")
+
+
+def check_counters(batch: Batch, grace: timedelta) -> None:
+    """Compare the counters of sessions with their messages.
+
+    Token counters include deleted messages, because these were paid for: they may exceed the
+    sum of the messages.
+    """
+    now = timezone.now()
+    for key, session in batch.sessions.items():
+        corrections = counter_corrections(
+            session, batch.counts[key], batch.spent.get(key, UsageSum())
+        )
+        if not corrections or is_import_incomplete(session.origin):
+            continue
+        newest = batch.newest.get(key, session.created_at)
+        kind = Kind.COUNTING if newest > now - grace else Kind.COUNTERS
+        batch.add(kind, session=key, detail=", ".join(sorted(corrections)))
+
+
+def counter_corrections(session: Session, messages: int, spent: UsageSum) -> dict[str, int]:
+    """Return the correct values of a session's wrong counters."""
+    corrections = {} if session.message_count == messages else {"message_count": messages}
+    if session.origin is None:
+        # Imported and copied messages were counted in their original session.
+        for name in ("input_tokens", "output_tokens"):
+            least = max(getattr(spent, name), 0)
+            if getattr(session, name) < least:
+                corrections[name] = least
+    return corrections
+
+
+def check_leases(batch: Batch) -> None:
+    """Find leases that expired long ago."""
+    rows = expired_leases(batch.using).filter(session__in=batch.sessions)
+    for (key,) in rows.values_list("pk"):
+        batch.add(Kind.LEASE, session=key)
+
+
+def expired_leases(using: str) -> QuerySet[RunLease]:
+    """Return leases that expired long ago by the database's clock."""
+    return RunLease._base_manager.using(using).filter(expires_at__lt=DatabaseNow() - LEASE_AGE)
+
+
+def check_stored_objects(rows: QuerySet[StoredObject]) -> list[Finding]:
+    """Find stored objects with missing or incomplete parts."""
+    objects = rows.annotate(
+        there=Coalesce(Sum(OctetLength(F("parts__data"))), 0),
+        pieces=Count("parts"),
+        last=Max("parts__number"),
+    )
+    findings = []
+    for part in key_batches(objects, "session_id", "size", "there", "pieces", "last"):
+        for key, session, size, there, pieces, last in part:
+            if size != there or pieces != (-1 if last is None else last) + 1:
+                findings.append(Finding(Kind.STORED_OBJECT, session=session, row=key))
+    return findings
+
+
+# --- rolled-up usage ------------------------------------------------------------------------------
+
+
+def last_counted_message(using: str) -> UUID | None:
+    """Return the key of the last message that the usage roll-up counted."""
+    cursor = UsageCursor.objects.using(using).first()
+    return None if cursor is None else cursor.message
+
+
+def check_usage(using: str, days: Mapping[date, UsageSum], counted: UUID | None) -> list[Finding]:
+    """Compare the usage roll-ups with each other and with the messages.
+
+    They include deleted messages, so they may exceed the sum of the messages.
+    """
+    current = last_counted_message(using)
+    if counted is None or current is None or current < counted:
+        # The usage is being rebuilt.
+        return []
+    rows = UsageRollup.objects.using(using)
+    by_day = _sums(rows.filter(dimension=UsageRollup.Dimension.DAY).values_list("period"))
+    by_agent = _sums(rows.filter(dimension=UsageRollup.Dimension.AGENT).values_list("period"))
+    months = rows.filter(dimension=UsageRollup.Dimension.DAY).annotate(month=TruncMonth("period"))
+    by_month = _sums(months.values_list("month"))
+    by_owner = _sums(rows.filter(dimension=UsageRollup.Dimension.OWNER).values_list("period"))
+    if last_counted_message(using) != current:
+        # A roll-up ran between the queries, so the figures are inconsistent.
+        return []
+    wrong = {f"{day} by agent" for day in _different_periods(by_day, by_agent)}
+    wrong |= {f"{month:%Y-%m} by owner" for month in _different_periods(by_month, by_owner)}
+    for day, tally in days.items():
+        if any(
+            stored < least for stored, least in zip(by_day.get(day, UsageSum()), tally, strict=True)
+        ):
+            wrong.add(f"{day}")
+    return [Finding(Kind.USAGE, detail=detail) for detail in sorted(wrong)]
+
+
+def _sums(rows: QuerySet[UsageRollup, tuple[date]]) -> dict[date, UsageSum]:
+    sums = {f"all_{name}": Sum(name) for name in _SUMS}
+    values = rows.annotate(**sums).order_by()
+    return {_date(period): UsageSum(*map(int, figures)) for period, *figures in values}
+
+
+def _date(value: date | datetime) -> date:
+    return value.date() if isinstance(value, datetime) else value
+
+
+def _different_periods(left: Mapping[date, UsageSum], right: Mapping[date, UsageSum]) -> list[date]:
+    zero = UsageSum()
+    return [
+        period
+        for period in left.keys() | right.keys()
+        if left.get(period, zero) != right.get(period, zero)
+    ]

@@ -1,0 +1,258 @@
+r"""Lossless export of sessions as JSON Lines.
+
+Each line is one session in the format that ``docs/interchange.md`` describes. Payloads are written
+as they are stored: :func:`django_agent_sessions.content.exact_json.loads` parses a line with exact payloads,
+including bytes, NUL, lone surrogates and key order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from django_agent_sessions.conf import get_settings
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import (
+    Branch,
+    Session,
+    SessionAgent,
+    SessionMessage,
+    SessionMultiAgent,
+)
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+
+from .jsonl_blobs import OnLost, each_blob
+from .jsonl_blobs import hashes as hashes_in
+from .row_pages import RowDict, as_text, each_message, each_session
+
+FORMAT = "django-agent-sessions"
+"""The value of the first key of each line."""
+
+VERSION = 1
+"""The version of the format; importers reject later ones."""
+
+SESSION_COLUMNS = (
+    "id",
+    "namespace",
+    "session_id",
+    "session_type",
+    "external_id",
+    "title",
+    "metadata",
+    "origin",
+    "redaction_epoch",
+    "redactions",
+    "message_count",
+    "input_tokens",
+    "output_tokens",
+    "legal_hold",
+    "created_at",
+    "updated_at",
+    "last_activity_at",
+    "archived_at",
+    "expires_at",
+)
+"""The columns of a session; the owner is added separately."""
+
+AGENT_COLUMNS = ("id", "agent_id", "dialect", "created_at", "updated_at")
+AGENT_PAYLOADS = ("state", "conversation_manager_state", "internal_state", "window")
+MESSAGE_COLUMNS = (
+    "id",
+    "branch",
+    "message_id",
+    "source",
+    "run_id",
+    "revision",
+    "role",
+    "input_tokens",
+    "output_tokens",
+    "latency_ms",
+    "redacted_at",
+    "redaction",
+    "created_at",
+    "updated_at",
+)
+BRANCH_COLUMNS = ("number", "name", "kind", "parent", "start", "created_at")
+MULTI_AGENT_COLUMNS = ("id", "multi_agent_id", "kind", "created_at", "updated_at")
+MULTI_AGENT_PAYLOADS = ("state",)
+
+
+def export_sessions(
+    sessions: Iterable[Session],
+    *,
+    using: str | None = None,
+    originals: bool = False,
+    states: bool = True,
+    blobs: bool | Path = True,
+    lost: OnLost | None = None,
+) -> Iterator[str]:
+    """Export sessions, one per line. The caller is responsible for the audit.
+
+    Args:
+        sessions: Session rows or a queryset. Sessions that were deleted meanwhile are skipped.
+        using: The database alias.
+        originals: Include the kept originals of redacted messages until
+            ``REDACTION_ORIGINAL_TTL``, and of messages that were edited under legal hold.
+        states: Include the states of agents and orchestrators, which are often internal. Without
+            them the copy is incomplete.
+        blobs: Include the large binaries that are in a storage. Without them the copy is
+            incomplete. A path is a directory to which they are written.
+        lost: Called with the error of each missing or damaged binary, which is omitted; by default
+            a warning is logged.
+
+    Yields:
+        Pieces of lines, each about as large as one message or binary, encodable to UTF-8. The last
+        piece of a session ends with a line feed.
+    """
+    alias = bridge.database(using)
+    for key in each_session(sessions):
+        yield from _line(key, alias, originals, states, blobs, lost)
+
+
+def _line(
+    key: UUID,
+    alias: str,
+    originals: bool,
+    states: bool,
+    blobs: bool | Path,
+    lost: OnLost | None,
+) -> Iterator[str]:
+    session = Session.objects.using(alias).select_related("owner").filter(pk=key).first()
+    if session is None:
+        return
+    head = {column: _plain(getattr(session, column)) for column in SESSION_COLUMNS}
+    head["owner"] = _owner(session)
+    yield f'{{"format":"{FORMAT}","version":{VERSION},"session":{exact_json.dumps(head)},"agents":['
+    hashes: set[str] = set()
+    yield from _agents(key, alias, originals, states, hashes)
+    yield '],"multi_agents":['
+    yield from _multi_agents(key, alias, states)
+    if blobs and hashes:
+        yield '],"blobs":['
+        yield from each_blob(key, hashes, alias, None if blobs is True else blobs, lost)
+    yield "]}\n"
+
+
+def _agents(
+    session: UUID, alias: str, originals: bool, states: bool, hashes: set[str]
+) -> Iterator[str]:
+    agents = SessionAgent.objects.using(alias).filter(session=session).order_by("pk")
+    texts, comma = (AGENT_PAYLOADS if states else ()), ""
+    # One by one, because states may be large.
+    for key in list(agents.values_list("pk", flat=True)):
+        row = _row(agents.filter(pk=key), AGENT_COLUMNS, texts)
+        if row is not None:
+            yield f'{comma}{_json_object(row, texts)[:-1]},{_branches(key, alias)}"messages":['
+            yield from _messages(key, alias, originals, hashes)
+            yield "]}"
+            comma = ","
+
+
+def _branches(agent: UUID, alias: str) -> str:
+    """Return the JSON of the side branches, or an empty string."""
+    rows = Branch.objects.using(alias).filter(agent=agent).order_by("number")
+    found = [_json_object(row, ()) for row in rows.values(*BRANCH_COLUMNS)]
+    return f'"branches":[{",".join(found)}],' if found else ""
+
+
+def _messages(agent: UUID, alias: str, originals: bool, hashes: set[str]) -> Iterator[str]:
+    texts: dict[str, Any] = {"content": VISIBLE_TEXT}
+    if originals:
+        texts["original"] = as_text("message")
+    messages = SessionMessage.objects.using(alias).filter(agent=agent)
+    comma = ""
+    for branch in list(messages.order_by("branch").values_list("branch", flat=True).distinct()):
+        on_branch = messages.filter(branch=branch)
+        for row in each_message(on_branch, "message_id", MESSAGE_COLUMNS, **texts):
+            row["message"] = row.pop("content")
+            # A message that was edited under legal hold has an original, but is not redacted.
+            row["redacted"] = row["redacted_at"] is not None
+            if row["source"] is None:
+                del row["source"]
+            written = ["message"]
+            if originals and _has_original(row):
+                written.append("original")
+            else:
+                row.pop("original", None)
+            for name in written:
+                hashes |= hashes_in(row[name])
+            yield comma + _json_object(row, written)
+            comma = ","
+
+
+def _has_original(row: RowDict) -> bool:
+    """Return whether a message has an original that has not expired."""
+    if row["original"] == row["message"]:
+        return False
+    if row["redacted_at"] is None:
+        return True
+    age = timezone.now() - row["redacted_at"]
+    return bool(age < timedelta(seconds=get_settings().REDACTION_ORIGINAL_TTL))
+
+
+def _multi_agents(session: UUID, alias: str, states: bool) -> Iterator[str]:
+    rows = SessionMultiAgent.objects.using(alias).filter(session=session).order_by("pk")
+    texts, comma = (MULTI_AGENT_PAYLOADS if states else ()), ""
+    for key in list(rows.values_list("pk", flat=True)):
+        row = _row(rows.filter(pk=key), MULTI_AGENT_COLUMNS, texts)
+        if row is not None:
+            yield comma + _json_object(row, texts)
+            comma = ","
+
+
+def _row(found: Any, columns: Iterable[str], texts: Iterable[str]) -> RowDict | None:
+    # With a suffix, because an annotation must not have the name of a field.
+    read = found.values(*columns, **{f"{name}_text": as_text(name) for name in texts}).first()
+    if read is None:
+        return None
+    return {key.removesuffix("_text"): value for key, value in read.items()}
+
+
+def _json_object(row: RowDict, texts: Iterable[str]) -> str:
+    """Return a row as a JSON object; the values of ``texts`` are JSON already."""
+    texts = tuple(texts)
+    plain = {key: _plain(value) for key, value in row.items() if key not in texts}
+    members, corrupt = [exact_json.dumps(plain)[1:-1]], []
+    for name in texts:
+        member = _payload(row[name])
+        if member is None:
+            corrupt.append(f'"{name}":{json.dumps(row[name])}')
+        members.append(f'"{name}":{member or "null"}')
+    if corrupt:
+        members.append(f'"corrupt":{{{",".join(corrupt)}}}')
+    return f"{{{','.join(members)}}}"
+
+
+def _payload(text: str | None) -> str | None:
+    """Return a stored payload on one line, or None if it is not valid JSON."""
+    if text is None:
+        return "null"
+    try:
+        exact_json.loads(text)
+    except ValueError:
+        return None
+    # Line feeds are white space between values, as in manually written rows; JSON strings cannot
+    # contain them.
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime):
+        # With the time zone, which other projects do not know.
+        return (timezone.make_aware(value) if timezone.is_naive(value) else value).isoformat()
+    return value
+
+
+def _owner(session: Session) -> Mapping[str, str] | None:
+    if session.owner is None:
+        return None
+    return {"id": str(session.owner.pk), "username": session.owner.get_username()}

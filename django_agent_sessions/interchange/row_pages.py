@@ -1,0 +1,73 @@
+"""Keyset pagination over rows, so that conversations need not fit in memory.
+
+Server-side cursors would require a transaction for the whole download, and poolers in transaction
+mode do not support them. An export is therefore not a snapshot: later pages contain concurrent
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import ExpressionWrapper, F, QuerySet, TextField
+from django.db.models.functions import Length
+
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+
+_KEYS = 500
+_MESSAGES = 100
+_CHARACTERS = 2 * 1024 * 1024
+
+RowDict = dict[str, Any]
+
+
+def as_text(column: str) -> ExpressionWrapper[F]:
+    """Select a payload as its stored text, which is exact JSON."""
+    return ExpressionWrapper(F(column), output_field=TextField())
+
+
+def each_session(sessions: Iterable[Session]) -> Iterator[UUID]:
+    """Yield the keys of sessions."""
+    if not isinstance(sessions, QuerySet):
+        yield from (session.pk for session in sessions)
+    elif sessions.query.is_sliced or sessions.query.combinator:
+        yield from sessions.values_list("pk", flat=True)
+    else:
+        yield from _keys(sessions)
+
+
+def each_message(
+    messages: QuerySet[SessionMessage], position: str, columns: Sequence[str], **texts: Any
+) -> Iterator[RowDict]:
+    """Yield messages, read in small batches; a large message separately."""
+    ordered = messages.order_by(position)
+    heads = ordered.annotate(size=Length(VISIBLE_TEXT)).values_list(position, "pk", "size")
+    batch = list(heads[:_MESSAGES])
+    while batch:
+        for keys in _batches(batch):
+            # Messages that were deleted meanwhile are missing.
+            yield from ordered.filter(pk__in=keys).values(*columns, **texts)
+        batch = list(heads.filter(**{f"{position}__gt": batch[-1][0]})[:_MESSAGES])
+
+
+def _keys(sessions: QuerySet[Session]) -> Iterator[UUID]:
+    ordered = sessions.order_by("pk").values_list("pk", flat=True)
+    batch = list(ordered[:_KEYS])
+    while batch:
+        yield from batch
+        batch = list(ordered.filter(pk__gt=batch[-1])[:_KEYS])
+
+
+def _batches(heads: Iterable[tuple[Any, UUID, int | None]]) -> Iterator[list[UUID]]:
+    keys: list[UUID] = []
+    remaining = _CHARACTERS
+    for _position, key, size in heads:
+        if keys and (size or 0) > remaining:
+            yield keys
+            keys, remaining = [], _CHARACTERS
+        keys.append(key)
+        remaining -= size or 0
+    yield keys

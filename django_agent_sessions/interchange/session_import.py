@@ -1,0 +1,316 @@
+"""Import of one session: its row, agents and orchestrators.
+
+The session's ``origin`` records the import that created it and, until it is complete, the progress
+of each agent, updated in the transaction of each batch. Therefore the next run continues exactly
+there, and imported messages are never mixed with those of a session of another origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store import MAIN_NAME
+from django_agent_sessions.store.importing import ImportStore, plausible_count
+from django_agent_sessions.values.ids import new_id, validate_id
+from django_agent_sessions.values.owners import EVERYBODY
+from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord, Usage
+
+from .message_import import CHANGED_REASON, MessageImport
+from .reports import ImportRun
+from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
+from .untrusted import is_valid_window, valid_count, valid_key, valid_time
+
+ACTOR = "agent_sessions_import"
+"""The audited actor of a legal hold that is taken over from the source."""
+
+_ORIGIN_KEY = "import"
+_COUNTERS = ("input_tokens", "output_tokens")
+
+
+class SessionImport:
+    """The import of one session."""
+
+    def __init__(
+        self, run: ImportRun, found: SourceSession, store: ImportStore, place: str
+    ) -> None:
+        self.run, self.found, self.store, self.place = run, found, store, place
+        self.now = timezone.now()
+        self.created_at = valid_time(found.created_at) or self.now
+        # Without an owner filter, because ids are unique across owners.
+        self.all = ImportStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
+        # True if this run created the session, which therefore has no rows yet.
+        self.fresh = False
+        self.origin: dict[str, Any] = {}
+        self.mark: dict[str, Any] = {}
+
+    def take(self) -> str:
+        """Import the session; return the name of the report's counter."""
+        validate_id(self.found.session_id)
+        existing = self.all.find_imported(self.found.session_id)
+        self._set_origin({})
+        if existing is None:
+            session, outcome = self._create_session(), "made"
+            self.fresh = True
+        else:
+            session, outcome = existing[0], "continued"
+            if (reason := self._refusal(existing[1])) is not None:
+                self.skip("", reason)
+                return "left_out"
+            self._set_origin(existing[1][_ORIGIN_KEY].get("agents", {}))
+            if existing[1][_ORIGIN_KEY].get("complete"):
+                return "unchanged"
+            if session.redaction_epoch != self._epoch():
+                self.skip("", CHANGED_REASON)
+                return "left_out"
+        for skipped in self.found.skipped:
+            self.run.report.skip(skipped)
+        latest = None
+        for agent in self._unique_agents():
+            moment = self._agent(session, agent)
+            latest = max(filter(None, (latest, moment)), default=None)
+        for multi_agent in self.found.multi_agents:
+            self._multi_agent(session, multi_agent)
+        self._complete(session, latest)
+        return outcome
+
+    def is_imported_by_another(self) -> bool:
+        """Return, after a conflict, whether another import has created the same session."""
+        existing = self.all.find_imported(self.found.session_id)
+        if existing is None or self._refusal(existing[1]) is not None:
+            return False
+        return existing[0].redaction_epoch == self._epoch()
+
+    def _epoch(self) -> int:
+        return valid_count(self.found.columns.get("redaction_epoch")) or 0
+
+    def _set_origin(self, progress: Mapping[str, Any]) -> None:
+        known = self.found.columns.get("origin")
+        known_key, made = self.found.columns.get("id"), self.found.created_at
+        self.mark = {
+            "source": self.run.kind,
+            "id": self.found.session_id,
+            "key": str(known_key) if known_key else None,
+            # Distinguishes sessions of the same id in several sources.
+            "created_at": made.isoformat() if made else None,
+            "complete": False,
+            "agents": {name: list(figures) for name, figures in progress.items()},
+        }
+        self.origin = {**(known if isinstance(known, dict) else {}), _ORIGIN_KEY: self.mark}
+
+    def _refusal(self, origin: Any) -> str | None:
+        """Return why this import must not continue an existing session, or None."""
+        mark = origin.get(_ORIGIN_KEY) if isinstance(origin, dict) else None
+        if not isinstance(mark, dict):
+            return (
+                "a session with this id exists that no import created: choose another --namespace"
+            )
+        if any(mark.get(name) != self.mark[name] for name in ("source", "id", "key", "created_at")):
+            return (
+                f"a session with this id was imported from another source "
+                f"({mark.get('source')}): choose another --namespace"
+            )
+        return None
+
+    def _create_session(self) -> SessionRecord:
+        columns = self.found.columns
+        epoch = self._epoch()
+        redactions = valid_count(columns.get("redactions"))
+        values = {
+            "title": str(columns.get("title") or ""),
+            "metadata": columns.get("metadata") or {},
+            "external_id": columns.get("external_id"),
+            "session_type": displayable(str(columns.get("session_type") or "AGENT"))[:32],
+            "updated_at": valid_time(self.found.updated_at),
+            "redaction_epoch": epoch,
+            # Older files have one number for both.
+            "redactions": epoch if redactions is None else redactions,
+            "archived_at": valid_time(columns.get("archived_at")),
+            "expires_at": valid_time(columns.get("expires_at")),
+        }
+        if self.run.dry_run:
+            return _dry_run_record(self.found.session_id, self.store.namespace, self.now)
+        values["id"] = self.all.unused_or_new_key(Session, valid_key(columns.get("id"), self.now))
+        try:
+            return self._create_row(values)
+        except PayloadError as error:
+            self.skip(", metadata", str(error))
+            return self._create_row({**values, "metadata": {}})
+
+    def _create_row(self, columns: Mapping[str, Any]) -> SessionRecord:
+        return self.store.create_imported(
+            self.found.session_id,
+            origin=self.origin,
+            columns=columns,
+            created_at=self.created_at,
+        )
+
+    def _unique_agents(self) -> Iterator[SourceAgent]:
+        seen: set[str] = set()
+        for agent in self.found.agents:
+            if agent.agent_id in seen:
+                self.skip(f", agent {agent.agent_id!r}", "there is another agent with this id")
+            else:
+                seen.add(agent.agent_id)
+                yield agent
+
+    def _agent(self, session: SessionRecord, agent: SourceAgent) -> datetime | None:
+        """Import an agent; return the time of its last message."""
+        place = f", agent {agent.agent_id!r}"
+        try:
+            validate_id(agent.agent_id, "agent_id")
+        except AgentSessionsError as error:
+            self.skip(place, str(error))
+            return None
+        record = self._open_agent(session, agent, place)
+        latest = MessageImport(self, session, record, agent, place).take()
+        if (agent.branches or agent.costs) and not self.run.dry_run:
+            self.store.import_branches(record, self._names(agent, place), agent.costs)
+        return latest
+
+    def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str, datetime]]:
+        found: dict[int, tuple[str, datetime]] = {}
+        taken = {MAIN_NAME}
+        for branch in agent.branches:
+            name = branch.name
+            try:
+                validate_id(name, "branch name")
+            except AgentSessionsError as error:
+                self.skip(f"{place}, name of branch {branch.number}", str(error))
+                name = f"branch-{branch.number}"
+            if name in taken:
+                self.skip(
+                    f"{place}, name of branch {branch.number}",
+                    "there is another branch with this name",
+                )
+                name = f"branch-{branch.number}"
+            taken.add(name)
+            found[branch.number] = (name, valid_time(branch.created_at) or self.created_at)
+        return found
+
+    def _open_agent(self, session: SessionRecord, agent: SourceAgent, place: str) -> AgentRecord:
+        data = self._valid_state(agent.data, place)
+        made = valid_time(agent.created_at) or self.created_at
+        changed = valid_time(agent.updated_at) or made
+        if self.run.dry_run:
+            existing = None if self.fresh else self.all.read_agent(session, agent.agent_id)
+            return existing or AgentRecord(
+                new_id(), session.id, agent.agent_id, agent.dialect, data, made, changed
+            )
+        existing = None if self.fresh else self.store.read_agent(session, agent.agent_id)
+        if existing is not None:
+            return existing
+        free = self.store.unused_or_new_key(
+            SessionAgent, valid_key(agent.columns.get("id"), self.now)
+        )
+
+        def create(data: AgentState) -> AgentRecord:
+            return self.store.create_agent(
+                session,
+                agent.agent_id,
+                dialect=agent.dialect,
+                data=data,
+                id=free,
+                created_at=made,
+                updated_at=changed,
+            )
+
+        try:
+            return create(data)
+        except PayloadError as error:
+            self.skip(f"{place}, state", str(error))
+            return create(AgentState())
+
+    def _valid_state(self, data: AgentState, place: str) -> AgentState:
+        """Replace corrupt and invalid values, with which the agent could not be restored."""
+        empty = AgentState()
+        corrupt = {
+            name: getattr(empty, name)
+            for name in AgentState.__dataclass_fields__
+            if isinstance(getattr(data, name), CorruptPayload)
+        }
+        for name in corrupt:
+            self.skip(f"{place}, {name}", "it is corrupt")
+        if "window" not in corrupt and not is_valid_window(data.window):
+            self.skip(f"{place}, window", "it is invalid")
+            corrupt["window"] = empty.window
+        return replace(data, **corrupt)
+
+    def _multi_agent(self, session: SessionRecord, found: SourceMultiAgent) -> None:
+        place = f", orchestrator {found.multi_agent_id!r}"
+        try:
+            validate_id(found.multi_agent_id, "multi_agent_id")
+            if isinstance(found.state, CorruptPayload):
+                self.skip(place, "its state is corrupt")
+            elif not (
+                self.run.dry_run or self.store.read_multi_agent(session, found.multi_agent_id)
+            ):
+                known = valid_key(found.columns.get("id"), self.now)
+                self.store.create_multi_agent(
+                    session,
+                    found.multi_agent_id,
+                    found.state,
+                    kind=displayable(found.kind)[:64],
+                    id=self.store.unused_or_new_key(SessionMultiAgent, known),
+                    created_at=valid_time(found.created_at) or self.created_at,
+                    updated_at=valid_time(found.updated_at),
+                )
+        except AgentSessionsError as error:
+            self.skip(place, str(error))
+
+    def _complete(self, session: SessionRecord, latest: datetime | None) -> None:
+        if self.run.dry_run:
+            return
+        known = self.found.columns
+        changed = valid_time(self.found.updated_at) or latest or self.created_at
+        columns: dict[str, Any] = {
+            "updated_at": changed,
+            "last_activity_at": valid_time(known.get("last_activity_at")) or latest or changed,
+        }
+        counters = {name: plausible_count(known.get(name)) for name in _COUNTERS}
+        counters["message_count"] = valid_count(known.get("message_count"))
+        columns |= {name: value for name, value in counters.items() if value is not None}
+        if known.get("legal_hold") is True:
+            legal_hold.hold(
+                session.id,
+                reason="under legal hold in the source",
+                actor=ACTOR,
+                using=self.run.using,
+            )
+        self.mark["complete"] = True
+        del self.mark["agents"]
+        self.store.finish_import(session, origin=self.origin, columns=columns)
+
+    def skip(self, place: str, reason: str) -> None:
+        """Record an item that was not imported."""
+        self.run.report.skip(Skipped(self.place + place, reason))
+
+
+def _dry_run_record(session_id: str, namespace: str, now: datetime) -> SessionRecord:
+    return SessionRecord(
+        id=new_id(),
+        session_id=session_id,
+        namespace=namespace,
+        session_type="AGENT",
+        owner_id=None,
+        external_id=None,
+        title="",
+        metadata={},
+        redaction_epoch=0,
+        usage=Usage(),
+        legal_hold=False,
+        created_at=now,
+        updated_at=now,
+        last_activity_at=now,
+        archived_at=None,
+        expires_at=None,
+    )

@@ -1,0 +1,70 @@
+"""Large binaries, whose files are in a storage."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_agent_sessions.values.ids import new_id
+
+from .sessions import Session
+
+
+class Blob(models.Model):
+    """A large binary of a session's messages; its file is stored once per session."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    # The unique constraint below is an index on the session too.
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="blobs", db_index=False
+    )
+    sha256 = models.CharField(_("SHA-256"), max_length=64, editable=False)
+    size = models.BigIntegerField(_("size in bytes"), editable=False)
+    media_type = models.CharField(_("media type"), max_length=127, blank=True, editable=False)
+    # By value: a project that changes its storage can still read files in the old one.
+    storage = models.CharField(_("storage"), max_length=100, editable=False)
+    file = models.CharField(_("file"), max_length=255, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = _("large binary")
+        verbose_name_plural = _("large binaries")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "sha256"], name="agent_sessions_blob_unique_hash"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.media_type or _('binary')} {self.id}"
+
+
+class BlobReference(models.Model):
+    """A message's reference to a large binary. Only the session is a database constraint.
+
+    Rows with a constraint on the message would have to be deleted one by one with the messages.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session = models.ForeignKey(
+        Session, on_delete=models.CASCADE, related_name="blob_references", db_index=False
+    )
+    message = models.UUIDField(_("message"), editable=False)
+    blob = models.ForeignKey(
+        Blob, on_delete=models.DO_NOTHING, related_name="references", db_constraint=False
+    )
+
+    class Meta:
+        verbose_name = _("reference to a large binary")
+        verbose_name_plural = _("references to large binaries")
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["session", "message", "blob"], name="agent_sessions_blobref_unique"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.blob_id}"

@@ -1,0 +1,57 @@
+"""Database functions that Django lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import BigIntegerField, F, Func, IntegerField, TextField, Value
+from django.db.models.lookups import Exact
+
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+
+
+class OctetLength(Func):
+    """Bytes of a text. PostgreSQL returns them without fetching a long (TOASTed) text."""
+
+    function = "OCTET_LENGTH"
+    output_field = BigIntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        """Cast to BLOB, because ``LENGTH`` of a text counts characters."""
+        return self.as_sql(
+            compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context
+        )
+
+
+class Bytes(Func):
+    """A text as bytes, for exact comparison: MariaDB's and MySQL's default collations fold case."""
+
+    template = "%(expressions)s"
+
+    def as_mysql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        template = "CAST(%(expressions)s AS BINARY)"
+        return self.as_sql(compiler, connection, template=template, **context)
+
+
+def has_no_original() -> Exact:
+    """Return a condition: the original of a redacted message was not kept."""
+    return Exact(Bytes(F("message")), Bytes(F("redact_message")))
+
+
+def count_occurrences(needle: str) -> Func:
+    """Count occurrences of a short ASCII text in payloads, in the database."""
+    # Each occurrence is replaced with a text that is one character shorter.
+    shorter = Func(
+        VISIBLE_TEXT,
+        Value(needle),
+        Value(needle[:-1]),
+        function="REPLACE",
+        output_field=TextField(),
+    )
+    return Func(
+        OctetLength(VISIBLE_TEXT),
+        OctetLength(shorter),
+        template="(%(expressions)s)",
+        arg_joiner=" - ",
+        output_field=IntegerField(),
+    )

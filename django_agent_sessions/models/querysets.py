@@ -1,0 +1,205 @@
+"""Querysets of the models: filters by owner, activity and position, and guarded deletion."""
+
+from __future__ import annotations
+
+from datetime import MAXYEAR, MINYEAR, UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+from uuid import UUID
+
+from django.db import models, transaction
+from django.db.models import (
+    BooleanField,
+    DateTimeField,
+    F,
+    Func,
+    Q,
+    TextField,
+    UUIDField,
+    Value,
+)
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from django_agent_sessions.exceptions import AuditError, LegalHoldError
+from django_agent_sessions.models import deletion
+from django_agent_sessions.values.owners import reached
+
+if TYPE_CHECKING:
+    from django_agent_sessions import models as tables
+
+
+M = TypeVar("M", bound=models.Model)
+
+VISIBLE_TEXT = Coalesce("redact_message", "message", output_field=TextField())
+"""The visible content of a message as stored text, which is faster than the decoded field."""
+
+_LAST_CHARACTER = "\U0010ffff"
+
+
+def is_valid_in_all_time_zones(moment: datetime) -> bool:
+    """Return whether a time is a valid date in every time zone."""
+    try:
+        year = (moment if timezone.is_naive(moment) else moment.astimezone(UTC)).year
+    except OverflowError:
+        return False
+    return MINYEAR < year < MAXYEAR
+
+
+def begins_with(name: str, prefix: str) -> Q:
+    """Return a condition on the prefix of an id, which uses its index on every database."""
+    return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _LAST_CHARACTER})
+
+
+def check_legal_hold(sessions: models.QuerySet[tables.Session]) -> None:
+    """Raise if a session is under legal hold.
+
+    Called before a deletion, because an error in the middle of one would break the caller's
+    transaction.
+    """
+    if held := list(sessions.filter(legal_hold=True)[:100]):
+        names = ", ".join(repr(session.session_id) for session in held[:5])
+        raise LegalHoldError(f"session {names} is under legal hold; release it first", held)
+
+
+class SessionQuerySet(models.QuerySet["tables.Session"]):
+    """Sessions."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the sessions and everything that belongs to them.
+
+        Outside a transaction they are deleted in batches, each session completely: see
+        :mod:`django_agent_sessions.models.deletion`.
+
+        Raises:
+            LegalHoldError: A session is under legal hold; nothing was deleted. Outside a
+                transaction, a session that is put under legal hold meanwhile can raise it after
+                others were deleted.
+        """
+        check_legal_hold(self.order_by() if not self.query.is_sliced else self)
+        # Let Django raise its own error for querysets that it cannot delete.
+        deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
+        if deletable and self._fields is None and deletion.can_commit_batches(self.db):  # type: ignore[attr-defined] # as Django checks it
+            return deletion.delete(self)
+        return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+
+    def named(self, namespace: str, session_id: str) -> Self:
+        """Filter by namespace and session id; at most one session matches."""
+        return self.filter(namespace=namespace, session_id=session_id)
+
+    def owned_by(self, owner: Any) -> Self:
+        """Filter by owner.
+
+        Args:
+            owner: A user, or a user's primary key; ``NOBODY`` for sessions without an owner;
+                ``EVERYBODY`` for all sessions. ``None`` and an anonymous user match nothing.
+        """
+        if owner is None or not getattr(owner, "is_authenticated", True):
+            return self.none()
+        return self.filter(reached(owner))
+
+    def active(self) -> Self:
+        """Exclude archived and expired sessions."""
+        return self.filter(
+            Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()),
+            archived_at__isnull=True,
+        )
+
+    def recent_first(self) -> Self:
+        """Order by last activity, newest first, as an index does."""
+        return self.order_by("-last_activity_at", "-id")
+
+    def less_recent_than(self, moment: datetime, key: UUID) -> Self:
+        """Filter the sessions after a session in the order of :meth:`recent_first`.
+
+        Args:
+            moment: The session's last activity.
+            key: Its primary key.
+        """
+        return self.filter(Q(last_activity_at__lte=moment) & Q(_compare_row("<", moment, key)))
+
+    def more_recent_than(self, moment: datetime, key: UUID) -> Self:
+        """Filter the sessions before a session in the order of :meth:`recent_first`.
+
+        Args:
+            moment: The session's last activity.
+            key: Its primary key.
+        """
+        return self.filter(Q(last_activity_at__gte=moment) & Q(_compare_row(">", moment, key)))
+
+
+def _compare_row(operator: str, moment: datetime, key: UUID) -> Func:
+    """Compare both columns of the order as a row value, which the index supports."""
+    values = (Value(moment, output_field=DateTimeField()), Value(key, output_field=UUIDField()))
+    return Func(
+        Func(F("last_activity_at"), F("id"), template="(%(expressions)s)"),
+        Func(*values, template="(%(expressions)s)"),
+        template="%(expressions)s",
+        arg_joiner=f" {operator} ",
+        output_field=BooleanField(),
+    )
+
+
+class RowQuerySet(models.QuerySet[M]):
+    """Rows that belong to sessions."""
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        """Delete the rows; raise LegalHoldError if one belongs to a session under legal hold."""
+        if self.query.is_sliced:
+            return super().delete()  # Django raises its own error.
+        sessions: Any = self.model._meta.get_field("session").related_model
+        with transaction.atomic(self.db):
+            # Lock the sessions' rows first, so that none is put under legal hold meanwhile.
+            owning = sessions._base_manager.using(self.db).filter(
+                pk__in=self.order_by().values("session")
+            )
+            if held := [row for row in owning.select_for_update() if row.legal_hold]:
+                raise LegalHoldError(
+                    f"session {held[0].session_id!r} is under legal hold; release it first", held
+                )
+            return super().delete()
+
+    delete.alters_data = True  # type: ignore[attr-defined] # read by Django
+    delete.queryset_only = True  # type: ignore[attr-defined] # read by Django
+
+
+class MessageQuerySet(RowQuerySet["tables.SessionMessage"]):
+    """Messages."""
+
+    def conversation(self, agent: Any, branch: int = 0) -> Self:
+        """Filter by agent and branch, in order of positions.
+
+        Args:
+            agent: The agent, or its primary key.
+            branch: Number of the branch; 0 is the main branch.
+        """
+        return self.filter(agent=agent, branch=branch).order_by("message_id")
+
+
+class AuditQuerySet(models.QuerySet["tables.AuditEvent"]):
+    """Audit events, which can only be added."""
+
+    def update(self, **kwargs: Any) -> NoReturn:
+        raise AuditError("audit events cannot be changed")
+
+    def delete(self) -> NoReturn:
+        raise AuditError("audit events cannot be deleted; see manage.py purge_audit_events")
+
+    def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise AuditError("audit events cannot be changed")
+
+    def bulk_create(self, objs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Insert events; updating existing ones raises AuditError."""
+        if kwargs.get("update_conflicts") or len(args) > 2:
+            raise AuditError("audit events cannot be changed")
+        return super().bulk_create(objs, *args, **kwargs)
+
+    def of_session(self, session: Any) -> Self:
+        """Filter by session, newest first.
+
+        Args:
+            session: Primary key of the session.
+        """
+        return self.filter(session=session).order_by("-id")

@@ -1,0 +1,292 @@
+"""Pages of messages around a position, found by keyset pagination and bounded in bytes.
+
+A conversation may have a hundred thousand messages, and one of them 50 MB. A page therefore reads
+small columns first (keys, counts, and the size of each payload, which the database computes), and
+then only the payloads that fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    BooleanField,
+    Case,
+    F,
+    Q,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
+from django.db.models.functions import Coalesce, Substr
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan
+from django.utils import timezone
+
+from django_agent_sessions import conf
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, SessionMessage
+from django_agent_sessions.models.fields import ExactJSONField
+from django_agent_sessions.models.functions import OctetLength, has_no_original
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+
+PAGE_SIZE = 50
+"""Default number of messages of a page."""
+
+MAX_PAGE_SIZE = 2000
+"""Maximum number of messages of a page that shows all."""
+
+MAX_PAYLOAD_BYTES_SHOWN = 1024 * 1024
+"""Maximum bytes of one payload on a page."""
+
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+"""Maximum bytes of all payloads on a page."""
+
+TEXT_BEGINNING_LENGTH = 2000
+"""Characters shown of a message whose payload is too large."""
+
+
+_LAST_POSITION = 2**31 - 1
+
+
+@dataclass(slots=True)
+class MessagePreview:
+    """A message of a page."""
+
+    id: UUID
+    agent_id: UUID
+    branch: int
+    message_id: int
+    role: str
+    input_tokens: int | None
+    output_tokens: int | None
+    latency_ms: int | None
+    redacted_at: datetime | None
+    redaction: UUID | None
+    created_at: datetime
+    updated_at: datetime
+    run_id: UUID | None
+    revision: int
+    size: int
+    """Size of the payload in bytes."""
+
+    original: bool
+    """Whether the original of a redacted message is kept; False unless requested."""
+
+    read: bool = False
+    """Whether the payload was read."""
+
+    payload: Any = None
+    head: str = ""
+    """Beginning of the text, if the payload was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePage:
+    """Messages in order, and whether there are earlier and later ones."""
+
+    rows: list[MessagePreview]
+    has_earlier: bool
+    later: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessageQuery:
+    """The messages to page through: of a session in order of time, or of one agent."""
+
+    session: Session
+    agent: SessionAgent | None = None
+    only: frozenset[UUID] | None = None
+    """Primary keys of the messages to include; ``None`` for all."""
+    without: frozenset[UUID] = frozenset()
+    """Primary keys of agents whose messages are excluded."""
+    main: bool = False
+    """Whether to include main branches only. With ``agent``, ``branch`` decides instead."""
+    branch: int = MAIN_BRANCH
+    """Number of the agent's branch."""
+    alias: str = ""
+    """Alias of a replica to read from; by default the store's database."""
+
+    @property
+    def using(self) -> str:
+        """The alias of the database to read from."""
+        return self.alias or bridge.database()
+
+    @property
+    def messages(self) -> QuerySet[SessionMessage]:
+        """A queryset of the messages, unordered."""
+        rows = self._conversation
+        if self.only is not None:
+            rows = rows.filter(pk__in=self.only)
+        return rows.exclude(agent__in=self.without) if self.without else rows
+
+    @property
+    def key(self) -> str:
+        """The column to order by."""
+        return "id" if self.agent is None else "message_id"
+
+    def has(self, message: UUID) -> bool:
+        """Return whether a message exists in the conversation, whatever ``only`` says."""
+        return self._conversation.filter(pk=message).exists()
+
+    def condition_beside(self, message: UUID, side: str) -> Q:
+        """Return a condition for the messages on one side of a message, which may be deleted."""
+        if self.agent is None:
+            return Q(**{f"id__{side}": message})
+        rows, column = self._conversation, F("message_id")
+        if side == "gt":
+            nearest = rows.filter(pk__lte=message).order_by("-pk")
+            position = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(-1))
+            return Q(GreaterThan(column, position))
+        nearest = rows.filter(pk__gte=message).order_by("pk")
+        position = Coalesce(Subquery(nearest.values("message_id")[:1]), Value(_LAST_POSITION))
+        compare = LessThan if side == "lt" else GreaterThanOrEqual
+        return Q(compare(column, position))
+
+    @property
+    def _conversation(self) -> QuerySet[SessionMessage]:
+        rows = SessionMessage.objects.using(self.using).filter(session=self.session)
+        if self.agent is not None:
+            return rows.filter(agent=self.agent, branch=self.branch)
+        return rows.filter(branch=MAIN_BRANCH) if self.main else rows
+
+
+def visible_payload() -> Coalesce:
+    """Return the expression of the visible payload: the redacted version if there is one."""
+    return Coalesce("redact_message", "message", output_field=ExactJSONField())
+
+
+def page_around(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the page with a message in its middle, which may be deleted."""
+    half = count // 2
+    before, earlier = _read(scope, scope.condition_beside(message, "lt"), half, False, originals)
+    after, later = _read(
+        scope, scope.condition_beside(message, "gte"), count - half, True, originals
+    )
+    return MessagePage([*before, *after], earlier, later)
+
+
+def page_before(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the page that ends right before a message."""
+    rows, earlier = _read(scope, scope.condition_beside(message, "lt"), count, False, originals)
+    return MessagePage(rows, earlier, True)
+
+
+def page_after(
+    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the page that begins right after a message."""
+    rows, later = _read(scope, scope.condition_beside(message, "gt"), count, True, originals)
+    return MessagePage(rows, True, later)
+
+
+def last_page(
+    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the last page."""
+    rows, earlier = _read(scope, Q(), count, False, originals)
+    return MessagePage(rows, earlier, False)
+
+
+def first_page(
+    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the first page."""
+    rows, later = _read(scope, Q(), count, True, originals)
+    return MessagePage(rows, False, later)
+
+
+def page_from_position(
+    scope: MessageQuery, position: int, *, count: int = PAGE_SIZE, originals: bool = False
+) -> MessagePage:
+    """Read the page of an agent's messages that begins at a position."""
+    rows, later = _read(scope, Q(message_id__gte=position), count, True, originals)
+    return MessagePage(rows, position > 0, later)
+
+
+def _read(
+    scope: MessageQuery, condition: Q, count: int, forwards: bool, originals: bool
+) -> tuple[list[MessagePreview], bool]:
+    """Read messages in one direction; return them and whether there are more."""
+    order = scope.key if forwards else f"-{scope.key}"
+    fetched = [
+        MessagePreview(*values)
+        for values in scope.messages.filter(condition)
+        .annotate(size=OctetLength(VISIBLE_TEXT), original=_has_original(originals))
+        .order_by(order)
+        .values_list(
+            "id",
+            "agent_id",
+            "branch",
+            "message_id",
+            "role",
+            "input_tokens",
+            "output_tokens",
+            "latency_ms",
+            "redacted_at",
+            "redaction",
+            "created_at",
+            "updated_at",
+            "run_id",
+            "revision",
+            "size",
+            "original",
+        )[: count + 1]
+    ]
+    rows = fetched[:count]
+    return (rows if forwards else rows[::-1]), len(fetched) > count
+
+
+def _has_original(requested: bool) -> Any:
+    if not requested:
+        return Value(False, output_field=BooleanField())
+    retention = timedelta(seconds=conf.get_settings().REDACTION_ORIGINAL_TTL)
+    retained = Q(redacted_at__gt=timezone.now() - retention, redact_message__isnull=False)
+    return Case(
+        When(retained & ~Q(has_no_original()), then=Value(True)),
+        default=Value(False),
+        output_field=BooleanField(),
+    )
+
+
+def read_payloads(
+    scope: MessageQuery,
+    rows: list[MessagePreview],
+    middle: UUID | None = None,
+    *,
+    whole: bool = False,
+) -> None:
+    """Read the payloads that fit into a page, those nearest to the middle first."""
+    indexes = [index for index, row in enumerate(rows) if row.id == middle]
+    centre = indexes[0] if indexes else len(rows) - 1
+    bytes_left = MAX_PAGE_BYTES
+    for _distance, row in sorted(
+        ((abs(index - centre), row) for index, row in enumerate(rows)), key=lambda pair: pair[0]
+    ):
+        row.read = whole or row.size <= min(MAX_PAYLOAD_BYTES_SHOWN, bytes_left)
+        bytes_left -= row.size if row.read else 0
+    unread = [row.id for row in rows if not row.read]
+    beginnings = When(pk__in=unread, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
+    payloads = When(pk__in=unread, then=Value(None))
+    contents = (
+        scope.messages.filter(pk__in=[row.id for row in rows])
+        .annotate(
+            content=Case(
+                payloads, default=visible_payload(), output_field=ExactJSONField(null=True)
+            ),
+            head=Case(beginnings, default=Value(""), output_field=TextField()),
+        )
+        .values_list("pk", "content", "head")
+    )
+    by_key = {key: (payload, head) for key, payload, head in contents}
+    rows[:] = [row for row in rows if row.id in by_key]
+    for row in rows:
+        row.payload, row.head = by_key[row.id]

@@ -1,0 +1,261 @@
+"""Running answers: each is a task of its own, which continues when its client disconnects."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from .answers import Answer
+from .buffers import ReplayBuffer
+from .chat import Chat
+from .claims import CLAIM_SECONDS, Claims
+from .stream_writer import Writer
+from .threads import AnswerThread
+from .translator import Translator
+
+logger = logging.getLogger(__name__)
+
+STOP_POLL_SECONDS = 0.5
+"""Seconds between two checks whether an answer must stop."""
+
+EXISTENCE_CHECK_SECONDS = 3.0
+"""Seconds between two checks whether its session still exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The limits of answers."""
+
+    runs: int
+    """Concurrent answers in this process."""
+
+    runs_of_user: int
+    """Concurrent answers of one user."""
+
+    seconds: float
+    """The longest duration of an answer."""
+
+    buffer_bytes: int
+    """How much of an answer is buffered for clients that join late."""
+
+    linger: float
+    """Seconds for which a finished answer is kept."""
+
+    grace: float
+    """Seconds that an agent has to stop by itself."""
+
+
+class Run:
+    """A running answer to a user's message.
+
+    ``respond`` returns the agent's events, ``exists`` whether the session still exists. ``ended``
+    is called at the end, with the seconds for which the answer is kept.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        answer: Answer,
+        respond: Callable[[Chat], Any],
+        claims: Claims,
+        bounds: RunLimits,
+        *,
+        exists: Callable[[], Awaitable[bool]],
+        ended: Callable[[Answer, float], None],
+        error_text: str,
+    ) -> None:
+        self.chat = chat
+        self.answer = answer
+        self.since = time.monotonic()
+        self._exists = exists
+        self._respond = respond
+        self._claims = claims
+        self._bounds = bounds
+        self._ended = ended
+        self._error_text = error_text
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start to answer, in the running loop."""
+        loop = self.answer.loop = asyncio.get_running_loop()
+        self._buffer = self.answer.buffer = ReplayBuffer(self._bounds.buffer_bytes)
+        self._writer = Writer(self._buffer.add)
+        self._translator = Translator(self._writer)
+        self._stop = asyncio.Event()
+        if self.chat.stopping.is_set():
+            self._stop.set()
+        self._timed_out = False
+        self._failed = False
+        self._thread = AnswerThread()
+        self._task = loop.create_task(self._run(), context=self._thread.context)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the answer was started."""
+        return self._task is not None
+
+    def ask_to_stop(self) -> None:
+        """Stop the answer; from any thread."""
+        self.chat.stopping.set()
+        if self._task is not None:
+            with suppress(RuntimeError):
+                self._task.get_loop().call_soon_threadsafe(self._stop.set)
+
+    async def stopped(self) -> bool:
+        """Wait for the answer to end, unless it is another loop's; return whether it has ended."""
+        if self._task is not None and self.answer.loop is asyncio.get_running_loop():
+            await asyncio.wait([self._task], timeout=2 * self._bounds.grace + 2)
+        return self.answer.over
+
+    async def end(self) -> None:
+        """Cancel the answer, because the process shuts down."""
+        if self._task is not None and self.answer.loop is asyncio.get_running_loop():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=self._bounds.grace + 2)
+
+    # --- the task ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        self._writer.begin(self.answer.id)
+        answer_task = asyncio.create_task(self._answer())
+        watch_task = asyncio.create_task(self._watch(answer_task))
+        answer_task.add_done_callback(_retrieve_exception)
+        watch_task.add_done_callback(_retrieve_exception)
+        try:
+            await asyncio.wait([answer_task, watch_task], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The server shuts down and waits for this task.
+            self.chat.stopping.set()
+            answer_task.cancel()
+            await asyncio.wait([answer_task], timeout=self._bounds.grace)
+        finally:
+            watch_task.cancel()
+            self._conclude(answer_task)
+            await self._settle()
+
+    async def _answer(self) -> None:
+        events = self._respond(self.chat)
+        if inspect.isawaitable(events):
+            events = await events
+        stream_events = getattr(events, "stream_events", None)
+        if callable(stream_events):
+            self._translator.cancel = getattr(events, "cancel", None)
+            events = stream_events()
+        try:
+            async for event in events:
+                self._translator.feed(event)
+                if self._stop.is_set():
+                    self._cancel()
+                # A framework may yield many events without a pause: let the readers run.
+                await asyncio.sleep(0)
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _watch(self, answer_task: asyncio.Task[None]) -> None:
+        start = last_heartbeat = last_check = time.monotonic()
+        while not self._stop.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_POLL_SECONDS):
+                    await self._stop.wait()
+                break
+            now = time.monotonic()
+            if now - last_heartbeat > CLAIM_SECONDS / 3:
+                last_heartbeat = now
+                await self._ask(self._claims.sign)
+            if now - last_check > EXISTENCE_CHECK_SECONDS:
+                last_check = now
+                if await self._is_deleted():
+                    self._stop.set()
+            if now - start > self._bounds.seconds:
+                self._timed_out = True
+                self._stop.set()
+            elif await self._ask(self._claims.stop_requested):
+                self._stop.set()
+        self.chat.stopping.set()
+        self._cancel()
+        await asyncio.wait([answer_task], timeout=self._bounds.grace)
+        answer_task.cancel()
+        # A task that ignores its cancellation is not waited for any longer.
+        await asyncio.wait([answer_task], timeout=self._bounds.grace)
+
+    async def _is_deleted(self) -> bool:
+        """Return whether the session was deleted, in which case nothing may be written any more."""
+        try:
+            return not await self._exists()
+        except Exception as error:
+            logger.warning(
+                "session %s: cannot check that it exists: %s", self.chat.key, type(error).__name__
+            )
+            return False
+
+    def _cancel(self) -> None:
+        """Stop the agent with the method of its framework."""
+        if self._translator.cancel is not None:
+            try:
+                self._translator.cancel()
+            except Exception as error:
+                logger.warning(
+                    "session %s: the agent could not be cancelled: %s",
+                    self.chat.key,
+                    type(error).__name__,
+                )
+
+    def _conclude(self, answer_task: asyncio.Task[None]) -> None:
+        if not answer_task.done():
+            logger.warning("session %s: the agent does not stop and is abandoned", self.chat.key)
+        if not answer_task.done() or answer_task.cancelled():
+            error: BaseException | None = None
+            stopped = True
+        else:
+            error = answer_task.exception()
+            stopped = self.chat.stopping.is_set() or self._translator.cancelled
+        if error is not None:
+            # The text of the error may contain message text.
+            logger.error(
+                "session %s: the agent failed with %s", self.chat.key, type(error).__name__
+            )
+        self._failed = error is not None and not stopped
+        if self._timed_out:
+            self._writer.fail("The answer took too long and was stopped.")
+        elif stopped:
+            self._writer.abort()
+        elif self._failed:
+            self._writer.fail(self._error_text)
+        else:
+            self._writer.finish()
+
+    async def _settle(self) -> None:
+        """Release the session at once, so that its next message can be answered."""
+        await self._ask(self._claims.release)
+        if self._failed:
+            await self._ask(self._claims.forget)
+        self.answer.over = True
+        self.answer.claim_task = None
+        # An answer that failed may be retried.
+        self._ended(self.answer, 0 if self._failed else self._bounds.linger)
+        self._buffer.close()
+        self._thread.end()
+
+    async def _ask(self, function: Callable[[Answer], Any]) -> Any:
+        """Access the cache; an error of the cache does not end the answer."""
+        try:
+            return await self._claims.ask(function, self.answer)
+        except Exception as error:
+            logger.warning(
+                "session %s: the cache cannot be used: %s", self.chat.key, type(error).__name__
+            )
+            return None
+
+
+def _retrieve_exception(task: asyncio.Task[None]) -> None:
+    """Keep asyncio from logging an error's text when no code awaits the task."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,172 @@
+"""A writer of the AI SDK's stream that keeps its chunks in a valid order.
+
+The chunks: https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from django_agent_sessions.rest.serializers.fields import displayable_json
+
+from .ui_parts import UIPart
+
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+"""The headers of a stream."""
+
+DONE = b"data: [DONE]\n\n"
+"""The end of every stream."""
+
+KEEP_ALIVE = b": still here\n\n"
+"""A comment that clients ignore, and that keeps proxies from closing the connection."""
+
+
+def encode_chunk(chunk: dict[str, Any]) -> bytes:
+    """Encode a chunk as a server-sent event."""
+    try:
+        text = json.dumps(chunk, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        # JSON in JavaScript has no NaN and no infinity.
+        text = json.dumps(_finite(chunk), separators=(",", ":"))
+    return f"data: {text}\n\n".encode()
+
+
+class Writer:
+    """A writer of an answer, chunk by chunk, to ``emit``."""
+
+    def __init__(self, emit: Callable[[bytes], None]) -> None:
+        self._emit = emit
+        self._in_step = False
+        self._has_results = False
+        self._open_part: tuple[str, Hashable, str] | None = None
+        self._count = 0
+        # By call id, whether its whole input was written.
+        self._calls: dict[str, bool] = {}
+
+    def begin(self, message_id: str) -> None:
+        self._send("start", messageId=message_id)
+
+    def text(self, delta: str, key: Hashable = None) -> None:
+        """Append to a text; another key starts another text."""
+        self._write_delta("text", delta, key)
+
+    def reasoning(self, delta: str, key: Hashable = None) -> None:
+        """Append to the model's reasoning; another key starts another part."""
+        self._write_delta("reasoning", delta, key)
+
+    def close(self) -> None:
+        """End the text or reasoning that is open."""
+        if self._open_part is not None:
+            kind, _key, name = self._open_part
+            self._open_part = None
+            self._send(f"{kind}-end", id=name)
+
+    def start_tool_call(self, call_id: str, name: str) -> None:
+        """Start a tool call whose input follows in deltas."""
+        if call_id and call_id not in self._calls:
+            self._start_part()
+            self._calls[call_id] = False
+            self._send("tool-input-start", toolCallId=call_id, toolName=name, dynamic=True)
+
+    def append_tool_input(self, call_id: str, delta: str) -> None:
+        """Append to the input of a call, as JSON text."""
+        if self._calls.get(call_id) is False and delta:
+            self._send("tool-input-delta", toolCallId=call_id, inputTextDelta=delta)
+
+    def write_tool_call(self, part: UIPart) -> None:
+        """Write a complete tool call."""
+        call_id = part["toolCallId"]
+        if self._calls.get(call_id):
+            return
+        if call_id not in self._calls:
+            self._start_part()
+        self.close()
+        self._calls[call_id] = True
+        self._send(
+            "tool-input-available",
+            toolCallId=call_id,
+            toolName=part["toolName"],
+            input=part["input"],
+            dynamic=True,
+        )
+
+    def has_complete_call(self, call_id: str) -> bool:
+        """Whether a call was written completely."""
+        return self._calls.get(call_id, False)
+
+    def tool_result(self, call_id: str, outcome: UIPart) -> None:
+        """Write the result of a call."""
+        self.close()
+        state = outcome["state"]
+        fields = {key: value for key, value in outcome.items() if key != "state"}
+        self._send(f"tool-{state}", toolCallId=call_id, dynamic=True, **fields)
+        self._has_results = True
+
+    def write_part(self, part: UIPart) -> None:
+        """Write a complete part: a text, reasoning, a source, a file or data."""
+        if part["type"] in ("text", "reasoning"):
+            self.close()
+            self._write_delta(part["type"], part["text"], None)
+            self.close()
+        else:
+            self._start_part()
+            self._emit(encode_chunk(displayable_json(part)))
+
+    def finish(self) -> None:
+        """End a complete answer."""
+        self._end_step()
+        self._send("finish")
+        self._emit(DONE)
+
+    def abort(self) -> None:
+        """End an answer that was stopped."""
+        self.close()
+        self._send("abort")
+        self._emit(DONE)
+
+    def fail(self, text: str) -> None:
+        """End an answer that failed."""
+        self.close()
+        self._send("error", errorText=text)
+        self._emit(DONE)
+
+    def _write_delta(self, kind: str, delta: str, key: Hashable) -> None:
+        if not delta:
+            return
+        if self._open_part is None or self._open_part[:2] != (kind, key):
+            self._start_part()
+            self._count += 1
+            self._open_part = (kind, key, f"{kind}-{self._count}")
+            self._send(f"{kind}-start", id=self._open_part[2])
+        self._send(f"{kind}-delta", id=self._open_part[2], delta=delta)
+
+    def _start_part(self) -> None:
+        """Open a step if none is open; a new one after the results of tools."""
+        self.close()
+        if self._has_results:
+            self._end_step()
+        if not self._in_step:
+            self._in_step = True
+            self._send("start-step")
+
+    def _end_step(self) -> None:
+        self.close()
+        self._has_results = False
+        if self._in_step:
+            self._in_step = False
+            self._send("finish-step")
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        self._emit(encode_chunk(displayable_json({"type": kind, **fields})))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

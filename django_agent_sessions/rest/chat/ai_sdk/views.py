@@ -1,0 +1,270 @@
+"""The views of a chat with ``useChat``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import Http404, HttpResponse
+from rest_framework.exceptions import APIException
+from rest_framework.response import Response
+
+from django_agent_sessions.rest import throttles
+from django_agent_sessions.rest.events import EventStreamRenderer
+from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.rest.streaming import event_stream_response
+
+from .answers import Answer
+from .chat import Chat
+from .chat_messages import ChatTranscriptMixin
+from .chat_requests import FORMATS, REGENERATE, ChatRequest, MessageLimits, parse_chat_request
+from .claims import Claims, Refusal
+from .run_registry import runs
+from .runs import Run, RunLimits
+from .stream_writer import HEADERS
+
+CHAT = "chat"
+STREAM = "stream"
+STOP = "stop"
+MESSAGES = "messages"
+
+
+UNANSWERED_PARAMETER = "unanswered"
+"""The query parameter of a client that has the user's message, but no answer to it."""
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+
+class Unavailable(APIException):
+    """The cache is unavailable, so that no message can be claimed."""
+
+    status_code = 503
+    default_detail = "Messages cannot be answered at the moment. Try again soon."
+    default_code = "unavailable"
+    wait = 5
+
+
+class ChatView(ChatTranscriptMixin):
+    """A chat with an agent of the project, for ``useChat`` of the AI SDK.
+
+    A subclass overrides :meth:`respond`; :func:`~.urls.chat_urls` returns its URLs. The attributes
+    are limits.
+    """
+
+    route: ClassVar[str] = CHAT
+    """Which of the chat's URLs this view serves."""
+
+    # Not in the OpenAPI document: the protocol is defined by the AI SDK.
+    schema: Any = None
+    throttle_scope: str | None = throttles.CHAT
+
+    error_text: ClassVar[str] = "The assistant could not answer. Try again in a moment."
+    """The text that the user sees if the agent fails; the error's own text is never shown."""
+
+    max_characters: ClassVar[int] = 100_000
+    max_files: ClassVar[int] = 10
+    max_file_bytes: ClassVar[int] = 10 * 1024 * 1024
+    """The size of a file; Django's ``DATA_UPLOAD_MAX_MEMORY_SIZE`` limits the whole request."""
+
+    file_formats: ClassVar[Mapping[str, str]] = FORMATS
+    """The accepted media types of files, and their names in agent frameworks."""
+
+    max_runs: ClassVar[int] = 100
+    """Concurrent answers in a process; further requests are a 503 with ``Retry-After``."""
+
+    max_runs_of_user: ClassVar[int] = 10
+    """Concurrent answers of one user in a process."""
+
+    max_run_seconds: ClassVar[float] = 600
+    """The longest duration of an answer; then it is stopped."""
+
+    max_buffer_bytes: ClassVar[int] = 8 * 1024 * 1024
+    """How much of a running answer is buffered for a client that reconnects."""
+
+    replay_seconds: ClassVar[float] = 30
+    """For how long a finished answer is replayed to a client that repeats its request."""
+
+    stop_grace_seconds: ClassVar[float] = 3
+    """How long an agent may take to stop by itself; then its task is cancelled."""
+
+    def respond(self, chat: Chat) -> Any:
+        """Return the agent's events; to be overridden, usually as ``async def``.
+
+        That is the result of ``agent.stream_async(chat.strands_input)`` of Strands, or of
+        ``Runner.run_streamed(agent, chat.openai_input, session=…)`` of the OpenAI Agents SDK.
+        """
+        raise NotImplementedError("override respond()")
+
+    async def regenerate(self, incoming: ChatRequest) -> Any:
+        """Return a response with a new answer to an old message; a 409 unless overridden."""
+        raise Conflict("Answers cannot be regenerated. Send the message once more.")
+
+    async def accept(self, chat: Chat) -> None:
+        """Raise an ``APIException`` if the message must not be answered; to be overridden."""
+
+    # --- handlers ----------------------------------------------------------------------------
+
+    def get_renderers(self) -> list[Any]:
+        """Return the renderers, with one for clients that accept event streams only."""
+        streams = [EventStreamRenderer()] if self.route in (CHAT, STREAM) else []
+        return [*super().get_renderers(), *streams]
+
+    async def post(self, request: Any, chat: str = "") -> Any:
+        """Answer a message, or stop an answer."""
+        if self.route == STOP:
+            return await self._stop(chat)
+        incoming = await self.in_thread(self._read)
+        if incoming.trigger == REGENERATE:
+            return await self.regenerate(incoming)
+        new_chat, answer = await self.run_orm(self.open_chat, incoming)
+        await self.accept(new_chat)
+        return await self._start(new_chat, answer)
+
+    async def get(self, request: Any, chat: str = "") -> Any:
+        """Return the messages, or the running answer."""
+        if self.route == MESSAGES:
+            loop = asyncio.get_running_loop()
+            page, link = await self.in_thread(self.read_messages, chat, loop)
+            return Response(page, headers={"Link": link} if link else None)
+        try:
+            session = await self.run_orm(self.own_session, chat)
+        except Http404:
+            # Clients also request chats that have no session yet.
+            return HttpResponse(status=204)
+        answer = runs.recent(session.pk)
+        if answer is None or not answer.can_replay(session.redaction_epoch):
+            return HttpResponse(status=204)
+        if answer.over and request.query_params.get(UNANSWERED_PARAMETER) != "true":
+            return HttpResponse(status=204)
+        return self._stream_response(answer.follow())
+
+    # --- steps of the handlers ---------------------------------------------------------------
+
+    def _read(self) -> ChatRequest:
+        self.check_can_write()
+        limits = MessageLimits(
+            self.max_characters, self.max_files, self.max_file_bytes, self.file_formats
+        )
+        return parse_chat_request(self.request.data, limits)
+
+    def check_room(self) -> None:
+        """Reject a chat if its user has too many answers, before its session is created."""
+        runs.check_room(self.request.user.pk, self._bounds())
+
+    async def _start(self, chat: Chat, answer: Answer) -> Any:
+        bounds, claims = self._bounds(), Claims(self.cache)
+        run = Run(
+            chat,
+            answer,
+            self.respond,
+            claims,
+            bounds,
+            exists=functools.partial(self.run_orm, self.is_there, chat.key),
+            ended=runs.ended,
+            error_text=self.error_text,
+        )
+        existing = runs.enter(run, bounds)
+        if existing is not None:
+            return await self._replay(existing, answer.epoch)
+        # A task of its own: a client that disconnects now has still sent its message.
+        claim_task = answer.claim_task = asyncio.create_task(self._claim(run, claims))
+        refusal = await asyncio.shield(claim_task)
+        if refusal is not None:
+            raise Conflict(refusal.value)
+        if run.begun:
+            return self._stream_response(answer.follow())
+        return self._stream_response(_begin(run), functools.partial(_abandon, run, claims))
+
+    async def _claim(self, run: Run, claims: Claims) -> Refusal | None:
+        """Claim the session and the message; under ASGI, start the answer as well."""
+        refusal: Refusal | None = Refusal.BUSY
+        stored = functools.partial(self.run_orm, self.has_messages_after, run.chat.key)
+        lasting = self.max_run_seconds + self.replay_seconds
+        try:
+            refusal = await self._ask(claims.take(run.answer, lasting, stored))
+            if refusal is None and isinstance(self.request._request, ASGIRequest):
+                run.begin()
+        finally:
+            if refusal is not None:
+                runs.leave(run)
+        return refusal
+
+    async def _ask(self, asking: Awaitable[R]) -> R:
+        """Await a claim; raise ``Unavailable`` if the cache fails."""
+        try:
+            return await asking
+        except (APIException, Http404, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            # The text of the error may contain the address of the cache and its password.
+            logger.error("a message cannot be claimed in the cache: %s", type(error).__name__)
+            raise Unavailable from None
+
+    async def _replay(self, answer: Answer, epoch: int) -> Any:
+        await answer.wait_claimed()
+        if answer.can_replay(epoch):
+            return self._stream_response(answer.follow())
+        raise Conflict(Refusal.SENT.value)
+
+    def _stream_response(
+        self, pieces: AsyncIterator[bytes], when_closed: Callable[[], None] | None = None
+    ) -> Any:
+        body = self._without_connections(pieces)
+        return event_stream_response(self.request, body, headers=HEADERS, when_closed=when_closed)
+
+    async def _without_connections(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Iterate a stream after closing connections that a middleware opened after the view."""
+        await self.in_thread(_close_connections)
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            close: Any = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _stop(self, key: str) -> HttpResponse:
+        session = await self.run_orm(self.own_session, key)
+        await self.in_thread(self.check_can_write)
+        run = runs.active(session.pk)
+        if run is not None:
+            run.ask_to_stop()
+            return HttpResponse(status=204 if await run.stopped() else 202)
+        claims = Claims(self.cache)
+        requested = await self._ask(claims.ask(claims.ask_to_stop, session.pk))
+        return HttpResponse(status=202 if requested else 204)
+
+    def _bounds(self) -> RunLimits:
+        return RunLimits(
+            runs=self.max_runs,
+            runs_of_user=self.max_runs_of_user,
+            seconds=self.max_run_seconds,
+            buffer_bytes=self.max_buffer_bytes,
+            linger=self.replay_seconds,
+            grace=self.stop_grace_seconds,
+        )
+
+
+async def _begin(run: Run) -> AsyncIterator[bytes]:
+    """Start an answer when its response is read: under WSGI the response has a loop of its own."""
+    run.begin()
+    async for piece in run.answer.follow():
+        yield piece
+
+
+def _abandon(run: Run, claims: Claims) -> None:
+    """Release a message whose answer was never started, because the response was not read."""
+    if not run.begun:
+        runs.leave(run)
+        claims.release(run.answer)
+        claims.forget(run.answer)
+
+
+def _close_connections() -> None:
+    """Do nothing: ``in_thread`` closes the thread's connections after it."""

@@ -1,0 +1,139 @@
+"""Lookup of the client's messages by the client's own ids.
+
+There is no column for these ids: an id is the first key of the payload, so that a prefix of the
+payload's text identifies it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, TextField
+from django.db.models.functions import Substr
+from django.utils.crypto import salted_hmac
+
+from django_agent_sessions.content import exact_json, masking
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.values.ids import MAX_ID_LENGTH
+
+# The longest id, with every character written as two escapes, and the text around it.
+_HEAD_LENGTH = MAX_ID_LENGTH * 12 + 150
+HEAD_LENGTH = 2 * _HEAD_LENGTH + 100
+"""Characters at the start of a payload that contain everything before its content."""
+
+_ID_PREFIX = '{"id":'
+_decode = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message of the client."""
+
+    id: str
+    """Its current id: redacting an id changes it."""
+
+    names: frozenset[str]
+    """The requested ids that matched it."""
+
+    key: UUID
+    position: int
+    redacted_at: datetime | None
+
+
+def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredMessage]:
+    """Return the messages with these ids, oldest first."""
+    ids_by_prefix = {prefix: name for name in ids for prefix in _prefixes(name)}
+    if not ids_by_prefix:
+        return []
+    condition = Q()
+    for prefix in ids_by_prefix:
+        condition |= Q(now__startswith=prefix) | Q(before__startswith=prefix)
+    return [
+        message
+        for row in _annotate_heads(rows).filter(condition).values_list(*_COLUMNS)
+        # Some databases compare without case.
+        if (message := _stored_message(row, ids_by_prefix)) is not None and message.names
+    ]
+
+
+def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredMessage | None:
+    """Return the oldest message with this digest: the same content under the same parent."""
+    needle = f'"content_digest":"{digest}"'
+    condition = Q(now__contains=needle) | Q(before__contains=needle)
+    for row in _annotate_heads(rows).filter(condition).values_list(*_COLUMNS):
+        if (message := _stored_message(row, {})) is not None:
+            return message
+    return None
+
+
+def filter_format(rows: MessageQuerySet, name: str) -> MessageQuerySet:
+    """Return the messages of one format, whose name is ASCII."""
+    head = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
+    return rows.annotate(head=head).filter(head__contains=f'"format":"{name}","content":')
+
+
+def content_digest(session: UUID, parent: str | None, name: str, content: dict[str, Any]) -> str:
+    """Return a keyed digest that recognizes a repeated message without revealing its content."""
+    text = exact_json.dumps([str(session), parent, name, content])
+    return salted_hmac("agent_sessions.assistant_ui", text, algorithm="sha256").hexdigest()
+
+
+def parse_head(text: str) -> dict[str, Any]:
+    """Parse a payload up to its content, from its first ``HEAD_LENGTH`` characters."""
+    fields: dict[str, Any] = {}
+    at = 1
+    try:
+        while text.startswith('"', at):
+            key, at = _decode(text, at)
+            if key == "content":
+                break
+            fields[key], at = _decode(text, at + 1)
+            at += 1
+    except ValueError:
+        # The payload is corrupt.
+        return {}
+    return fields
+
+
+_COLUMNS = ("message_id", "pk", "redacted_at", "now", "before")
+
+
+def _annotate_heads(rows: MessageQuerySet) -> MessageQuerySet:
+    return rows.annotate(
+        now=Substr(VISIBLE_TEXT, 1, _HEAD_LENGTH, output_field=TextField()),
+        # The original, because the client knows a message by its id from before a redaction.
+        before=Substr("message", 1, _HEAD_LENGTH, output_field=TextField()),
+    )
+
+
+def _prefixes(name: str) -> Iterable[str]:
+    for candidate in (name, *masking.replacement_ids(name)):
+        for ascii_only in {candidate.isascii(), True}:
+            yield f"{_ID_PREFIX}{json.dumps(candidate, ensure_ascii=ascii_only)},"
+
+
+def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> StoredMessage | None:
+    position, key, redacted_at, now, before = row
+    try:
+        current = _decode(now, len(_ID_PREFIX))[0] if now.startswith(_ID_PREFIX) else None
+    except ValueError:
+        return None
+    if not isinstance(current, str):
+        return None
+    names = {
+        name
+        for prefix, name in ids_by_prefix.items()
+        if now.startswith(prefix) or before.startswith(prefix)
+    }
+    return StoredMessage(current, frozenset(names), key, position, redacted_at)
+
+
+def agent_messages(agent: UUID, using: str) -> MessageQuerySet:
+    """Return the messages of an agent, oldest first."""
+    return SessionMessage.objects.using(using).conversation(agent)

@@ -1,0 +1,175 @@
+"""Pages of a thread's messages, newest first, as the client reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, TextField, Value, When
+from django.db.models.functions import Substr
+
+from django_agent_sessions import blobs
+from django_agent_sessions.content import masking
+from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
+from django_agent_sessions.content.dialects import displayable
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
+from django_agent_sessions.models.functions import OctetLength
+from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.queries.message_pages import TEXT_BEGINNING_LENGTH, visible_payload
+from django_agent_sessions.rest.serializers.fields import displayable_json, format_datetime
+
+from .thread_lookup import HEAD_LENGTH, agent_messages, filter_format, find_by_ids, parse_head
+
+PAGE_BYTES = 32 * 1024 * 1024
+"""Bytes of payloads on a page.
+
+The client treats a short page as the last one, so that messages which do not fit are shortened
+instead of left out.
+"""
+
+
+def client_messages(agent: UUID | None, using: str) -> MessageQuerySet:
+    """Return the client's messages, oldest first; none if it has no agent yet."""
+    rows = SessionMessage.objects.using(using)
+    return rows.none() if agent is None else agent_messages(agent, using)
+
+
+def oldest_message(rows: MessageQuerySet) -> tuple[UUID, str | None] | None:
+    """Return the key and the parent's id of the oldest message."""
+    start = Substr(VISIBLE_TEXT, 1, HEAD_LENGTH, output_field=TextField())
+    first = rows.annotate(start=start).values_list("pk", "start").first()
+    return None if first is None else (first[0], parse_head(first[1]).get("parent_id"))
+
+
+def message_page(
+    rows: MessageQuerySet, *, limit: int, after: str | None, name: str | None
+) -> list[dict[str, Any]] | None:
+    """Return a page of messages, newest first; ``None`` if there is no message ``after``.
+
+    ``name`` limits the page to messages of one format.
+    """
+    page_rows = rows
+    if after is not None:
+        last = find_by_ids(rows, after)
+        if not last:
+            return None
+        page_rows = page_rows.filter(message_id__lt=last[0].position)
+    if name is not None:
+        page_rows = filter_format(page_rows, name)
+    figures = list(
+        page_rows.annotate(size=OctetLength(VISIBLE_TEXT))
+        .order_by("-message_id")
+        .values_list("pk", "message_id", "created_at", "updated_at", "size")[:limit]
+    )
+    payloads = _with_binaries(rows, _payloads(rows, figures))
+    messages = [
+        {
+            **_represent(*payloads.get(key, (None, "", "", "")), str(key), name),
+            "height": position,
+            "created_at": format_datetime(created_at),
+            "updated_at": format_datetime(updated_at),
+        }
+        for key, position, created_at, updated_at, _ in figures
+    ]
+    _update_parents(rows, messages)
+    return messages
+
+
+def _update_parents(rows: MessageQuerySet, messages: Sequence[dict[str, Any]]) -> None:
+    """Replace the ids of parents whose id was changed by a redaction."""
+    old_ids = {parent for message in messages if _may_be_renamed(parent := message["parent_id"])}
+    new_ids = {name: parent.id for parent in find_by_ids(rows, *old_ids) for name in parent.names}
+    for message in messages:
+        message["parent_id"] = new_ids.get(message["parent_id"], message["parent_id"])
+
+
+def _may_be_renamed(name: Any) -> bool:
+    return isinstance(name, str) and masking.safe_id(name, chosen=True) != name
+
+
+def _payloads(
+    rows: MessageQuerySet, figures: Sequence[tuple[Any, ...]]
+) -> dict[Any, tuple[Any, str, str, str]]:
+    room, too_large = PAGE_BYTES, []
+    for key, *_, size in figures:
+        if size > room:
+            too_large.append(key)
+        else:
+            room -= size
+    large = When(pk__in=too_large, then=Value(None))
+    heads = When(pk__in=too_large, then=Substr("text", 1, TEXT_BEGINNING_LENGTH))
+    starts = When(pk__in=too_large, then=Substr(VISIBLE_TEXT, 1, HEAD_LENGTH))
+    values = (
+        rows.order_by()
+        .filter(pk__in=[key for key, *_ in figures])
+        .annotate(
+            payload=Case(large, default=visible_payload(), output_field=ExactJSONField(null=True)),
+            head=Case(heads, default=Value(""), output_field=TextField()),
+            start=Case(starts, default=Value(""), output_field=TextField()),
+        )
+        .values_list("pk", "payload", "head", "role", "start")
+    )
+    return {key: tuple(columns) for key, *columns in values}
+
+
+def _with_binaries(
+    rows: MessageQuerySet, values: dict[Any, tuple[Any, str, str, str]]
+) -> dict[Any, tuple[Any, str, str, str]]:
+    """Restore the client's binaries that are stored as blobs, as far as they fit on a page."""
+    keys, room = [], PAGE_BYTES
+    for key, (payload, *_) in values.items():
+        size = sum(reference.size for _, reference in references(payload))
+        if 0 < size <= room:
+            room -= size
+            keys.append(key)
+    if not keys:
+        return values
+    # All messages are of one agent, and therefore of one session.
+    session = rows.order_by().values_list("session_id", flat=True).get(pk=keys[0])
+    payloads = blobs.existing_binaries(rows.db, session, [values[key][0] for key in keys])
+    return values | {
+        key: (payload, *values[key][1:]) for key, payload in zip(keys, payloads, strict=True)
+    }
+
+
+def _represent(
+    payload: Any, head: str, role: str, start: str, key: str, name: str | None
+) -> dict[str, Any]:
+    """Represent a message; of one that is too large or corrupt, only what is known."""
+    if isinstance(payload, CorruptPayload) or not isinstance(payload, dict):
+        text = [{"type": "text", "text": displayable(head)}]
+        # For both formats: one reads `parts`, the other `content`.
+        message = {"role": role or "assistant", "parts": text, "content": text}
+        payload = {"format": "ai-sdk/v6", **parse_head(start), "content": message}
+    inner = payload.get("content")
+    return {
+        "id": str(payload.get("id") or key),
+        "parent_id": payload.get("parent_id"),
+        "format": str(payload.get("format") or name or ""),
+        "content": _content(inner) if isinstance(inner, dict) else {},
+    }
+
+
+def _content(content: dict[str, Any]) -> Any:
+    """Return the content exactly as it was sent; only imported content may contain bytes.
+
+    A binary that is missing or does not fit on the page becomes an empty one, because clients fail
+    if there is anything but a URL.
+    """
+    empty_blobs = {
+        reference.sha256: b""
+        for _, reference in references(content)
+        if reference.prefix is not None
+    }
+    content = resolve(content, empty_blobs) if empty_blobs else content
+    return displayable_json(content) if _holds_bytes(content) else content
+
+
+def _holds_bytes(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_bytes, value))
+    return isinstance(value, bytes | BlobRef)

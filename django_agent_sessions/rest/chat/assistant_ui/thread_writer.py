@@ -1,0 +1,159 @@
+"""Storing the client's messages: once, under the client's ids, and never over a redaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rest_framework.exceptions import ValidationError
+
+from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.models import Session
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.locking import with_session_lock
+from django_agent_sessions.values.ids import validate_id
+from django_agent_sessions.values.records import AgentRecord, Usage
+
+from . import AGENT_ID
+from .history import find_server_message
+from .thread_lookup import (
+    StoredMessage,
+    agent_messages,
+    content_digest,
+    find_by_digest,
+    find_by_ids,
+)
+
+R = TypeVar("R")
+
+_NO_PARENT = "The thread has no such message. Store messages in order, parents first."
+_ID_LENGTH = 32
+
+
+class ThreadWriter:
+    """The client's messages of one session."""
+
+    def __init__(self, store: SessionStore, session: Session) -> None:
+        self._store = store
+        self._session = session
+
+    def keep(self, parent: str | None, name: str, content: dict[str, Any]) -> str:
+        """Store a message unless it is stored already, because clients send whole threads again.
+
+        Returns its id, which is the content's ``id`` if it has one. Raises the store's errors, and
+        ``ValidationError`` if the parent does not exist or is the message itself.
+        """
+        own_id = _own_id(content)
+        if parent is not None:
+            validate_id(parent, "parent_id")
+        if own_id is not None and own_id == parent:
+            raise ValidationError({"parent_id": ["Must not be the id of the message itself."]})
+        return self._locked(lambda row: self._keep(row, own_id, parent, name, content))
+
+    def change(self, name: str, content: dict[str, Any]) -> None:
+        """Replace the content of a message; a redacted message is not changed.
+
+        Raises ``SessionNotFoundError`` if there is no such message, and ``ValidationError`` if the
+        content has another id.
+        """
+        own_id = _own_id(content)
+        if own_id is not None and own_id != name:
+            raise ValidationError({"content": ["The id must be that of the message."]})
+        self._locked(lambda row: self._change(row, name, content))
+
+    def _locked(self, work: Callable[[Session], R]) -> R:
+        # Serializes clients that send the same message, and redactions.
+        key = self._session.pk
+        what = f"storing a message in session {key}"
+        return with_session_lock(self._store.using, key, work, what=what, savepoint=False)
+
+    def _keep(
+        self,
+        row: Session,
+        own_id: str | None,
+        parent: str | None,
+        name: str,
+        content: dict[str, Any],
+    ) -> str:
+        agent = self._agent(row)
+        rows = agent_messages(agent.id, self._store.using)
+        stored = find_by_ids(rows, *(key for key in (own_id, parent) if key is not None))
+        parent_message = next((message for message in stored if parent in message.names), None)
+        parent_id = parent if parent_message is None else parent_message.id
+        digest = content_digest(row.pk, parent_id, name, content)
+        if own_id is None:
+            existing = find_by_digest(rows, digest)
+        else:
+            existing = next((message for message in stored if own_id in message.names), None)
+        if existing is not None:
+            self._rewrite(row, agent, existing, name, content)
+            return existing.id
+        using = self._store.using
+        if (
+            parent is not None
+            and parent_message is None
+            and find_server_message(row, parent, using) is None
+        ):
+            raise ValidationError({"parent_id": [_NO_PARENT]})
+        payload = {
+            "id": own_id or f"aui-{digest[:_ID_LENGTH]}",
+            "content_digest": digest,
+            "parent_id": parent_id,
+            "format": name,
+            "content": content,
+        }
+        self._store.append(agent, payload, epoch=row.redaction_epoch)
+        return str(payload["id"])
+
+    def _change(self, row: Session, name: str, content: dict[str, Any]) -> None:
+        agent = self._store.read_agent(self._store.get(row.session_id), AGENT_ID)
+        messages = []
+        if agent is not None and agent.dialect == ASSISTANT_UI:
+            messages = find_by_ids(agent_messages(agent.id, self._store.using), name)
+        if agent is None or not messages:
+            raise SessionNotFoundError(f"session {row.pk} has no message of a client with this id")
+        self._rewrite(row, agent, messages[0], None, content)
+
+    def _rewrite(
+        self,
+        row: Session,
+        agent: AgentRecord,
+        message: StoredMessage,
+        name: str | None,
+        content: dict[str, Any],
+    ) -> None:
+        if message.redacted_at is not None:
+            return
+        record = self._store.read_message(agent, message.position)
+        current = {} if record is None else record.content
+        name = name or current.get("format", "")
+        if current.get("content") == content and current.get("format") == name:
+            return
+        # The parent stays the same, so that no message becomes its own ancestor.
+        parent_id = current.get("parent_id")
+        payload = {
+            "id": message.id,
+            "content_digest": content_digest(row.pk, parent_id, name, content),
+            "parent_id": parent_id,
+            "format": name,
+            "content": content,
+        }
+        self._store.update_message(
+            agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
+        )
+        self._store.touch(row.pk, Usage())
+
+    def _agent(self, row: Session) -> AgentRecord:
+        agent = self._store.open_agent(
+            self._store.get(row.session_id), AGENT_ID, dialect=ASSISTANT_UI
+        )
+        if agent.dialect != ASSISTANT_UI:
+            raise SessionConflictError(
+                f"session {row.pk} has an agent {AGENT_ID!r} that is not the client's"
+            )
+        return agent
+
+
+def _own_id(content: dict[str, Any]) -> str | None:
+    return validate_id(content["id"], "content.id") if content.get("id") is not None else None

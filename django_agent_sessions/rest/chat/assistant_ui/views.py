@@ -1,0 +1,285 @@
+"""The views of threads and their messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.http import Http404
+from rest_framework import status
+from rest_framework.exceptions import ValidationError
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.response import Response
+
+from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.models import Session, SessionAgent
+from django_agent_sessions.models.permissions import SessionPermission
+from django_agent_sessions.models.querysets import MessageQuerySet
+from django_agent_sessions.rest.access import parse_uuid_or_404
+from django_agent_sessions.rest.base import SessionAPI
+from django_agent_sessions.rest.problems import Conflict
+from django_agent_sessions.rest.renderers import SafeJSONRenderer
+from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store.contents import mask_on_write
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import SessionRecord
+
+from . import AGENT_ID, history
+from .serializers import (
+    FORMAT,
+    ContentRequest,
+    MessageRequest,
+    ThreadRequest,
+    TitleRequest,
+    represent_thread,
+)
+from .thread_pages import client_messages, message_page, oldest_message
+from .thread_writer import ThreadWriter
+from .titles import first_messages, first_words, set_title
+
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class AcceptNegotiation(DefaultContentNegotiation):
+    """Content negotiation by ``Accept`` only: ``format`` is the format of messages."""
+
+    def filter_renderers(self, renderers: Any, format: Any) -> Any:  # noqa: A002 - overridden
+        return list(renderers)
+
+
+class AssistantUIView(SessionAPI):
+    """The base of the views: a thread is always a session of the user."""
+
+    schema: Any = None
+    content_negotiation_class: Any = AcceptNegotiation
+
+    @property
+    def reaches_everybody(self) -> bool:
+        """Always false: the client lists the user's own threads only."""
+        return False
+
+    def store_of(self, session: Session | None = None) -> SessionStore:
+        """Return the user's store for a session, or for a new one."""
+        namespace = self.namespace or "" if session is None else session.namespace
+        return SessionStore(owner=self.request.user, namespace=namespace, using=self.using)
+
+    def limit(self, default: int, most: int) -> int:
+        """Return the requested page size.
+
+        More than ``most`` is an error, because the client treats a short page as the last one.
+        """
+        value = self.request.query_params.get("limit")
+        if value is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,6}", value) or not 1 <= int(value) <= most:
+            raise ValidationError({"limit": [f"Must be an integer from 1 to {most}."]})
+        return int(value)
+
+
+class ThreadsView(AssistantUIView):
+    """The threads of the user."""
+
+    page_size: ClassVar[int] = 20
+    max_page_size: ClassVar[int] = 100
+
+    def get(self, request: Any) -> Response:
+        """List the archived threads or the others, most recently active first."""
+        value = request.query_params.get("is_archived", "false")
+        if value not in _BOOLEANS:
+            raise ValidationError({"is_archived": ["Must be true or false."]})
+        rows = self.accessible_sessions().defer("origin")
+        rows = rows.filter(archived_at__isnull=not _BOOLEANS[value]).recent_first()
+        if after := request.query_params.get("after"):
+            last = self.session(after)
+            rows = rows.less_recent_than(last.last_activity_at, last.pk)
+        count = self.limit(self.page_size, self.max_page_size)
+        return Response({"threads": [represent_thread(row) for row in rows[:count]]})
+
+    def post(self, request: Any) -> Response:
+        """Create a thread, or return the user's thread with this ``external_id``."""
+        serializer = ThreadRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        fields = dict(serializer.validated_data)
+        store = self.store_of()
+        changes = _changes(fields)
+        external = fields.get("external_id")
+        record, created = self._create(store, external, changes)
+        updates: Any = {key: changes[key] for key in changes if not created or key == "archived"}
+        if not created:
+            self.session(record.id, SessionPermission.CHANGE if updates else SessionPermission.READ)
+        if updates:
+            store.update(record.id, **updates)
+        code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
+        return Response({"thread_id": str(record.id)}, status=code)
+
+    def _create(
+        self, store: SessionStore, external: str | None, changes: Mapping[str, Any]
+    ) -> tuple[SessionRecord, bool]:
+        initial = {key: changes[key] for key in ("title", "metadata") if key in changes}
+        if external is None:
+            key = new_id()
+            return store.create(str(key), id=key, **initial), True
+        record, created = store.open_external(external, **initial)
+        if not created and self.namespace is not None and record.namespace != self.namespace:
+            raise Conflict("A session in another namespace has this external_id. Choose another.")
+        return record, created
+
+
+class ThreadView(AssistantUIView):
+    """One thread."""
+
+    def get(self, request: Any, thread: str) -> Response:
+        row = (
+            self.accessible_sessions().filter(pk=parse_uuid_or_404(thread)).defer("origin").first()
+        )
+        if row is None or not self.has_permissions(row, SessionPermission.READ):
+            raise Http404
+        return Response({"thread": represent_thread(row)})
+
+    def put(self, request: Any, thread: str) -> Response:
+        """Change the title or the metadata of a thread, or archive or unarchive it."""
+        row = self.session(thread, SessionPermission.CHANGE)
+        serializer = ThreadRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        changes: Any = _changes(serializer.validated_data)
+        self.store_of(row).update(row.pk, **changes)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    def delete(self, request: Any, thread: str) -> Response:
+        """Delete a thread with all its messages."""
+        row = self.session(thread, SessionPermission.DELETE)
+        if not self.store_of(row).delete(row.session_id):
+            raise Http404
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class MessagesView(AssistantUIView):
+    """The messages of a thread."""
+
+    page_size: ClassVar[int] = 200
+    max_page_size: ClassVar[int] = 200
+
+    def get(self, request: Any, thread: str) -> Response:
+        """Return the client's messages, then the messages that they continue; newest first."""
+        row = self.session(thread, SessionPermission.READ)
+        name = request.query_params.get("format") or None
+        if name is not None and not re.match(FORMAT, name):
+            raise ValidationError({"format": ["Must be the name of a format."]})
+        after = request.query_params.get("after") or None
+        limit = self.limit(self.page_size, self.max_page_size)
+        agents = SessionAgent.objects.using(self.using).filter(session=row, agent_id=AGENT_ID)
+        agent = agents.filter(dialect=ASSISTANT_UI).only("pk").first()
+        rows = client_messages(None if agent is None else agent.pk, self.using)
+        messages = message_page(rows, limit=limit, after=after, name=name)
+        with_history = name in (None, history.FORMAT)
+        if messages is None:
+            key = history.find_server_message(row, str(after), self.using)
+            if key is None:
+                raise Http404
+            messages = self.server_messages(row, limit=limit, before=key) if with_history else []
+        elif with_history and len(messages) < limit:
+            messages = [*messages, *self._history(row, rows, limit - len(messages))]
+        return Response({"messages": messages})
+
+    def server_messages(
+        self, session: Session, *, limit: int, before: UUID | None = None, last: UUID | None = None
+    ) -> list[dict[str, Any]]:
+        """Return messages of server-side agents before the client's first one, newest first."""
+        return history.server_page(session, limit=limit, before=before, last=last)
+
+    def _history(self, session: Session, rows: MessageQuerySet, limit: int) -> list[dict[str, Any]]:
+        """Return the messages that the oldest of the client's messages continues."""
+        first = oldest_message(rows)
+        if first is None:
+            return self.server_messages(session, limit=limit)
+        key, parent = first
+        last = None if parent is None else history.find_server_message(session, parent, self.using)
+        if last is None:
+            return []
+        return self.server_messages(session, limit=limit, before=key, last=last)
+
+    def post(self, request: Any, thread: str) -> Response:
+        """Store a message; one that is sent again is stored once."""
+        row = self.session(thread, SessionPermission.CHANGE)
+        serializer = MessageRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        fields = serializer.validated_data
+        keeper = ThreadWriter(self.store_of(row), row)
+        message_id = keeper.keep(fields.get("parent_id"), fields["format"], fields["content"])
+        return Response({"message_id": message_id})
+
+
+class MessageView(AssistantUIView):
+    """One message of the client."""
+
+    def put(self, request: Any, thread: str, message: str) -> Response:
+        """Replace the content of a message; a redacted message is not changed."""
+        row = self.session(thread, SessionPermission.CHANGE)
+        serializer = ContentRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        ThreadWriter(self.store_of(row), row).change(message, serializer.validated_data["content"])
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class PlainRenderer(BaseRenderer):
+    """A renderer of text as it is, and of errors as JSON."""
+
+    media_type = "text/plain"
+    format = "txt"
+    charset = "utf-8"
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        if isinstance(data, str):
+            return data.encode()
+        return SafeJSONRenderer().render(data, None, renderer_context)
+
+
+class TitleView(AssistantUIView):
+    """The title of a thread; the only run of assistant-ui that is implemented."""
+
+    renderer_classes: Any = [PlainRenderer, SafeJSONRenderer]
+
+    def post(self, request: Any) -> Response:
+        """Set the title of a thread that has none, and return the title."""
+        serializer = TitleRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        key = serializer.validated_data["thread_id"]
+        row = self.session(key, SessionPermission.READ, SessionPermission.CHANGE)
+        title = row.title or self._make_title(row, serializer.validated_data["messages"])
+        return Response(title, content_type="text/plain; charset=utf-8")
+
+    def title(self, messages: Any) -> str:
+        """Return a title for messages ``[{"role": …, "content": [{"type": "text", …}]}, …]``.
+
+        They have no redacted content, but any user's or model's text. If nothing is stored yet,
+        they come from the client.
+        """
+        return first_words(messages)
+
+    def _make_title(self, row: Session, sent: Any) -> str:
+        messages: Any = first_messages(row, self.using)
+        if not any(message["role"] == "user" for message in messages):
+            # The client may ask before it has stored them. After a redaction its copy is not used,
+            # because it still contains the redacted text.
+            messages = [] if row.redaction_epoch else mask_on_write(sent, free=True)
+        title = self.title(messages)
+        return set_title(self.store_of(row), row, title) if title else ""
+
+
+def _changes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if "title" in fields:
+        changes["title"] = fields["title"] or ""
+    if "metadata" in fields:
+        changes["metadata"] = fields["metadata"]
+    if "is_archived" in fields:
+        changes["archived"] = fields["is_archived"]
+    return changes

@@ -1,0 +1,78 @@
+"""SELECT statements for a conversation or its end.
+
+The ORM takes longer to build them than the database to run them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.sql import cursors, prepared_statements
+
+_TEXT = "COALESCE({redact_message}, {message})"
+
+_messages = SessionMessage._meta
+_agent = _messages.get_field("agent")
+_run = _messages.get_field("run_id")
+
+
+def select_texts(
+    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
+) -> list[tuple[str]]:
+    """Read the visible texts of messages."""
+    return _contents(using, _TEXT, agent, branch, latest)
+
+
+def select_contents(
+    using: str, agent: UUID, *, branch: int = 0, latest: int | None = None
+) -> list[tuple[int, str, bool]]:
+    """Read positions, visible texts, and whether they were redacted."""
+    columns = "{message_id}, " + _TEXT + ", {redact_message} IS NOT NULL"
+    return _contents(using, columns, agent, branch, latest)
+
+
+def select_with_runs(
+    using: str, agent: UUID, *, branch: int = 0
+) -> list[tuple[int, str, UUID | None]]:
+    """Read positions, visible texts and run ids."""
+    rows = _contents(using, "{message_id}, " + _TEXT + ", {run_id}", agent, branch, None)
+    # Not every driver returns UUIDs, and many messages share a run id.
+    run_ids = {run: _run.to_python(run) for run in {row[2] for row in rows}}
+    return [(position, text, run_ids[run]) for position, text, run in rows]
+
+
+def _contents(
+    using: str, columns: str, agent: UUID, branch: int, latest: int | None
+) -> list[tuple[Any, ...]]:
+    connection = connections[using]
+    sql = _contents_sql(connection, columns, latest is not None)
+    parameters = [_agent.get_db_prep_save(agent, connection), branch]
+    if latest is not None:
+        parameters.append(latest)
+    rows = prepared_statements.fetch_prepared(connection, sql, parameters)
+    if rows is None:
+        with cursors.caching_cursor(connection) as cursor:
+            cursor.execute(sql, parameters)
+            rows = cursor.fetchall()
+    return rows
+
+
+# Building the SQL takes as long as running it, and there are few variants.
+_statements: dict[tuple[str, str, bool], str] = {}
+
+
+def _contents_sql(connection: BaseDatabaseWrapper, columns: str, latest: bool) -> str:
+    shape = (connection.vendor, columns, latest)
+    if shape not in _statements:
+        sql = (
+            f"SELECT {columns} FROM {{messages}} "
+            "WHERE {agent_id} = %s AND {branch} = %s ORDER BY {message_id}"
+            + (" DESC LIMIT %s" if latest else "")
+        )
+        _statements[shape] = cursors.quote_names(connection, sql)
+    return _statements[shape]

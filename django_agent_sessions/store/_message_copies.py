@@ -1,0 +1,174 @@
+"""Copy messages to another branch or session, as their readers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.db.models import ExpressionWrapper, F, TextField
+from django.db.models.functions import Coalesce
+
+from django_agent_sessions import blobs
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.content.blob_refs import BlobRef, references
+from django_agent_sessions.db.db_errors import RetryError
+from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.models.querysets import VISIBLE_TEXT, MessageQuerySet
+from django_agent_sessions.sql import message_writes
+from django_agent_sessions.values.ids import id_for_time
+from django_agent_sessions.values.records import AgentRecord
+
+_PART = message_writes.MAX_ROWS
+_PART_SIZE = 2 * 1024 * 1024
+
+_NAMES = [field.attname for field in message_writes.ALL_FIELDS]
+# As text: the stored payload is copied exactly, and today's limits do not apply to it.
+_TEXTS = {
+    "visible_text": VISIBLE_TEXT,
+    "redacted_text": ExpressionWrapper(F("redact_message"), output_field=TextField()),
+}
+_COLUMNS = [name for name in _NAMES if name not in ("message", "redact_message")]
+
+
+@dataclass(frozen=True)
+class _CopiedMessage:
+    """A copied message that references binaries."""
+
+    id: UUID
+    binaries: Mapping[BlobRef, bytes]
+    hashes: set[str]
+
+
+def copy_messages(using: str, messages: MessageQuerySet, target: AgentRecord) -> int:
+    """Copy messages to the same positions of another agent or branch, in the caller's transaction.
+
+    Only the visible version is copied: the kept original of a redacted message is not.
+    """
+    copied = 0
+    with ExitStack() as attempts:
+        for part in _parts(messages.using(using)):
+            rows = [_row(source, target) for source in part]
+            holders = [
+                holder
+                for source, row in zip(part, rows, strict=True)
+                if (holder := _copied_message(source, row["id"])) is not None
+            ]
+            if holders:
+                _copy_binaries(using, part[0]["session_id"], target, holders, attempts)
+            message_writes.insert(using, [_values(using, row) for row in rows])
+            copied += len(rows)
+    return copied
+
+
+def _parts(messages: MessageQuerySet) -> Iterator[list[dict[str, Any]]]:
+    """Read rows by keyset pagination, because a conversation may exceed the memory."""
+    rows = messages.order_by("message_id").annotate(**_TEXTS).values(*_COLUMNS, *_TEXTS)
+    last = -1
+    while batch := list(rows.filter(message_id__gt=last)[:_PART]):
+        last = batch[-1]["message_id"]
+        while batch:
+            size = count = 0
+            for row in batch:
+                size += len(row["visible_text"])
+                if count and size > _PART_SIZE:
+                    break
+                count += 1
+            yield batch[:count]
+            batch = batch[count:]
+
+
+def _row(source: Mapping[str, Any], target: AgentRecord) -> dict[str, Any]:
+    return {
+        **source,
+        "id": id_for_time(source["created_at"], source["message_id"]),
+        "session_id": target.session,
+        "agent_id": target.id,
+        "branch": target.branch,
+        "source": source["source"] or source["id"],
+        "message": source["visible_text"],
+        "redact_message": source["visible_text"] if source["redacted_text"] is not None else None,
+        "revision": 0,
+    }
+
+
+def _values(using: str, row: Mapping[str, Any]) -> list[Any]:
+    connection = connections[using]
+    return [
+        # These two are read as text.
+        row[field.attname]
+        if field.name in ("message", "redact_message")
+        else field.get_db_prep_save(row[field.attname], connection)
+        for field in message_writes.ALL_FIELDS
+    ]
+
+
+def _copied_message(source: Mapping[str, Any], key: UUID) -> _CopiedMessage | None:
+    if not exact_json.has_blobs(source["visible_text"]):
+        return None
+    payload = decode_payload(source["visible_text"])
+    if isinstance(payload, CorruptPayload):
+        return None
+    refs = {reference for _, reference in references(payload)}
+    return _CopiedMessage(key, dict.fromkeys(refs, b""), {reference.sha256 for reference in refs})
+
+
+def _copy_binaries(
+    using: str,
+    session: UUID,
+    target: AgentRecord,
+    holders: list[_CopiedMessage],
+    attempts: ExitStack,
+) -> None:
+    if target.session != session:
+        # By hash only: a binary that was referenced as text is also read as bytes.
+        wanted = {ref.sha256: BlobRef(ref.sha256, ref.size) for h in holders for ref in h.binaries}
+        contents = blobs.existing_binaries(using, session, list(wanted.values()))
+        # A missing binary stays a reference.
+        available = {
+            sha256: data
+            for sha256, data in zip(wanted, contents, strict=True)
+            if isinstance(data, bytes)
+        }
+        holders = [
+            _CopiedMessage(
+                holder.id,
+                {ref: available[ref.sha256] for ref in holder.binaries if ref.sha256 in available},
+                holder.hashes,
+            )
+            for holder in holders
+        ]
+    else:
+        holders = [_CopiedMessage(holder.id, {}, holder.hashes) for holder in holders]
+    uploads = blobs.Uploads(using, target.session, holders, known=True)
+    attempts.enter_context(uploads.attempt())
+    try:
+        uploads.store()
+    except RetryError:
+        raise SessionConflictError(
+            f"a binary of session {session} was deleted during the copy; try again"
+        ) from None
+    uploads.create_references()
+
+
+def common_prefix_length(using: str, agent: AgentRecord, left: int, right: int) -> int:
+    """Return how many messages two branches have in common at the beginning."""
+    origin = Coalesce("source", "id")
+    columns = [
+        SessionMessage.objects.using(using)
+        .conversation(agent.id, branch)
+        .annotate(origin=origin)
+        .values_list("message_id", "origin")
+        for branch in (left, right)
+    ]
+    count = 0
+    for mine, theirs in zip(*columns, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count

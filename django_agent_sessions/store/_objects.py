@@ -1,0 +1,186 @@
+"""Objects of any size under string keys, for the storage interface of an SDK."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from django_agent_sessions.content.dialects import STRANDS
+from django_agent_sessions.exceptions import ConfigurationError, InvalidIdError, LegalHoldError
+from django_agent_sessions.models import (
+    Session,
+    SessionAgent,
+    SessionMessage,
+    Snapshot,
+    StoredObject,
+    StoredPart,
+)
+from django_agent_sessions.models.querysets import begins_with
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.owners import EVERYBODY, reached
+from django_agent_sessions.values.records import SessionRecord
+
+from ._base import StorePart, retry_reads, tracked_atomic, write
+
+PART_SIZE = 1024 * 1024
+"""Maximum bytes of one row, which every database accepts in a statement."""
+_MAX_KEY_LENGTH = 700
+
+
+class ObjectStore(StorePart):
+    """The part of the store that keeps objects.
+
+    An object of a session belongs to the session's owner and is deleted with the session. Any other
+    object belongs to the store's owner; ownerless objects and those of users are separate.
+    """
+
+    def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
+        """Create or overwrite an object.
+
+        Raises:
+            ConfigurationError: The object does not exist, and the store creates none.
+        """
+        owner = self.owner_id if session is None else session.owner_id
+        digest = self._digest(key, owner)
+
+        def put(unsure: bool) -> None:
+            with tracked_atomic(self.using):
+                if session is not None:
+                    self._lock_session_row(session.id)
+                rows = self._stored().filter(digest=digest)
+                now = timezone.now()
+                stored = rows.select_for_update().values_list("pk", flat=True).first()
+                if stored is None:
+                    if session is None and not self._creates:
+                        raise ConfigurationError(
+                            "there is no object with this key, and this store creates none: pass "
+                            "create=True to create it"
+                        )
+                    stored = new_id()
+                    StoredObject(
+                        id=stored,
+                        namespace=self.namespace,
+                        owner_id=owner,
+                        session_id=None if session is None else session.id,
+                        key=key,
+                        digest=digest,
+                        size=len(data),
+                        created_at=now,
+                        updated_at=now,
+                    ).save(using=self.using, force_insert=True)
+                else:
+                    if session is not None and self.read_object(key, session=session) != data:
+                        self._refuse_if_held(session.id)
+                    rows.update(size=len(data), revision=F("revision") + 1, updated_at=now)
+                    self._parts().filter(stored=stored).delete()
+                for number, first in enumerate(range(0, max(len(data), 1), PART_SIZE)):
+                    part = data[first : first + PART_SIZE]
+                    StoredPart(stored_id=stored, number=number, data=part).save(
+                        using=self.using, force_insert=True
+                    )
+
+        write(self.using, put, what="writing a stored object")
+
+    @retry_reads
+    def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
+        """Read an object; None if it does not exist."""
+        owner = self.owner_id if session is None else session.owner_id
+        parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
+        data = [bytes(part) for part in parts.values_list("data", flat=True)]
+        return b"".join(data) if data else None
+
+    def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
+        """Delete an object; return whether it existed."""
+        owner = self.owner_id if session is None else session.owner_id
+        digest = self._digest(key, owner)
+
+        def delete(unsure: bool) -> bool:
+            with tracked_atomic(self.using):
+                if session is not None:
+                    self._refuse_if_held(session.id)
+                stored = self._stored().filter(digest=digest).values_list("pk", flat=True).first()
+                if stored is None:
+                    return unsure
+                self._parts().filter(stored=stored).delete()
+                self._stored().filter(pk=stored).delete()
+            return True
+
+        return write(self.using, delete, what="deleting a stored object")
+
+    @retry_reads
+    def object_keys(self, prefix: str = "") -> list[str]:
+        """List the keys of the objects that the store reaches in its namespace.
+
+        With ``EVERYBODY``, these are the objects of sessions and the objects without an owner.
+        """
+        rows = self._stored().filter(namespace=self.namespace)
+        if self.reach is EVERYBODY:
+            # Excludes users' objects without a session, which are identified by key and owner.
+            rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
+        else:
+            rows = rows.filter(reached(self.reach))
+        if prefix:
+            rows = rows.filter(begins_with("key", prefix))
+        return list(rows.order_by().values_list("key", flat=True))
+
+    def delete_session_if_empty(self, session: UUID) -> bool:
+        """Delete a session without snapshots and objects; return whether it was deleted.
+
+        A session with messages of other programs stays.
+        """
+
+        def drop(unsure: bool) -> bool:
+            with tracked_atomic(self.using):
+                rows = Session.objects.using(self.using).filter(pk=session)
+                row = rows.select_for_update().first()
+                if row is None or self._is_in_use(session):
+                    return False
+                row.delete()
+            return True
+
+        return write(self.using, drop, what=f"deleting session {session}")
+
+    def _is_in_use(self, session: UUID) -> bool:
+        using = self.using
+        return (
+            Snapshot.objects.using(using).filter(session=session).exists()
+            or self._stored().filter(session=session).exists()
+            # Only session managers, which write message by message, set a `run_id`.
+            or SessionMessage.objects.using(using)
+            .filter(session=session, run_id__isnull=False)
+            .exists()
+            or SessionAgent.objects.using(using)
+            .filter(session=session)
+            .exclude(dialect=STRANDS)
+            .exists()
+        )
+
+    def _refuse_if_held(self, session: UUID) -> None:
+        row = Session.objects.using(self.using).filter(pk=session).select_for_update().first()
+        if row is not None and row.legal_hold:
+            raise LegalHoldError(
+                f"session {row.session_id!r} is under legal hold; release it first", [row]
+            )
+
+    def _digest(self, key: str, owner: Any) -> str:
+        if not key or len(key) > _MAX_KEY_LENGTH:
+            raise InvalidIdError(f"the key has {len(key)} characters; use 1 to {_MAX_KEY_LENGTH}")
+        try:
+            valid = "\0" not in key and key.encode() is not None
+        except UnicodeEncodeError:
+            valid = False
+        if not valid:
+            raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
+        identity = json.dumps([self.namespace, None if owner is None else str(owner), key])
+        return hashlib.sha256(identity.encode()).hexdigest()
+
+    def _stored(self) -> QuerySet[StoredObject]:
+        return StoredObject.objects.using(self.using)
+
+    def _parts(self) -> QuerySet[StoredPart]:
+        return StoredPart.objects.using(self.using)

@@ -1,0 +1,97 @@
+"""Snapshots of orchestrators, for an SDK's storage."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.utils import timezone
+
+from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import Usage
+
+from ._agent_snapshots import LATEST_SNAPSHOT_ID
+from ._base import retry_reads
+from ._mask_on_write import mask_on_write
+from ._multi_agents import MultiAgentStore
+from ._snapshot_finding import SnapshotFinder
+from ._statement_sizes import check_values_size
+from .locking import with_lock
+
+
+class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
+    def save_orchestrator(
+        self,
+        session_id: str,
+        multi_agent_id: str,
+        plan: Callable[[int, Callable[[], tuple[Any, Any]]], tuple[Any, Any]],
+        *,
+        kind: str = "",
+    ) -> tuple[UUID, int]:
+        """Save the latest snapshot of an orchestrator.
+
+        ``plan`` gets the redaction epoch and a function that reads the stored state and document;
+        it returns the state and document to write. Returns the session's key and redaction epoch.
+        """
+        what = f"saving orchestrator {multi_agent_id!r} in session {session_id!r}"
+
+        def save(session: Session) -> tuple[UUID, int]:
+            now = timezone.now()
+            agents = SessionMultiAgent.objects.using(self.using).filter(
+                session=session.pk, multi_agent_id=multi_agent_id
+            )
+            key = agents.values_list("pk", flat=True).first()
+            rows = Snapshot.objects.using(self.using).filter(
+                multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
+            )
+
+            def stored() -> tuple[Any, Any]:
+                return (
+                    agents.values_list("state", flat=True).first(),
+                    rows.values_list("document", flat=True).first() if key else None,
+                )
+
+            state, document = map(mask_on_write, plan(session.redaction_epoch, stored))
+            check_values_size(self.using, state, document)
+            if key is None:
+                record = self.get(session_id)
+                key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
+                rows = Snapshot.objects.using(self.using).filter(
+                    multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
+                )
+            else:
+                agents.update(state=state, updated_at=now)
+            columns = {"document": document, "messages": [], "updated_at": now}
+            if not rows.update(revision=F("revision") + 1, **columns):
+                Snapshot(
+                    id=new_id(),
+                    session_id=session.pk,
+                    multi_agent_id=key,
+                    created_at=now,
+                    **columns,
+                ).save(using=self.using, force_insert=True)
+            self.touch(session.pk, Usage())
+            return session.pk, session.redaction_epoch
+
+        lock = functools.partial(self._lock_by_name, session_id)
+        return with_lock(self.using, lock, save, what=what)
+
+    @retry_reads
+    def load_orchestrator(
+        self, session_id: str, multi_agent_id: str
+    ) -> tuple[UUID, int, Any, Any] | None:
+        """Read the latest snapshot of an orchestrator; None if it does not exist.
+
+        Returns the session's key, its redaction epoch, the state and the document.
+        """
+        rows = self._named_snapshots(session_id).filter(
+            multi_agent__multi_agent_id=multi_agent_id, snapshot_id=LATEST_SNAPSHOT_ID
+        )
+        row = rows.select_related("session", "multi_agent").first()
+        if row is None or row.multi_agent is None:
+            return None
+        return row.session_id, row.session.redaction_epoch, row.multi_agent.state, row.document

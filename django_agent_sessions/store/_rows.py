@@ -1,0 +1,171 @@
+"""Message rows before they are inserted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import connections
+from django.utils import timezone
+
+from django_agent_sessions import blobs, conf
+from django_agent_sessions.conf import AgentSessionsSettings
+from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content.blob_refs import BlobRef, references
+from django_agent_sessions.models import SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.sql import message_writes
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import MessageRecord, NewMessage, Usage
+
+from ._mask_on_write import mask_on_write
+
+_PART_SIZE = 2 * 1024 * 1024
+
+_created_at = SessionMessage._meta.get_field("created_at")
+
+
+class MessageRow:
+    """One message: its payload as text, and the format-neutral columns read from it.
+
+    ``message`` is the caller's payload. ``stored`` is what is written: without the large binaries,
+    if these go to a storage.
+    """
+
+    def __init__(
+        self,
+        dialect: str,
+        message: Any,
+        run_id: UUID | None = None,
+        *,
+        limited: bool = True,
+        now: datetime | None = None,
+        settings: AgentSessionsSettings | None = None,
+    ) -> None:
+        settings = settings or conf.get_settings()
+        if isinstance(message, NewMessage):
+            self.id, self.message = message.id, message.payload
+            self.created_at = message.created_at or now or timezone.now()
+            self.updated_at = message.updated_at or self.created_at
+        else:
+            self.id, self.message = new_id(), message
+            self.created_at = self.updated_at = now or timezone.now()
+        self.run_id = run_id
+        # A corrupt payload stays corrupt after its redaction.
+        corrupt = isinstance(self.message, CorruptPayload)
+        cleaned = self.message if corrupt else mask_on_write(self.message, settings=settings)
+        extracted = blobs.extract_binaries(cleaned, limited=limited, settings=settings)
+        self.stored = extracted.value
+        self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
+        self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
+        self._summary = dialects.summary(dialect, cleaned)
+
+    @property
+    def hashes(self) -> set[str]:
+        """Hashes of all binaries that it references."""
+        if not exact_json.has_blobs(self._payload):
+            return set()
+        return {reference.sha256 for _, reference in references(self.stored)}
+
+    @property
+    def texts(self) -> list[str]:
+        """The values that can be large."""
+        return [self._payload, self._summary.text]
+
+    @property
+    def size(self) -> int:
+        """Approximate size in a statement, in characters."""
+        return len(self._payload) + len(self._summary.text)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Input and output tokens, which the session's counters add up."""
+        return self._summary.input_tokens or 0, self._summary.output_tokens or 0
+
+    def neutral_columns(self) -> dict[str, Any]:
+        """Return the columns that change with the payload."""
+        return {
+            "role": self._summary.role,
+            "text": self._summary.text,
+            "updated_at": self.updated_at,
+        }
+
+    def values(self, created_at: str, updated_at: str) -> list[Any]:
+        """Return the database values, in the order of :data:`statements.ROW_FIELDS`."""
+        role, text, input_tokens, output_tokens, latency_ms = self._summary
+        # Hexadecimal digits are valid on every database, with or without a UUID type.
+        return [
+            self.id.hex,
+            self.run_id.hex if self.run_id else None,
+            self._payload,
+            role,
+            text,
+            input_tokens,
+            output_tokens,
+            latency_ms,
+            created_at,
+            updated_at,
+        ]
+
+    def record(self, message_id: int) -> MessageRecord:
+        return MessageRecord(
+            id=self.id,
+            message_id=message_id,
+            message=self.message,
+            redact_message=None,
+            role=self._summary.role,
+            run_id=self.run_id,
+            revision=0,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
+
+
+def message_rows(
+    dialect: str, messages: Sequence[Any], run_id: UUID | None = None
+) -> list[MessageRow]:
+    """Return the rows of one batch, with one timestamp and one reading of the settings."""
+    settings, now = conf.get_settings(), timezone.now()
+    return [
+        MessageRow(dialect, message, run_id, now=now, settings=settings) for message in messages
+    ]
+
+
+def database_values(rows: Sequence[MessageRow], using: str) -> list[list[Any]]:
+    """Return the database values of rows, in the order of :data:`statements.ROW_FIELDS`."""
+    connection = connections[using]
+    # Most rows of a batch share one datetime object, and adapting it takes as long as the rest
+    # of the row.
+    times: dict[int, str] = {}
+
+    def adapt(time: datetime) -> str:
+        text = times.get(id(time))
+        if text is None:
+            text = times[id(time)] = str(_created_at.get_db_prep_save(time, connection))
+        return text
+
+    return [row.values(adapt(row.created_at), adapt(row.updated_at)) for row in rows]
+
+
+def total_usage(rows: Sequence[MessageRow]) -> Usage:
+    """Return the sum of what rows add to the session's counters."""
+    tokens = [row.tokens for row in rows]
+    return Usage(len(rows), sum(read for read, _ in tokens), sum(written for _, written in tokens))
+
+
+def split_into_statements(rows: Sequence[MessageRow]) -> list[Sequence[MessageRow]]:
+    """Split rows into statements that every database accepts."""
+    if len(rows) == 1:
+        return [rows]
+    parts: list[list[MessageRow]] = []
+    size = 0
+    for row in rows:
+        full = parts and (len(parts[-1]) >= message_writes.MAX_ROWS or size + row.size > _PART_SIZE)
+        if not parts or full:
+            parts.append([])
+            size = 0
+        parts[-1].append(row)
+        size += row.size
+    return list(parts)

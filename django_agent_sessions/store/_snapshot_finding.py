@@ -1,0 +1,108 @@
+"""Find and delete snapshots by the ids that they are stored under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.db import connections
+from django.db.models import Q, QuerySet
+
+from django_agent_sessions.models import Session, Snapshot
+from django_agent_sessions.models.querysets import begins_with
+from django_agent_sessions.values.owners import reached
+
+from ._base import retry_reads, write
+from ._sessions import SessionWriter
+
+
+class SnapshotIds(NamedTuple):
+    """The ids that identify a snapshot."""
+
+    namespace: str
+    session_id: str
+    agent_id: str | None
+    multi_agent_id: str | None
+    snapshot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFilter:
+    """A filter for snapshots: by namespace, and optionally by session and agent."""
+
+    namespace: str
+    include_nested: bool = False
+    session_id: str | None = None
+    session_prefix: str = ""
+    agent_id: str | None = None
+
+
+class SnapshotFinder(SessionWriter):
+    @retry_reads
+    def snapshot_names(self, places: Sequence[SnapshotFilter]) -> list[SnapshotIds]:
+        """List the snapshots that match any of the filters."""
+        condition = Q()
+        for place in places:
+            condition |= _condition(place)
+        rows = Snapshot.objects.using(self.using).filter(condition)
+        rows = rows.filter(reached(self.reach, "session__owner"))
+        names = rows.order_by().values_list(
+            "session__namespace",
+            "session__session_id",
+            "agent__agent_id",
+            "multi_agent__multi_agent_id",
+            "snapshot_id",
+        )
+        return [SnapshotIds._make(row) for row in names]
+
+    def delete_snapshot(
+        self, session_id: str, snapshot_id: str, *, agent_id: str = "", multi_agent_id: str = ""
+    ) -> bool:
+        """Delete a snapshot; its messages stay."""
+        rows = self._named_snapshots(session_id).filter(snapshot_id=snapshot_id)
+        if agent_id:
+            rows = rows.filter(agent__agent_id=agent_id)
+        else:
+            rows = rows.filter(multi_agent__multi_agent_id=multi_agent_id)
+
+        def delete(unsure: bool) -> bool:
+            key = rows.values_list("pk", flat=True).first()
+            if key is None:
+                return unsure
+            return bool(Snapshot.objects.using(self.using).filter(pk=key).delete()[0])
+
+        return write(self.using, delete, what="deleting a snapshot")
+
+    def _lock_by_name(self, session_id: str) -> Session:
+        rows = self._accessible().named(self.namespace, session_id)
+        weaker = connections[self.using].features.has_select_for_no_key_update
+        session = rows.select_for_update(no_key=weaker).first()
+        if session is None:
+            self.open(session_id)
+            session = rows.select_for_update(no_key=weaker).first()
+        if session is None:
+            raise self._not_found(session_id)
+        return session
+
+    def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
+        return Snapshot.objects.using(self.using).filter(
+            reached(self.reach, "session__owner"),
+            session__namespace=self.namespace,
+            session__session_id=session_id,
+        )
+
+
+def _condition(place: SnapshotFilter) -> Q:
+    if place.include_nested:
+        if not place.namespace:
+            return Q(session__isnull=False)
+        return begins_with("session__namespace", place.namespace)
+    condition = Q(session__namespace=place.namespace)
+    if place.session_id is not None:
+        condition &= Q(session__session_id=place.session_id)
+    elif place.session_prefix:
+        condition &= begins_with("session__session_id", place.session_prefix)
+    return (
+        condition & Q(agent__agent_id=place.agent_id) if place.agent_id is not None else condition
+    )

@@ -1,0 +1,176 @@
+"""Read snapshots for an SDK's storage: the document and the referenced messages."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from django_agent_sessions.content import dialects
+from django_agent_sessions.exceptions import SessionConflictError
+from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
+from django_agent_sessions.models.querysets import VISIBLE_TEXT
+from django_agent_sessions.values.records import AgentRecord
+
+from ._agent_snapshots import LATEST_SNAPSHOT_ID, window_to_ranges
+from ._agents import AgentStore, agent_record, agent_without_state
+from ._base import retry_reads
+from ._branches import BranchStore
+from ._orchestrations import OrchestratorSnapshotStore
+from ._snapshot_documents import agent_document
+from ._snapshot_records import LastMessage, LoadedSnapshot, referenced_ranges
+
+_MOST_RANGES = 20
+_TRIES = 5
+
+
+class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
+    def last_row(self, agent: AgentRecord) -> LastMessage | None:
+        """Return the last message of a conversation; None if it is empty."""
+        rows = self._messages(agent).order_by("-message_id")
+        values = rows.values_list("message_id", "pk", "revision").first()
+        return None if values is None else LastMessage(*values)
+
+    @retry_reads
+    def load_snapshot(
+        self, session_id: str, agent_id: str, snapshot_id: str
+    ) -> LoadedSnapshot | None:
+        """Read a snapshot with its messages; None if it does not exist."""
+        rows = self._named_snapshots(session_id).filter(
+            agent__agent_id=agent_id, snapshot_id=snapshot_id
+        )
+        for _ in range(_TRIES):
+            row = rows.select_related("session", "agent").first()
+            if row is None or row.agent is None:
+                return None
+            agent = agent_without_state(row.agent)
+            if snapshot_id == LATEST_SNAPSHOT_ID and self._has_later_runs(agent, row):
+                return self._snapshot_of_log(session_id, agent_id, row.revision)
+            contents, redacted, tail = self._referenced_messages(
+                agent.on_branch(row.branch), row.messages, row.length
+            )
+            revision = row.revision if snapshot_id == LATEST_SNAPSHOT_ID else None
+            if snapshot_id != LATEST_SNAPSHOT_ID:
+                latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
+                revision = latest.values_list("revision", flat=True).first()
+            last = self.last_row(agent)
+            version = (row.session.redaction_epoch, row.branch, row.revision)
+            current_version = rows.values_list(
+                "session__redaction_epoch", "branch", "revision"
+            ).first()
+            if current_version != version:
+                continue
+            if row.tail in (None, tail):
+                break
+            if snapshot_id == LATEST_SNAPSHOT_ID:
+                return self._snapshot_of_log(session_id, agent_id, row.revision)
+            raise SessionConflictError(
+                f"messages of snapshot {snapshot_id} of agent {agent_id!r} were deleted since"
+            )
+        else:
+            raise SessionConflictError(
+                f"session {session_id!r} changed on each attempt to read it; try again"
+            )
+        return LoadedSnapshot(
+            session=row.session_id,
+            epoch=row.session.redaction_epoch,
+            agent=agent.id,
+            revision=revision,
+            last=last,
+            branch=row.branch,
+            messages=row.messages,
+            document=row.document,
+            contents=contents,
+            redacted=frozenset(redacted),
+        )
+
+    @retry_reads
+    def load_log(self, session_id: str, agent_id: str) -> LoadedSnapshot | None:
+        """Build the latest snapshot of an agent that has none, from its message log."""
+        return self._snapshot_of_log(session_id, agent_id, None)
+
+    def _has_later_runs(self, agent: AgentRecord, row: Snapshot) -> bool:
+        """Return whether a session manager appended messages after the latest snapshot."""
+        if row.branch != MAIN_BRANCH:
+            return False
+        later = self._messages(agent).filter(message_id__gte=row.length, run_id__isnull=False)
+        return later.exists()
+
+    def _is_log(self, row: SessionAgent, agent: AgentRecord) -> bool:
+        """Return whether the messages of an agent without a latest snapshot came from elsewhere.
+
+        Forks and imports have an ``origin``; messages of a session manager have a ``run_id``.
+        """
+        if row.session.origin is not None:
+            return True
+        last = self._messages(agent).order_by("-message_id")
+        return last.values_list("run_id", flat=True).first() is not None
+
+    def _snapshot_of_log(
+        self, session_id: str, agent_id: str, revision: int | None
+    ) -> LoadedSnapshot | None:
+        """Build a latest snapshot from the agent's message log."""
+        agents = self._agents().filter(
+            session__in=self._accessible().named(self.namespace, session_id),
+            agent_id=agent_id,
+            dialect=dialects.STRANDS,
+        )
+        for _ in range(_TRIES):
+            row = agents.select_related("session").first()
+            if row is None:
+                return None
+            agent = agent_without_state(row)
+            if revision is None and not self._is_log(row, agent):
+                return None
+            last = self.last_row(agent)
+            end = 0 if last is None else last.position + 1
+            data = agent_record(row).data
+            if not end and not data.state and not data.conversation_manager_state:
+                return None
+            messages = [
+                [first, min(stop, end)]
+                for first, stop in window_to_ranges(data.window, end)
+                if first < end
+            ]
+            contents, redacted, _ = self._referenced_messages(agent, messages, end)
+            epochs = agents.values_list("session__redaction_epoch", flat=True)
+            if epochs.first() == row.session.redaction_epoch:
+                break
+        else:
+            raise SessionConflictError(
+                f"session {session_id!r} changed on each attempt to read it; try again"
+            )
+        return LoadedSnapshot(
+            session=row.session_id,
+            epoch=row.session.redaction_epoch,
+            agent=agent.id,
+            revision=revision,
+            last=last,
+            branch=MAIN_BRANCH,
+            messages=messages,
+            document=agent_document(data, row.updated_at),
+            contents=contents,
+            redacted=frozenset(redacted),
+        )
+
+    def _referenced_messages(
+        self, agent: AgentRecord, messages: list[Any], length: int
+    ) -> tuple[dict[int, Any], set[int], UUID | None]:
+        """Read payloads, the redacted positions, and the key of the last message."""
+        spans = referenced_ranges(messages)
+        if not spans:
+            return {}, set(), None
+        if len(spans) > _MOST_RANGES:
+            spans = [[min(a for a, _ in spans), max(b for _, b in spans)]]
+        condition = Q()
+        for first, stop in spans:
+            condition |= Q(message_id__gte=first, message_id__lt=stop)
+        rows = self._messages(agent).filter(condition)
+        columns = ("message_id", VISIBLE_TEXT, "redacted_at", "pk")
+        rows_and_payloads = self._contents(agent, rows.values_list(*columns))
+        contents = {row[0]: payload for row, payload in rows_and_payloads}
+        tail = next(
+            (row[3] for row, _ in reversed(rows_and_payloads) if row[0] == length - 1), None
+        )
+        return contents, {row[0] for row, _ in rows_and_payloads if row[2] is not None}, tail

@@ -1,0 +1,241 @@
+"""Count new messages and sessions into roll-up rows per day, agent and owner.
+
+Primary keys are ordered by time (UUIDv7), so that new rows are a range of keys, and a cursor row
+stores how far the count has come. The counts and the cursor change in one transaction, so that a
+killed roll-up neither loses nor repeats a batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import (
+    MAIN_BRANCH,
+    Session,
+    SessionMessage,
+    UsageCursor,
+    UsageRollup,
+)
+from django_agent_sessions.values.ids import first_id_for_time, time_of_id
+
+from .histograms import bucket_of
+from .rollup_rows import Counts, RollupKey, Tallies, add_to_rollups, day_of
+
+LAG = timedelta(minutes=10)
+"""Younger rows wait for the next roll-up: a transaction commits after its keys are created."""
+
+_CURSOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RollUpResult:
+    """The result of a roll-up.
+
+    Attributes:
+        messages: Number of counted messages.
+        sessions: Number of counted sessions.
+        complete: False if the roll-up stopped early because its time was used up.
+    """
+
+    messages: int
+    sessions: int
+    complete: bool
+
+
+def roll_up(
+    *,
+    using: str | None = None,
+    batch: int = 20_000,
+    until: datetime | None = None,
+    seconds: float | None = None,
+) -> RollUpResult:
+    """Count the messages and sessions that were created since the last roll-up.
+
+    Concurrent roll-ups are safe: they wait for each other and count nothing twice. Each batch is a
+    transaction, unless the caller has one open.
+
+    Args:
+        using: The database alias.
+        batch: Maximum number of messages, and of sessions, per transaction.
+        until: Count what was created before this time; by default :data:`LAG` ago.
+        seconds: Start no further batch after this time; by default there is no limit.
+
+    Returns:
+        What was counted.
+    """
+    # Imported here: the admin imports this module, and the store is slow to import.
+    from django_agent_sessions.store.locking import tracked_atomic, write
+
+    alias = bridge.database(using)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    end = timezone.now() - LAG if until is None else until
+
+    def count(unsure: bool) -> tuple[int, int]:
+        with tracked_atomic(alias):
+            return _count_batch(alias, batch, end)
+
+    UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
+    messages = sessions = 0
+    while True:
+        more_messages, more_sessions = write(alias, count, what="counting usage")
+        messages += more_messages
+        sessions += more_sessions
+        complete = more_messages < batch and more_sessions < batch
+        if complete or (deadline is not None and time.monotonic() >= deadline):
+            return RollUpResult(messages, sessions, complete)
+
+
+def rebuild(
+    *, using: str | None = None, batch: int = 20_000, until: datetime | None = None
+) -> RollUpResult:
+    """Delete all figures, and count the existing messages and sessions again.
+
+    Deleted messages are then no longer counted.
+
+    Args:
+        using: See ``roll_up``.
+        batch: See ``roll_up``.
+        until: See ``roll_up``.
+
+    Returns:
+        What was counted.
+    """
+    alias = bridge.database(using)
+    UsageCursor.objects.using(alias).get_or_create(pk=_CURSOR)
+    with transaction.atomic(alias):
+        cursor = _locked_cursor(alias)
+        UsageRollup.objects.using(alias).all().delete()
+        cursor.message = cursor.session = cursor.counted_at = None
+        cursor.save(using=alias)
+    return roll_up(using=alias, batch=batch, until=until)
+
+
+def _count_batch(alias: str, batch: int, end: datetime) -> tuple[int, int]:
+    cursor = _locked_cursor(alias)
+    tallies: Tallies = defaultdict(Counts)
+    messages = _next_messages(alias, cursor.message, end, batch)
+    for message in messages:
+        _tally_message(tallies, message)
+    sessions = _next_sessions(alias, cursor.session, end, batch)
+    for session in sessions:
+        _tally_session(tallies, session)
+    add_to_rollups(alias, tallies)
+    counted_until = end
+    if messages:
+        cursor.message = messages[-1].id
+    if sessions:
+        cursor.session = sessions[-1].id
+    if len(messages) == batch:
+        counted_until = min(counted_until, _creation_time(messages[-1].id))
+    if len(sessions) == batch:
+        counted_until = min(counted_until, _creation_time(sessions[-1].id))
+    # Another roll-up may have counted further.
+    cursor.counted_at = max(cursor.counted_at or counted_until, counted_until)
+    cursor.save(using=alias)
+    return len(messages), len(sessions)
+
+
+def _locked_cursor(alias: str) -> UsageCursor:
+    """Lock out other roll-ups until the transaction ends.
+
+    The update comes first because SQLite has no row locks: it makes the transaction a writing one.
+    The locking read then returns what was committed last, while a plain one would use the snapshot
+    of a caller's transaction (MariaDB, REPEATABLE READ).
+    """
+    cursors = UsageCursor.objects.using(alias)
+    cursors.filter(pk=_CURSOR).update(counted_at=F("counted_at"))
+    return cursors.select_for_update().get(pk=_CURSOR)
+
+
+# --- the rows to count ----------------------------------------------------------------------------
+
+
+class _Message(NamedTuple):
+    id: UUID
+    created_at: datetime
+    agent_id: str
+    owner: Any
+    first: bool
+    input_tokens: int | None
+    output_tokens: int | None
+    latency_ms: int | None
+
+
+class _Session(NamedTuple):
+    id: UUID
+    created_at: datetime
+    owner: Any
+
+
+def _next_messages(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Message]:
+    rows = SessionMessage.objects.using(alias).filter(**_range(after, end)).order_by("id")
+    # Copies on other branches and in forks are not counted again.
+    values = rows.filter(source__isnull=True).values_list(
+        "id",
+        "created_at",
+        "agent__agent_id",
+        "session__owner_id",
+        "message_id",
+        "branch",
+        "input_tokens",
+        "output_tokens",
+        "latency_ms",
+    )
+    return [
+        _Message(row[0], row[1], row[2], row[3], row[4] == 0 and row[5] == MAIN_BRANCH, *row[6:9])
+        for row in values[:limit]
+    ]
+
+
+def _next_sessions(alias: str, after: UUID | None, end: datetime, limit: int) -> list[_Session]:
+    rows = Session.objects.using(alias).filter(**_range(after, end)).order_by("id")
+    return [_Session(*row) for row in rows.values_list("id", "created_at", "owner_id")[:limit]]
+
+
+def _range(after: UUID | None, end: datetime) -> dict[str, UUID]:
+    bounds = {"id__lt": first_id_for_time(end)}
+    return bounds if after is None else {"id__gt": after, **bounds}
+
+
+def _tally_message(tallies: Tallies, message: _Message) -> None:
+    day = day_of(message.created_at)
+    day_tally = tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")]
+    agent_tally = tallies[RollupKey(UsageRollup.Dimension.AGENT, day, message.agent_id)]
+    owner_tally = tallies[_owner_row(day, message.owner)]
+    # For an agent, sessions are the conversations that it began.
+    agent_tally.sessions += message.first
+    for tally in (day_tally, agent_tally, owner_tally):
+        tally.messages += 1
+        tally.input_tokens += message.input_tokens or 0
+        tally.output_tokens += message.output_tokens or 0
+    if message.latency_ms is not None:
+        name = str(bucket_of(message.latency_ms))
+        for tally in (day_tally, agent_tally, owner_tally):
+            tally.latencies[name] += 1
+
+
+def _tally_session(tallies: Tallies, session: _Session) -> None:
+    day = day_of(session.created_at)
+    tallies[RollupKey(UsageRollup.Dimension.DAY, day, "")].sessions += 1
+    tallies[_owner_row(day, session.owner)].sessions += 1
+
+
+def _owner_row(day: date, owner: Any) -> RollupKey:
+    key = "" if owner is None else str(owner)
+    return RollupKey(UsageRollup.Dimension.OWNER, day.replace(day=1), key)
+
+
+def _creation_time(key: UUID) -> datetime:
+    created = time_of_id(key)
+    return created if settings.USE_TZ else timezone.make_naive(created)

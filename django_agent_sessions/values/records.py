@@ -1,0 +1,334 @@
+"""The values that adapters and the store exchange: frozen, without models and SDK types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django_agent_sessions.values.ids import new_id
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Number of messages and tokens.
+
+    Attributes:
+        messages: Number of messages.
+        input_tokens: Tokens of the models' input, as reported by the SDK.
+        output_tokens: Tokens of the models' output.
+    """
+
+    messages: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.messages + other.messages,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session_id: The id that the caller chose, unique in its namespace.
+        namespace: The namespace of the id; ``""`` by default.
+        session_type: ``"AGENT"``.
+        owner_id: Primary key of the user who owns it; None if it has no owner.
+        external_id: The id that a client chose, unique among the sessions of an owner.
+        title: Title for people.
+        metadata: JSON for programs, which can be filtered on.
+        redaction_epoch: Increases with every redaction in the session and every rewind of an agent.
+        usage: Messages and tokens of all its agents, updated once per turn.
+        legal_hold: Whether it is under legal hold and cannot be deleted.
+        created_at: When it was created.
+        updated_at: When it was last modified.
+        last_activity_at: When the last turn ended.
+        archived_at: When it was archived; None if it was not.
+        expires_at: When it may be deleted; None if never.
+    """
+
+    id: UUID
+    session_id: str
+    namespace: str
+    session_type: str
+    owner_id: Any
+    external_id: str | None
+    title: str
+    metadata: Mapping[str, Any]
+    redaction_epoch: int
+    usage: Usage
+    legal_hold: bool
+    created_at: datetime
+    updated_at: datetime
+    last_activity_at: datetime
+    archived_at: datetime | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """An agent's state besides its messages. Each value is exact JSON or bytes.
+
+    Attributes:
+        state: The state of the user's application.
+        conversation_manager_state: The state of the conversation manager.
+        internal_state: The state of the SDK.
+        window: The messages that the agent had in memory: ``{"kept": [message_id, …], "tail": n}``
+            are these and all messages from ``n`` on. None: all messages.
+    """
+
+    state: Any = field(default_factory=dict)
+    conversation_manager_state: Any = field(default_factory=dict)
+    internal_state: Any = field(default_factory=dict)
+    window: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """An agent of a session as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session: Primary key of its session.
+        agent_id: The id that the caller chose, unique in its session.
+        dialect: The message format of its payloads, a name of
+            :mod:`django_agent_sessions.content.dialects`.
+        data: Its state.
+        created_at: When it was created.
+        updated_at: When its state was last modified.
+        branch: The number of the branch that this record refers to; 0 is the main branch.
+    """
+
+    id: UUID
+    session: UUID
+    agent_id: str
+    dialect: str
+    data: AgentState
+    created_at: datetime
+    updated_at: datetime
+    branch: int = 0
+
+    def on_branch(self, number: int) -> AgentRecord:
+        """Return a record of this agent that refers to another branch of its conversation."""
+        return replace(self, branch=number)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """A branch of an agent's conversation as it was when it was read.
+
+    Attributes:
+        agent: Primary key of the agent.
+        number: Its number; 0 is the main branch.
+        name: Its name, unique among the agent's branches; the main branch is ``"main"``.
+        kind: How it was created, a value of ``Branch.Kind``; empty for the main branch.
+        parent: The number of the branch that it was created from.
+        start: Number of messages that it shares with its parent.
+        length: Number of its messages, including the shared ones.
+        created_at: When it was created; None for the main branch.
+    """
+
+    agent: UUID
+    number: int
+    name: str
+    kind: str
+    parent: int
+    start: int
+    length: int
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A snapshot of an agent as it was when it was read, without its content.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        agent: Primary key of the agent.
+        snapshot_id: The SDK's id; empty for the latest snapshot, which each save replaces.
+        branch: The branch of its messages.
+        length: The position after its last message.
+        created_at: When it was created.
+        updated_at: When it was last modified.
+    """
+
+    id: UUID
+    agent: UUID
+    snapshot_id: str
+    branch: int
+    length: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to append, with more than its payload.
+
+    Attributes:
+        payload: Exact JSON; bytes are allowed.
+        id: Primary key, which is also the idempotency key.
+        created_at: When it was created; None for now.
+        updated_at: When it was last modified; None for ``created_at``.
+    """
+
+    payload: Any
+    id: UUID = field(default_factory=new_id)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class MessageRecord(NamedTuple):
+    """A message as it was when it was read or written.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        message_id: Its position in the agent's conversation, consecutive from 0.
+        message: The payload of the SDK, or its redacted version.
+        redact_message: The redacted version, if it was redacted.
+        role: The role of its author, independent of the SDK.
+        run_id: The invocation of the agent that wrote it, if known.
+        revision: Number of changes of the row.
+        created_at: When the message was created.
+        updated_at: When the row was last modified.
+    """
+
+    id: UUID
+    message_id: int
+    message: Any
+    redact_message: Any
+    role: str
+    run_id: UUID | None
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def content(self) -> Any:
+        """The payload to use: the redacted version, if there is one."""
+        return self.message if self.redact_message is None else self.redact_message
+
+
+class PositionedPayload(NamedTuple):
+    """A payload and its position.
+
+    Attributes:
+        position: The ``message_id``.
+        payload: The payload; its redacted version, if there is one.
+        redacted: Whether it was redacted.
+    """
+
+    position: int
+    payload: Any
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """The cost of a turn, as counted by an SDK.
+
+    Attributes:
+        requests: Number of requests to a model.
+        input_tokens: Tokens of the models' input.
+        output_tokens: Tokens of the models' output.
+        total_tokens: The total, as computed by the SDK.
+        input_tokens_details: Number of tokens by kind; exact JSON.
+        output_tokens_details: Number of tokens by kind; exact JSON.
+        turn: Number of the turn, if it was read.
+        branch: Number of its branch, if it was read.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_details: Any = None
+    output_tokens_details: Any = None
+    turn: int = 0
+    branch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCosts:
+    """The cost of several turns.
+
+    Attributes:
+        requests: Number of requests to models.
+        input_tokens: Tokens of the models' input.
+        output_tokens: Tokens of the models' output.
+        total_tokens: The total.
+        turns: Number of turns.
+    """
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    turns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnItem:
+    """A message and the turn that it belongs to.
+
+    Attributes:
+        turn: Number of the turn; 0 is before the first.
+        position: The ``message_id``.
+        role: The role of its author, independent of the SDK.
+        payload: The payload; its redacted version, if there is one. ``CorruptPayload`` if it cannot
+            be parsed.
+        created_at: When the message was created.
+    """
+
+    turn: int
+    position: int
+    role: str
+    payload: Any
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BranchSize:
+    """The size of a branch.
+
+    Attributes:
+        messages: Number of messages.
+        turns: Number of messages of the user.
+        first_at: When the first message was created.
+    """
+
+    messages: int
+    turns: int
+    first_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MultiAgentRecord:
+    """An orchestrator's state as it was when it was read.
+
+    Attributes:
+        id: Primary key, a UUIDv7.
+        session: Primary key of its session.
+        multi_agent_id: The id that the caller chose, unique in its session.
+        kind: ``"graph"``, ``"swarm"``, or another kind of the SDK.
+        state: Exact JSON.
+        created_at: When it was created.
+        updated_at: When it was last modified.
+    """
+
+    id: UUID
+    session: UUID
+    multi_agent_id: str
+    kind: str
+    state: Any
+    created_at: datetime
+    updated_at: datetime

@@ -1,0 +1,81 @@
+"""Every item of the Responses API is read. The examples are checked against the SDK's own types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+from openai.types.responses import ResponseInputItemParam, ResponseOutputItem
+from pydantic import TypeAdapter
+from typing_extensions import get_type_hints
+
+from django_agent_sessions.content.dialects import OPENAI, Part, Summary, parts, summary
+
+from .examples import TOOL, UNKNOWN, with_ids
+from .functions import FUNCTIONS
+from .mcp import MCP
+from .messages import MESSAGES
+from .tools import TOOLS
+
+ITEMS = {**MESSAGES, **FUNCTIONS, **TOOLS, **MCP}
+
+BOOKKEEPING: dict[str, tuple[dict[str, Any], str]] = {
+    "mcp_list_tools": (
+        {
+            "id": "mcpl_1",
+            "type": "mcp_list_tools",
+            "server_label": "wiki",
+            "tools": [{"name": "look_up", "input_schema": {}}],
+        },
+        "assistant",
+    ),
+    "compaction": ({"type": "compaction", "encrypted_content": "gAAAA"}, "assistant"),
+    "compaction_trigger": ({"type": "compaction_trigger"}, ""),
+    "item_reference": ({"type": "item_reference", "id": "msg_1"}, ""),
+    "item_reference without a type": ({"id": "msg_1"}, ""),
+    "additional_tools": (
+        {"type": "additional_tools", "role": "developer", "tools": [TOOL]},
+        "system",
+    ),
+    "configuration_update": (
+        {"type": "configuration_update", "reasoning": {"effort": "low"}},
+        "system",
+    ),
+}
+
+
+@pytest.mark.parametrize(("item", "role", "words", "expected"), **with_ids(ITEMS))
+def test_every_item_of_the_responses_api_is_read(item, role, words, expected):
+    TypeAdapter(ResponseInputItemParam).validate_python(item)
+    assert parts(OPENAI, item) == expected
+    assert summary(OPENAI, item) == Summary(role, words, None, None, None)
+
+
+@pytest.mark.parametrize(("item", "role"), **with_ids(BOOKKEEPING))
+def test_bookkeeping_is_shown_as_it_is(item, role):
+    TypeAdapter(ResponseInputItemParam).validate_python(item)
+    assert parts(OPENAI, item) == (Part(UNKNOWN, data=item),)
+    assert summary(OPENAI, item) == Summary(role, "", None, None, None)
+
+
+def types_of(union: object) -> Iterator[str]:
+    """Finds the ``type`` of each member of a union of the SDK's typed dicts or models."""
+    for member in get_args(union):
+        if not isinstance(member, type):
+            continue
+        fields = getattr(member, "model_fields", None)
+        pending = [fields["type"].annotation if fields else get_type_hints(member)["type"]]
+        while pending:
+            hint = pending.pop()
+            if isinstance(hint, str):
+                yield hint
+            pending.extend(get_args(hint))
+
+
+def test_the_examples_cover_every_item_type_the_sdk_has():
+    (outputs, *_) = get_args(ResponseOutputItem)
+    wanted = {*types_of(ResponseInputItemParam), *types_of(outputs)}
+    examples = [example[0] for example in ITEMS.values()]
+    examples += [example[0] for example in BOOKKEEPING.values()]
+    assert {item["type"] for item in examples if "type" in item} == wanted

@@ -1,0 +1,355 @@
+"""All of a redaction or nothing, what is kept where, and how much it takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from django_agent_sessions.exceptions import (
+    LegalHoldError,
+    ReasonRequiredError,
+    RedactionScopeError,
+    SessionNotFoundError,
+)
+from django_agent_sessions.governance import legal_hold
+from django_agent_sessions.governance.redaction import (
+    Block,
+    Detect,
+    Find,
+    Span,
+    WholeMessage,
+    redact,
+)
+from django_agent_sessions.models import AuditEvent, Session, SessionMessage
+from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.testing import columns_containing, files_containing
+
+from .planting import SECRET, plant
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def user(text: str) -> dict:
+    return {"role": "user", "content": text}
+
+
+def text_of(store, agent, position: int) -> str:
+    return str(store.read_message(agent, position).content["content"])
+
+
+# --- scopes ----------------------------------------------------------------------------------
+
+
+def test_several_spans_of_one_text_are_cut_where_they_were(store, session, agent):
+    message = store.append(agent, user("pin 1234 and card 4111 and pin 5678."))
+    spans = [Span(message.id, ("content",), *at) for at in ((4, 8), (31, 35), (18, 22), (20, 22))]
+
+    done = redact(session.id, *spans, Find("and"), reason="r")
+
+    cut = "pin [REDACTED] [REDACTED] card [REDACTED] [REDACTED] pin [REDACTED]."
+    assert text_of(store, agent, 0) == cut
+    assert (done.messages, done.epoch) == (1, 1)
+
+
+def test_a_span_that_cuts_a_mask_takes_all_of_it_and_one_on_a_mask_nothing(store, session, agent):
+    message = store.append(agent, user("a plantedsecret b"))
+    redact(session.id, Find(SECRET), reason="r")
+
+    assert redact(session.id, Span(message.id, ("content",), 4, 8), reason="r").messages == 0
+    redact(session.id, Span(message.id, ("content",), 5, 14), reason="r")
+
+    assert text_of(store, agent, 0) == "a [REDACTED]"
+
+
+def test_a_span_in_json_arguments_leaves_json(store, session, agent):
+    arguments = json.dumps({"card": SECRET, "a": 1})
+    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": arguments}
+    message = store.append(agent, call)
+    at = arguments.index(SECRET)
+
+    redact(session.id, Span(message.id, ("arguments",), at, at + 13), reason="r")
+    assert json.loads(store.payloads(agent)[0]["arguments"]) == {"card": "[REDACTED]", "a": 1}
+    redact(session.id, Span(message.id, ("arguments",), 2, 12), reason="r")
+    assert isinstance(json.loads(store.payloads(agent)[0]["arguments"]), dict)
+
+
+def test_a_find_in_one_message_leaves_the_others(store, session, agent):
+    one, other = store.append_many(agent, [user(SECRET), user(SECRET)])
+
+    redact(session.id, Find(SECRET, message=other.id), reason="r")
+
+    assert [text_of(store, agent, at) for at in (0, 1)] == [SECRET, "[REDACTED]"]
+    assert SessionMessage.objects.get(pk=one.id).redacted_at is None
+
+
+@pytest.mark.parametrize("position", range(11))
+def test_a_whole_message_says_nothing_any_more_and_nothing_else_changes(store, position):
+    session = plant(store)
+    rows = SessionMessage.objects.filter(session=session.id).order_by("id")
+    target = rows[position]
+    before = list(rows.exclude(pk=target.pk).values())
+
+    redact(session.id, WholeMessage(target.pk), reason=f"it said {SECRET}?")
+
+    after = rows.get(pk=target.pk)
+    assert SECRET not in str(after.message).lower()
+    assert after.message == after.redact_message
+    assert SECRET not in after.text.lower()
+    assert after.role == target.role
+    assert list(rows.exclude(pk=target.pk).values()) == before
+    again = redact(session.id, WholeMessage(target.pk), reason="r")
+    assert again.messages == 0
+    assert AuditEvent.objects.get().target == target.pk
+
+
+def test_a_damaged_message_stays_damaged(store):
+    session = plant(store)
+    row = SessionMessage.objects.filter(session=session.id).order_by("id")[11]
+
+    redact(session.id, WholeMessage(row.pk), reason="r")
+
+    row.refresh_from_db()
+    assert row.message == CorruptPayload("[REDACTED]")
+    assert len(store.payloads(store.read_agent(session, "openai"))) == 5
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        lambda key: Span(key, ("content",), 0, 99),
+        lambda key: Span(key, ("content",), 3, 3),
+        lambda key: Span(key, ("role", "x"), 0, 1),
+        lambda key: Block(key, ("content", 0, "text")),
+        lambda key: Find("  "),
+        lambda key: Find("plantedsecret(", pattern=True),
+    ],
+)
+def test_a_scope_that_names_nothing_changes_nothing_and_says_no_content(
+    store, session, agent, scope
+):
+    message = store.append(agent, user(SECRET))
+
+    with pytest.raises(RedactionScopeError) as caught:
+        redact(session.id, Find(SECRET), scope(message.id), reason="r")
+
+    assert SECRET not in str(caught.value)
+    assert text_of(store, agent, 0) == SECRET
+    assert AuditEvent.objects.count() == 0
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("descendants", [False, True])
+def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
+    store, agent, dry_run, descendants
+):
+    session = store.open(f"support-4711 {SECRET}", title=SECRET)
+    store.append(store.open_agent(session), user(SECRET))
+
+    wrong: Any
+    for wrong in (session.session_id, session, None, "", 4711):
+        with pytest.raises(RedactionScopeError, match=r"pass session\.id") as caught:
+            redact(wrong, Find(SECRET), reason="r", dry_run=dry_run, descendants=descendants)
+        assert SECRET not in str(caught.value)
+        # Nor by way of what led to it, which a report of errors shows too.
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+    assert AuditEvent.objects.count() == 0
+
+    as_text: Any = str(session.id)
+    assert len(redact(as_text, Find(SECRET), reason="r").hits) == 2
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [WholeMessage, lambda key: Block(key, ("content",)), lambda key: Find(SECRET, message=key)],
+)
+def test_a_message_that_is_not_given_by_its_key_is_told_so(store, session, agent, kind):
+    message = store.append(agent, user(SECRET))
+
+    for wrong in (SECRET, str(message.id), 0):
+        with pytest.raises(RedactionScopeError, match=r"pass message\.id") as caught:
+            redact(session.id, kind(wrong), reason="r")
+        assert SECRET not in str(caught.value)
+    assert text_of(store, agent, 0) == SECRET
+
+
+def test_what_a_redaction_needs(store, session, agent):
+    message = store.append(agent, user(SECRET))
+    other = store.open("other")
+
+    with pytest.raises(ReasonRequiredError):
+        redact(session.id, Find(SECRET), reason=" ")
+    with pytest.raises(RedactionScopeError):
+        redact(session.id, reason="r")
+    with pytest.raises(SessionNotFoundError):
+        redact(message.id, Find(SECRET), reason="r")
+    with pytest.raises(SessionNotFoundError):
+        redact(other.id, WholeMessage(message.id), reason="r")
+    assert text_of(store, agent, 0) == SECRET
+
+
+# --- all or nothing --------------------------------------------------------------------------
+
+
+def test_an_audit_that_fails_takes_all_back(store, monkeypatch):
+    session = plant(store)
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("no audit")
+
+    monkeypatch.setattr("django_agent_sessions.store._redaction.audit.record", fail)
+    with pytest.raises(RuntimeError, match="no audit"):
+        redact(session.id, Find(SECRET), reason="r")
+
+    assert Session.objects.get().redaction_epoch == 0
+    assert not SessionMessage.objects.filter(redacted_at__isnull=False).exists()
+    assert columns_containing(SECRET)
+
+
+def test_an_error_at_the_last_statement_takes_all_back(store, monkeypatch):
+    session = plant(store)
+
+    def fail(*args, **kwargs):
+        raise RuntimeError("no epoch")
+
+    monkeypatch.setattr(
+        "django_agent_sessions.governance.redaction.session_redaction.increment_redaction_epoch",
+        fail,
+    )
+    with pytest.raises(RuntimeError, match="no epoch"):
+        redact(session.id, Find(SECRET), reason="r")
+
+    assert AuditEvent.objects.count() == 0
+    assert not SessionMessage.objects.filter(redacted_at__isnull=False).exists()
+    assert Session.objects.get().title == f"About {SECRET}"
+
+
+def test_a_rollback_of_the_caller_takes_it_back(store):
+    session = plant(store)
+    with transaction.atomic():
+        redact(session.id, Find(SECRET), reason="r")
+        transaction.set_rollback(True)
+
+    assert AuditEvent.objects.count() == 0
+    assert Session.objects.get().redaction_epoch == 0
+
+
+def test_in_a_transaction_it_is_in_no_file_after_the_commit(upstream_sqlite, store):
+    session = plant(store)
+    with transaction.atomic():
+        redact(session.id, Find(SECRET), reason="r")
+
+    assert files_containing(SECRET) == []
+    assert columns_containing(SECRET) == []
+
+
+# --- originals -------------------------------------------------------------------------------
+
+
+def test_a_held_session_refuses_for_its_state_and_keeps_originals_of_messages(store):
+    session = plant(store)
+    legal_hold.hold(session.id, reason="court")
+    message = SessionMessage.objects.order_by("id")[0]
+
+    with pytest.raises(LegalHoldError):
+        redact(session.id, Find(SECRET), reason="r")
+    assert redact(session.id, Find(SECRET), reason="", dry_run=True).states == 4 - 1
+    assert not SessionMessage.objects.filter(redacted_at__isnull=False).exists()
+
+    redact(session.id, Find(SECRET, message=message.pk), reason="r")
+    row = SessionMessage.objects.get(pk=message.pk)
+    assert SECRET in str(row.message)
+    assert SECRET not in str(row.redact_message)
+    assert SECRET not in row.text
+
+
+def test_a_kept_original_is_shown_by_nothing(store, settings):
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    session = plant(store)
+    redact(session.id, Find(SECRET), reason="r")
+
+    assert columns_containing(SECRET) == ["agent_sessions_sessionmessage.message"]
+    for name in ("strands", "openai"):
+        agent = store.read_agent(session, name)
+        assert SECRET not in str(store.payloads(agent)).lower()
+        for record in store.messages(agent):
+            assert SECRET not in str(record.content).lower()
+            assert SECRET not in str(store.read_message(agent, record.message_id).content).lower()
+    again = redact(session.id, Find(SECRET), reason="r")
+    assert (again.messages, again.epoch) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "scopes",
+    [
+        lambda keys: [Find(SECRET)],
+        lambda keys: [Find(SECRET, message=key) for key in keys],
+        lambda keys: [WholeMessage(key) for key in keys],
+    ],
+    ids=["find", "find in messages", "whole messages"],
+)
+def test_a_later_redaction_takes_the_kept_originals(upstream_sqlite, store, settings, scopes):
+    session = plant(store)
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    redact(session.id, Find(SECRET), reason="r")
+    keys = list(SessionMessage.objects.values_list("pk", flat=True))
+    settings.AGENT_SESSIONS = {}
+
+    done = redact(session.id, *scopes(keys), reason="r")
+
+    assert done.messages == 12
+    assert columns_containing(SECRET) == columns_containing(SECRET.upper()) == []
+    assert files_containing(SECRET) == []
+    assert redact(session.id, *scopes(keys), reason="r").messages == 0
+
+
+# --- how much --------------------------------------------------------------------------------
+
+
+def statements_of(work) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        work()
+    ours = [query["sql"] for query in captured.captured_queries]
+    return len([sql for sql in ours if not sql.startswith(("BEGIN", "COMMIT", "PRAGMA"))])
+
+
+@pytest.mark.parametrize(("messages", "chunks"), [(1, 1), (1000, 6)])
+def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
+    store, session, agent, messages, chunks
+):
+    store.append_many(agent, [user("nothing")] * (messages - 1) + [user(SECRET)])
+
+    # The lock, agents, orchestrators, branches, snapshots, stored objects; then the event, the
+    # message, its binaries (2), the epoch, and the mark by which a lost commit is found again.
+    assert statements_of(lambda: redact(session.id, Find(SECRET), reason="r")) == 6 + chunks + 6
+    assert columns_containing(SECRET) == []
+
+
+def test_thousands_of_messages(store, session, agent):
+    # A server does nothing else with more of them.
+    count = 10_000 if connection.vendor == "sqlite" else 2_000
+    store.append_many(agent, [user(f"ada{number}@example.org") for number in range(count)])
+
+    done = redact(session.id, Detect(("email",)), reason="asked by ada77@example.org")
+
+    assert (done.messages, len(done.hits)) == (count, count)
+    assert columns_containing("example.org") == []
+
+
+def test_a_message_of_36_megabytes(store, session, agent):
+    words = "nothing to see " * 1_200_000
+    try:
+        large = store.append(agent, user(f"{words}{SECRET}{words}"))
+    except Exception as error:
+        if "max_allowed_packet" not in str(error):
+            raise
+        pytest.skip("the server takes no statement that large")
+
+    redact(session.id, Find(SECRET), reason="r")
+    assert SECRET not in text_of(store, agent, 0)
+    redact(session.id, WholeMessage(large.id), reason="large")
+    assert text_of(store, agent, 0) == "[REDACTED]"

@@ -1,0 +1,118 @@
+"""What agents yield as the AI SDK's chunks, and what a user says as agents take it."""
+
+from __future__ import annotations
+
+import base64
+from types import SimpleNamespace
+from uuid import uuid4
+
+from django_agent_sessions.rest.chat.ai_sdk import Attachment, Chat
+from django_agent_sessions.rest.chat.ai_sdk.stream_writer import Writer
+from django_agent_sessions.rest.chat.ai_sdk.translator import Translator
+
+from .clients import chunks
+
+
+def translated(*events):
+    pieces: list[bytes] = []
+    writer = Writer(pieces.append)
+    translator = Translator(writer)
+    for event in events:
+        translator.feed(event)
+    writer.finish()
+    return [
+        chunk
+        for chunk in chunks(b"".join(pieces).decode())
+        if chunk["type"] not in ("start-step", "finish-step", "finish")
+    ]
+
+
+def message(role, *content):
+    return {"message": {"role": role, "content": list(content)}}
+
+
+def item(**payload):
+    return SimpleNamespace(
+        type="run_item_stream_event", item=SimpleNamespace(to_input_item=lambda: payload)
+    )
+
+
+def test_a_data_part_of_a_projects_own_goes_through():
+    part = {"type": "data-progress", "id": "p", "data": {"percent": 5}}
+    assert translated(part | {"secret": 1}) == [part]
+
+
+def test_numbers_that_json_does_not_have_are_null():
+    (found,) = translated({"type": "data-x", "data": [float("nan"), {"y": float("inf")}, 1.5]})
+    assert found["data"] == [None, {"y": None}, 1.5]
+
+
+def test_a_result_of_an_earlier_call_makes_its_call_known():
+    found = translated(message("user", {"toolResult": {"toolUseId": "1", "content": []}}))
+    assert [chunk["type"] for chunk in found] == ["tool-input-available", "tool-output-available"]
+    assert found[0]["dynamic"]
+
+
+def test_what_is_in_a_users_message_is_not_said_by_the_assistant():
+    assert translated(message("user", {"text": "Hello"})) == []
+
+
+def test_events_of_no_known_shape_say_nothing():
+    odd = [{}, {"event": {}}, {"init_event_loop": True}, object(), None, 1]
+    broken = SimpleNamespace(
+        type="run_item_stream_event", item=SimpleNamespace(to_input_item=lambda: 1 / 0)
+    )
+    assert translated(*odd, broken) == []
+
+
+def test_a_thing_that_nobody_knows_and_a_source_are_written():
+    annotation = {"type": "url_citation", "url": "https://e.org/", "title": "There"}
+    text = {"type": "output_text", "text": "See.", "annotations": [annotation]}
+    found = translated(
+        item(type="message", role="assistant", content=[text]), item(type="hologram", depth=3)
+    )
+    assert [chunk["type"] for chunk in found] == [
+        "text-start",
+        "text-delta",
+        "text-end",
+        "source-url",
+        "data-unknown",
+    ]
+
+
+def chat(text, *files):
+    return Chat("c", uuid4(), "s", "", None, text, files, "m", None)
+
+
+def test_files_are_what_each_framework_takes():
+    pdf = Attachment(b"%PDF", "application/pdf", "pdf", "My_report (v1.2).pdf")
+    png = Attachment(b"\x89PNG", "image/png", "png")
+    made = chat("Look", png, pdf)
+
+    assert made.strands_input == [
+        {"text": "Look"},
+        {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}},
+        {
+            "document": {
+                "format": "pdf",
+                "source": {"bytes": b"%PDF"},
+                "name": "My report (v1 2) 2",
+            }
+        },
+    ]
+    encoded = base64.b64encode(b"%PDF").decode()
+    assert made.openai_input[0]["content"] == [
+        {"type": "input_text", "text": "Look"},
+        {"type": "input_image", "image_url": png.data_url, "detail": "auto"},
+        {
+            "type": "input_file",
+            "filename": "My_report (v1.2).pdf",
+            "file_data": f"data:application/pdf;base64,{encoded}",
+        },
+    ]
+    assert [part["type"] for part in made.ui_parts] == ["text", "file", "file"]
+
+
+def test_a_text_alone_is_a_text():
+    assert chat("Hello").openai_input == "Hello"
+    assert chat("Hello").strands_input == [{"text": "Hello"}]

@@ -1,0 +1,12 @@
+"""A site with threads for assistant-ui."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/", include("django_agent_sessions.rest.urls")),
+    path("", include("django_agent_sessions.rest.chat.assistant_ui.urls")),
+]
