@@ -18,16 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from django_agent_sessions.db.bridge import arun_orm, run_orm
-    from django_agent_sessions.exceptions import (
+    from .db.bridge import arun_orm, run_orm
+    from .exceptions import (
         AgentSessionsError,
         SessionBusyError,
         SessionNotFoundError,
     )
-    from django_agent_sessions.governance.legal_hold import hold, release
-    from django_agent_sessions.governance.redaction import Find, redact
-    from django_agent_sessions.store import SessionStore
-    from django_agent_sessions.values.owners import EVERYBODY, NOBODY
+    from .governance.legal_hold import hold, release
+    from .governance.redaction import Find, redact
+    from .store import SessionStore
+    from .values.owners import EVERYBODY, NOBODY
 
 __version__ = "0.1.0"
 

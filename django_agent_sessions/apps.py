@@ -22,7 +22,7 @@ class AgentSessionsConfig(AppConfig):
         from django_agent_sessions.models.deletion import session_tombstoned
 
         connection_created.connect(
-            transaction_join.remember_connection, dispatch_uid="agent_sessions"
+            transaction_join.remember_thread_connection, dispatch_uid="agent_sessions"
         )
         connection_created.connect(workers.remember_connection, dispatch_uid="agent_sessions_own")
         connection_created.connect(

@@ -467,7 +467,7 @@ def _check_user_database(alias: str) -> list[CheckMessage]:
 
 
 def _is_excluded(model: type[Model], alias: str, *, beside: type[Model]) -> bool:
-    """Return whether the routers create the table ``condition_beside`` in a database, but not this one."""
+    """Return whether the routers create the table ``beside`` in a database, but not this one."""
     return router.allow_migrate_model(alias, beside) and not router.allow_migrate_model(
         alias, model
     )

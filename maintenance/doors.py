@@ -35,7 +35,7 @@ HEADS = {
     "locking": None,
     "contents": "What services that change content use: rows, epochs, sizes, snapshot variants.",
     "snapshots": None,
-    "importing": "Importing whole sessions: the store for it, and what an imported message may have.",
+    "importing": "The store that imports whole sessions, and what an imported message may have.",
 }
 
 

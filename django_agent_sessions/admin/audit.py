@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin = admin.ModelAdmin
 
-PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
+AUDIT_PARAMETERS = frozenset({"action__exact", "when", "session", "actor_id"})
 """The permitted query parameters."""
 
 
@@ -50,7 +50,7 @@ class AuditChangeList(KeysetChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> Any:
         """Reject parameters other than the filters; Django would filter by any column."""
         parameters = self.get_filters_params()
-        if not parameters.keys() <= PARAMETERS:
+        if not parameters.keys() <= AUDIT_PARAMETERS:
             raise IncorrectLookupParameters
         reject_nul(parameters)
         return super().get_queryset(request, exclude_parameters)
@@ -113,7 +113,7 @@ class _LinkFilter(admin.SimpleListFilter):
         return value
 
 
-class SessionFilter(_LinkFilter):
+class AuditSessionFilter(_LinkFilter):
     """Filter by session."""
 
     title = gettext_lazy("this session")
@@ -134,7 +134,7 @@ class AuditEventAdmin(_ModelAdmin):
     """Read-only admin of audit events, newest first."""
 
     list_display = ("created_at", "action", "by", "of_session", "reason", "in_short")
-    list_filter = ("action", TimeFilter, SessionFilter, ActorFilter)
+    list_filter = ("action", TimeFilter, AuditSessionFilter, ActorFilter)
     list_per_page = 100
     # Shows the search box; get_search_results defines the search.
     search_fields = ("actor",)

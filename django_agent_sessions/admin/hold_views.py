@@ -24,7 +24,7 @@ from .permissions import SessionPermission, may
 _MAX_REASON_LENGTH = 2000
 
 
-class ReasonForm(forms.Form):
+class HoldForm(forms.Form):
     """The reason of a change."""
 
     reason = forms.CharField(
@@ -94,7 +94,7 @@ def _confirm_and_apply(
     change: Callable[..., bool],
 ) -> HttpResponse | int:
     """Return the page that asks for a reason, or the number of sessions that were changed."""
-    form = ReasonForm(request.POST if "reason" in request.POST else None)
+    form = HoldForm(request.POST if "reason" in request.POST else None)
     sessions = list(queryset)
     if not form.is_valid():
         return _confirmation_page(model_admin, request, form, sessions, action)
@@ -114,7 +114,7 @@ def _confirm_and_apply(
 
 
 def _confirmation_page(
-    model_admin: Any, request: HttpRequest, form: ReasonForm, sessions: list[Session], action: str
+    model_admin: Any, request: HttpRequest, form: HoldForm, sessions: list[Session], action: str
 ) -> HttpResponse:
     holding = action == "hold_selected"
     context = {

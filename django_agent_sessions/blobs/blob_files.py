@@ -96,7 +96,7 @@ def _is_lost(blob: Blob) -> bool:
     return pieces.size != blob.size
 
 
-def delete(alias: str, names: Iterable[str]) -> None:
+def delete_stored_files(alias: str, names: Iterable[str]) -> None:
     """Delete files, and the folders of sessions that become empty.
 
     Errors are logged; ``manage.py agent_sessions_gc`` deletes the remaining files.

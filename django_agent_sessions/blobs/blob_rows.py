@@ -144,5 +144,5 @@ def _delete_files(using: str, rows: Iterable[Blob]) -> None:
     for alias, names in by_storage.items():
         # robust: an error must not hide from the caller that the transaction was committed.
         transaction.on_commit(
-            functools.partial(blob_files.delete, alias, names), using, robust=True
+            functools.partial(blob_files.delete_stored_files, alias, names), using, robust=True
         )

@@ -71,7 +71,7 @@ def _check_limits(binaries: Mapping[BlobRef, bytes], settings: AgentSessionsSett
         )
 
 
-def media_type(data: bytes) -> str:
+def detect_media_type(data: bytes) -> str:
     """Return the media type of bytes by their first bytes, or an empty string."""
     if displayable := image_type(data[:16]):
         return displayable
@@ -119,7 +119,7 @@ def _reference(
     reference = BlobRef(
         sha256=hashlib.sha256(data).hexdigest(),
         size=len(data),
-        media_type=media_type(data),
+        media_type=detect_media_type(data),
         prefix=prefix,
     )
     binaries.setdefault(reference, data)

@@ -191,4 +191,4 @@ class Uploads:
 
 def _delete(written: Iterable[tuple[str, str]]) -> None:
     for alias, name in written:
-        blob_files.delete(alias, [name])
+        blob_files.delete_stored_files(alias, [name])

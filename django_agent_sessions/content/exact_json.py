@@ -6,7 +6,7 @@ A payload is stored as the text of ``json.dumps``, because a JSON column type wo
 * ``bytes`` become ``{"$bytes": "<base64>"}``;
 * a text in which two lone surrogates are adjacent, as after joining the chunks of a stream, becomes
   ``{"$text": "<base64>"}``, because JSON would read the two as one character;
-* a :class:`~django_agent_sessions.content.blob_refs.BlobRef`, the reference to a binary in a storage,
+* a :class:`~.blob_refs.BlobRef`, the reference to a binary in a storage,
   becomes ``{"$blob": {"sha256": …, "size": …}}``;
 * a dict that has the form of such a marker, or of an escaped one, gets another ``$``:
   ``{"$bytes": 1}`` is written as ``{"$$bytes": 1}`` and read back unchanged.

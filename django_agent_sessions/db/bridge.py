@@ -30,6 +30,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from asgiref.current_thread_executor import CurrentThreadExecutor
+from django.apps import apps
 from django.db import connections, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.module_loading import import_string
@@ -80,9 +81,10 @@ def database(using: str | None = None) -> str:
     """Return the alias of the database of the sessions."""
     if using is not None:
         return using
-    from django_agent_sessions.models import Session
-
-    return conf.get_settings().DATABASE or router.db_for_write(Session)
+    # The model by its label: this package knows no table.
+    return conf.get_settings().DATABASE or router.db_for_write(
+        apps.get_model("agent_sessions", "Session")
+    )
 
 
 def connection_setup() -> Callable[[BaseDatabaseWrapper], Any] | None:

@@ -54,7 +54,7 @@ def register_waiting_call(code: CodeType, executor: str) -> None:
     _waiting_calls[code] = executor
 
 
-def remember_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
+def remember_thread_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Record which thread opened a connection; a receiver of Django's ``connection_created``."""
     _open_connections[threading.get_ident(), connection.alias] = connection
 

@@ -1,7 +1,7 @@
 """Threads that run database calls, each with its own connections.
 
 A pool starts with one thread, because a single connection serves many conversations faster than
-many connections do. Another thread starts only when a call has waited for :data:`GROW_AFTER_SECONDS` seconds,
+many connections do. Another thread starts only when a call has waited for ``GROW_AFTER_SECONDS``,
 which means that the others are blocked by a lock. A thread that is idle for a while closes its
 connections and ends, so that an idle process holds no connection.
 """

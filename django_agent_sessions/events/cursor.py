@@ -153,7 +153,7 @@ class Cursor:
             agent: position_after(tail)
             for agent, tail in sorted(unnamed.items(), key=lambda item: item[1].id)
         }
-        remaining = fingerprint(places)
+        remaining = row_fingerprint(places)
         for newest in reversed(list(places)):
             if remaining == self.folded_fingerprint:
                 break
@@ -168,7 +168,7 @@ class Cursor:
         named = {name: self.agents[name] for name in names[-MAX_NAMED_AGENTS:]}
         folded = self.folded_fingerprint
         if unnamed := names[:-MAX_NAMED_AGENTS]:
-            unnamed_fingerprint = fingerprint({name: self.agents[name] for name in unnamed})
+            unnamed_fingerprint = row_fingerprint({name: self.agents[name] for name in unnamed})
             folded = _xor(unnamed_fingerprint, folded or _EMPTY_FINGERPRINT)
         for rows in range(ROWS_PER_AGENT, 0, -1):
             text = self._text_with_rows(named, folded, rows)
@@ -233,7 +233,7 @@ def position_after(tail: ConversationEnds) -> AgentPosition:
     return AgentPosition(tail.position, ((tail.revision, digest(tail.id)),), digest(tail.first))
 
 
-def fingerprint(places: Mapping[str, AgentPosition]) -> bytes:
+def row_fingerprint(places: Mapping[str, AgentPosition]) -> bytes:
     """Return a fingerprint of agents' places that does not depend on their order."""
     return functools.reduce(_xor, (_hash(*item) for item in places.items()), _EMPTY_FINGERPRINT)
 

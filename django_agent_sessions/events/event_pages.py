@@ -29,8 +29,8 @@ from .cursor import (
 from .event_types import (
     Change,
     Event,
+    EventPage,
     MessageEvent,
-    Page,
     Reason,
     RemovedEvent,
     ResetEvent,
@@ -45,7 +45,7 @@ from .row_versions import (
 )
 from .session_states import SessionState, read_states
 
-PAGE_SIZE = 50
+EVENTS_PER_PAGE = 50
 """Maximum number of events per page."""
 
 _TRIES = 5
@@ -108,7 +108,9 @@ def current_cursor(session: Session) -> Cursor | None:
     return replace(cursor, agents=places)
 
 
-def read_page(session: Session, cursor: Cursor, *, count: int = PAGE_SIZE) -> Page | None:
+def read_page(
+    session: Session, cursor: Cursor, *, count: int = EVENTS_PER_PAGE
+) -> EventPage | None:
     """Read the events after a cursor; None if the session was deleted or has another owner."""
     using = bridge.database()
     page = None
@@ -133,10 +135,10 @@ def read_page(session: Session, cursor: Cursor, *, count: int = PAGE_SIZE) -> Pa
     return page
 
 
-def _reset(session: Session, reason: Reason) -> Page | None:
+def _reset(session: Session, reason: Reason) -> EventPage | None:
     """Return a reset event with the cursor after everything that exists."""
     cursor = current_cursor(session)
-    return None if cursor is None else Page([ResetEvent(cursor, reason)], cursor, more=False)
+    return None if cursor is None else EventPage([ResetEvent(cursor, reason)], cursor, more=False)
 
 
 class _PageReader:
@@ -150,14 +152,14 @@ class _PageReader:
         self._epoch = state.epoch
         self._events: list[Event] = []
 
-    def page(self) -> Page:
+    def page(self) -> EventPage:
         start = self._cursor
         head = digest_of_head(self._state.head)
         if head != self._cursor.head:
             self._cursor = replace(self._cursor, head=head)
             self._events.append(SessionEvent(self._cursor, self._state.head))
         more = self._add_redactions() or self._add_ends()
-        return Page(self._events, self._cursor, more and self._cursor != start)
+        return EventPage(self._events, self._cursor, more and self._cursor != start)
 
     # --- redactions --------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """A page of events."""
 
     events: list[Event]

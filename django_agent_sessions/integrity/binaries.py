@@ -18,7 +18,7 @@ from django_agent_sessions.models import Blob, BlobReference, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 
 from .batch import Batch
-from .conversations import MessageRow
+from .conversations import CheckedMessage
 from .findings import Finding, Kind
 from .row_batches import PART, key_batches
 
@@ -31,7 +31,7 @@ class BinaryCheck:
         rows = BlobReference.objects.using(batch.using).filter(session__in=batch.sessions)
         self._has_references = rows.exists()
 
-    def check_messages(self, messages: Sequence[MessageRow]) -> None:
+    def check_messages(self, messages: Sequence[CheckedMessage]) -> None:
         """Compare the binaries that messages contain with the stored references."""
         with_blobs = [row for row in messages if _may_have_blobs(row)]
         if not with_blobs and not self._has_references:
@@ -64,7 +64,7 @@ class BinaryCheck:
                 self._batch.add(Kind.BLOB_USES, **where)
 
     def _existing_blobs(
-        self, messages: Sequence[MessageRow], used: dict[UUID, set[str] | None]
+        self, messages: Sequence[CheckedMessage], used: dict[UUID, set[str] | None]
     ) -> set[tuple[UUID, str]]:
         hashes = sorted({sha256 for row in messages for sha256 in used[row.pk] or ()})
         existing: set[tuple[UUID, str]] = set()
@@ -113,7 +113,7 @@ def dangling_references(using: str) -> QuerySet[BlobReference]:
     return BlobReference.objects.using(using).filter(~Exists(message) | ~Exists(blob))
 
 
-def check_storage(using: str, *, mend: bool) -> tuple[list[Finding], int]:
+def check_storage_files(using: str, *, mend: bool) -> tuple[list[Finding], int]:
     """Find orphaned files; return the findings and the number of deleted files."""
     collection = garbage_collection.collect(dry_run=not mend, using=using)
     findings = [
@@ -136,11 +136,11 @@ def _read_error(blob: Blob) -> BlobNotFoundError | None:
     return None
 
 
-def _may_have_blobs(row: MessageRow) -> bool:
+def _may_have_blobs(row: CheckedMessage) -> bool:
     return exact_json.has_blobs(row.payload) or exact_json.has_blobs(row.redacted or "")
 
 
-def _hashes(row: MessageRow) -> set[str] | None:
+def _hashes(row: CheckedMessage) -> set[str] | None:
     """Return the hashes of the binaries of a message; None if it cannot be read.
 
     The references of an unreadable message are kept, because a repair of the message needs

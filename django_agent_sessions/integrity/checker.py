@@ -18,7 +18,7 @@ from django_agent_sessions.store.locking import lock_session
 
 from . import repair
 from .batch import Batch, UsageSum, read_batch
-from .binaries import BinaryCheck, check_storage
+from .binaries import BinaryCheck, check_storage_files
 from .conversations import ConversationCheck
 from .counters import (
     check_counters,
@@ -189,7 +189,7 @@ class Check:
         yield from map(Result, check_stored_objects(without_session))
         yield from map(Result, check_usage(alias, self._days, self._counted))
         if self.files:
-            findings, deleted = check_storage(alias, mend=self.mend)
+            findings, deleted = check_storage_files(alias, mend=self.mend)
             for finding in findings:
                 yield Result(finding, finding.kind is Kind.BLOB_FILES and deleted > 0)
 

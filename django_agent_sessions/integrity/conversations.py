@@ -48,7 +48,7 @@ _TEXTS = {
 }
 
 
-class MessageRow(NamedTuple):
+class CheckedMessage(NamedTuple):
     """A message row."""
 
     pk: UUID
@@ -74,7 +74,7 @@ class MessageRow(NamedTuple):
         return self.payload if self.redacted is None else self.redacted
 
 
-def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[MessageRow]]:
+def message_batches(using: str, spans: Sequence[BranchExtent]) -> Iterator[list[CheckedMessage]]:
     """Yield messages in order: several short branches at once, long branches in parts."""
     messages = SessionMessage.objects.using(using).order_by("agent", "branch", "message_id")
     for pack in _packs(spans):
@@ -110,7 +110,7 @@ def _packs(spans: Sequence[BranchExtent]) -> Iterator[list[BranchExtent]]:
 
 def _long_branch(
     messages: QuerySet[SessionMessage], span: BranchExtent
-) -> Iterator[list[MessageRow]]:
+) -> Iterator[list[CheckedMessage]]:
     rows = messages.filter(agent=span.agent, branch=span.branch)
     last = -1
     # Messages that are appended during the check are left for the next one.
@@ -124,17 +124,19 @@ def _long_branch(
         last = positions[-1]
 
 
-def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[MessageRow]]:
+def read_messages(using: str, keys: Sequence[UUID]) -> Iterator[list[CheckedMessage]]:
     """Read messages by primary key."""
     yield from _read(SessionMessage.objects.using(using).filter(pk__in=keys))
 
 
-def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[MessageRow]]:
+def _read(rows: QuerySet[SessionMessage]) -> Iterator[list[CheckedMessage]]:
     columns = ("message", "redact_message", "text")
     heads = list(rows.annotate(bytes=size_of(columns)).values_list("pk", "bytes"))
     for keys in split_by_size(heads):
         part = SessionMessage.objects.using(rows.db).filter(pk__in=keys).order_by()
-        by_key = {row[0]: MessageRow(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())}
+        by_key = {
+            row[0]: CheckedMessage(*row) for row in part.values_list(*_COLUMNS, *_TEXTS.values())
+        }
         yield [by_key[key] for key in keys if key in by_key]
 
 
@@ -150,7 +152,7 @@ class ConversationCheck:
         # The latest calls with a result, in order.
         self._answered_calls: dict[str, None] = {}
 
-    def look(self) -> Iterator[list[MessageRow]]:
+    def look(self) -> Iterator[list[CheckedMessage]]:
         """Check all messages, and yield them in parts."""
         for part in message_batches(self._batch.using, self._batch.spans):
             for row in part:
@@ -163,7 +165,7 @@ class ConversationCheck:
             yield part
         self._end_branch()
 
-    def _check_message(self, row: MessageRow, agent: Agent) -> None:
+    def _check_message(self, row: CheckedMessage, agent: Agent) -> None:
         location = _location(row)
         if row.session != agent.session:
             self._batch.add(Kind.MISPLACED, **location, detail="message")
@@ -191,7 +193,7 @@ class ConversationCheck:
             self._batch.add(Kind.NEUTRAL, **location, detail=", ".join(columns))
         self._check_calls(row, agent, content)
 
-    def _check_redaction(self, row: MessageRow) -> None:
+    def _check_redaction(self, row: CheckedMessage) -> None:
         is_held = self._batch.sessions[row.session].legal_hold if self._in_batch(row) else True
         if row.redacted_at is not None and row.redacted is None:
             self._batch.add(Kind.UNHIDDEN, **_location(row))
@@ -199,10 +201,10 @@ class ConversationCheck:
         if is_edited and not is_held:
             self._batch.add(Kind.UNHELD_ORIGINAL, **_location(row))
 
-    def _in_batch(self, row: MessageRow) -> bool:
+    def _in_batch(self, row: CheckedMessage) -> bool:
         return row.session in self._batch.sessions
 
-    def _check_calls(self, row: MessageRow, agent: Agent, content: Any) -> None:
+    def _check_calls(self, row: CheckedMessage, agent: Agent, content: Any) -> None:
         ids = tool_call_ids(agent.dialect, content)
         for call in ids.results:
             waiting = self._open_calls.get(call)
@@ -218,7 +220,7 @@ class ConversationCheck:
         for call in ids.calls:
             self._open_calls.setdefault(call, []).append((row.position, row.pk))
 
-    def _kind_of_unmatched_result(self, row: MessageRow, agent: Agent, call: str) -> Kind:
+    def _kind_of_unmatched_result(self, row: CheckedMessage, agent: Agent, call: str) -> Kind:
         # A Strands agent that is restored while another process runs a tool records the call as
         # interrupted; then the real result follows. Restores keep the real result.
         if agent.dialect == dialects.STRANDS and call in self._answered_calls:
@@ -257,7 +259,7 @@ class ConversationCheck:
         self._open_calls = {}
         self._answered_calls = {}
 
-    def _count(self, row: MessageRow) -> None:
+    def _count(self, row: CheckedMessage) -> None:
         if row.source is not None:
             # A copy has no costs of its own.
             return
@@ -269,13 +271,13 @@ class ConversationCheck:
             day = day_of(row.created_at)
             self._batch.days[day] = self._batch.days.get(day, UsageSum()).plus(1, *figures)
 
-    def _is_own(self, row: MessageRow) -> bool:
+    def _is_own(self, row: CheckedMessage) -> bool:
         """Return whether a message was created here: imported keys have their original time."""
         return self._in_batch(row) and self._batch.sessions[row.session].origin is None
 
 
 def wrong_derived_columns(
-    batch: Batch, row: MessageRow, agent: Agent, content: Any
+    batch: Batch, row: CheckedMessage, agent: Agent, content: Any
 ) -> dict[str, Any]:
     """Return the derived columns of a message that differ from its payload."""
     summary = dialects.summary(agent.dialect, content)
@@ -298,11 +300,11 @@ def wrong_derived_columns(
     return changed
 
 
-def _is_corrupt(row: MessageRow) -> bool:
+def _is_corrupt(row: CheckedMessage) -> bool:
     return row.payload != row.redacted and isinstance(decode_payload(row.payload), CorruptPayload)
 
 
-def _location(row: MessageRow) -> dict[str, Any]:
+def _location(row: CheckedMessage) -> dict[str, Any]:
     return {
         "session": row.session,
         "agent": row.agent,

@@ -27,7 +27,7 @@ from django_agent_sessions.store.contents import increment_redaction_epoch
 from .row_batches import PART, row_batches
 from .timeline import is_import_incomplete
 
-ACTOR = "check_agent_sessions"
+REPAIR_ACTOR = "check_agent_sessions"
 
 _Change = tuple[type[Model], UUID, dict[str, Any]]
 """A row that refers to positions: its model, its key and its new column values."""
@@ -92,7 +92,7 @@ def close_gaps(using: str, session: Session, agent: UUID) -> str:
         AuditEvent.Action.REPAIRED,
         session=session.pk,
         target=agent,
-        actor=ACTOR,
+        actor=REPAIR_ACTOR,
         details={"branches": changed_branches},
         using=using,
     )

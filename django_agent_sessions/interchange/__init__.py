@@ -7,14 +7,14 @@ write through the store.
 from __future__ import annotations
 
 from .importing import import_sessions
-from .jsonl_export import FORMAT, VERSION, export_sessions
+from .jsonl_export import JSONL_FORMAT, VERSION, export_sessions
 from .jsonl_import import JsonLines
 from .markdown import export_markdown
 from .owner_mapping import owners_from_csv, owners_from_function
 from .reports import ImportReport
 
 __all__ = [
-    "FORMAT",
+    "JSONL_FORMAT",
     "VERSION",
     "ImportReport",
     "JsonLines",

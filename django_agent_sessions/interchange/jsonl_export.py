@@ -1,7 +1,7 @@
 r"""Lossless export of sessions as JSON Lines.
 
 Each line is one session in the format that ``docs/interchange.md`` describes. Payloads are written
-as they are stored: :func:`django_agent_sessions.content.exact_json.loads` parses a line with exact payloads,
+as they are stored: :func:`~.content.exact_json.loads` parses a line with exact payloads,
 including bytes, NUL, lone surrogates and key order.
 """
 
@@ -32,7 +32,7 @@ from .jsonl_blobs import OnLost, each_blob
 from .jsonl_blobs import hashes as hashes_in
 from .row_pages import RowDict, as_text, each_message, each_session
 
-FORMAT = "django-agent-sessions"
+JSONL_FORMAT = "django-agent-sessions"
 """The value of the first key of each line."""
 
 VERSION = 1
@@ -129,7 +129,8 @@ def _line(
         return
     head = {column: _plain(getattr(session, column)) for column in SESSION_COLUMNS}
     head["owner"] = _owner(session)
-    yield f'{{"format":"{FORMAT}","version":{VERSION},"session":{exact_json.dumps(head)},"agents":['
+    session = exact_json.dumps(head)
+    yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{session},"agents":['
     hashes: set[str] = set()
     yield from _agents(key, alias, originals, states, hashes)
     yield '],"multi_agents":['

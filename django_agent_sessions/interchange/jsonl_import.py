@@ -24,7 +24,7 @@ from django_agent_sessions.store.importing import COUNT_COLUMNS
 from django_agent_sessions.values.records import AgentState
 
 from .jsonl_blobs import LineBinaries, blob_directory, with_binaries
-from .jsonl_export import AGENT_PAYLOADS, FORMAT, VERSION
+from .jsonl_export import AGENT_PAYLOADS, JSONL_FORMAT, VERSION
 from .jsonl_values import InvalidValueError, as_dict, as_list, as_time, as_uuid, check_word
 from .sources import (
     Skipped,
@@ -147,8 +147,8 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
     except (ValueError, MemoryError):
         # Without the text of the error, which contains content.
         return Skipped(place, "it is not JSON")
-    if not isinstance(line, dict) or line.get("format") != FORMAT:
-        return Skipped(place, f"it is not a session in the format {FORMAT}")
+    if not isinstance(line, dict) or line.get("format") != JSONL_FORMAT:
+        return Skipped(place, f"it is not a session in the format {JSONL_FORMAT}")
     version = line.get("version")
     if type(version) is int and version > VERSION:
         raise ConfigurationError(

@@ -14,8 +14,8 @@ from typing import Any
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.values.records import AgentState
 
-from .openai_rows import parse_time, session_location
-from .openai_sqlite import MAIN, OpenAISQLiteSource, columns_of, quote_name
+from .openai_rows import parse_database_time, session_location
+from .openai_sqlite import MAIN_BRANCH_ID, OpenAISQLiteSource, columns_of, quote_name
 from .openai_turns import deleted_branches_state, turn_costs
 from .sources import Skipped, SourceAgent, SourceBranch
 
@@ -95,7 +95,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
                 SourceBranch(
                     number,
                     branch.decode("utf-8", "replace"),
-                    parse_time(created_by_branch.get(branch)),
+                    parse_database_time(created_by_branch.get(branch)),
                 )
                 for branch, number in numbers.items()
                 if number
@@ -129,7 +129,7 @@ class OpenAIAdvancedSQLiteSource(OpenAISQLiteSource):
             "GROUP BY branch_id ORDER BY MIN(id)",
             (name,),
         ).fetchall()
-        main, numbers = MAIN.encode(), count(1)
+        main, numbers = MAIN_BRANCH_ID.encode(), count(1)
         others = {branch: next(numbers) for (branch,) in found if branch != main}
         return {main: 0, **others} if found else {}
 

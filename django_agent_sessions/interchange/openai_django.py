@@ -21,10 +21,10 @@ from django_agent_sessions.exceptions import ConfigurationError
 from .openai_rows import (
     SESSION_BATCH,
     ItemRow,
-    each_message,
+    each_item,
     lazy_agent,
     on_main_branch,
-    parse_time,
+    parse_database_time,
 )
 from .sources import Skipped, SourceMessage, SourceSession
 
@@ -69,8 +69,8 @@ class OpenAIDjangoSessionsSource:
         return SourceSession(
             name,
             [lazy_agent(lambda: self._messages(key))],
-            created_at=parse_time(created_at, self._zone()),
-            updated_at=parse_time(updated_at, self._zone()),
+            created_at=parse_database_time(created_at, self._zone()),
+            updated_at=parse_database_time(updated_at, self._zone()),
         )
 
     def _messages(self, session: int) -> Iterator[SourceMessage | Skipped]:
@@ -91,7 +91,7 @@ class OpenAIDjangoSessionsSource:
             f"SELECT id FROM {messages} WHERE session_id = %s ORDER BY created_at, id",
             [session],
         )
-        yield from each_message(
+        yield from each_item(
             on_main_branch(key for (key,) in keys), fetch, self._messages_table, zone=self._zone()
         )
 

@@ -21,7 +21,7 @@ from django_agent_sessions.values.ids import MAX_ID_LENGTH
 
 from .sources import Skipped, SourceAgent, SourceMessage
 
-AGENT_ID = "default"
+OPENAI_AGENT_ID = "default"
 """The id of the agent of an OpenAI session, the same as in ``DjangoSession``."""
 
 SESSION_BATCH = 500
@@ -87,10 +87,10 @@ class Messages:
 
 def lazy_agent(read: Callable[[], Iterator[SourceMessage | Skipped]]) -> SourceAgent:
     """Return the agent of a session with lazily read messages."""
-    return SourceAgent(AGENT_ID, dialects.OPENAI, Messages(read))
+    return SourceAgent(OPENAI_AGENT_ID, dialects.OPENAI, Messages(read))
 
 
-def each_message(
+def each_item(
     places: Iterable[tuple[int, int]],
     fetch: Callable[[Sequence[int]], Iterable[ItemRow]],
     table: str,
@@ -123,7 +123,7 @@ def on_main_branch(keys: Iterable[int]) -> Iterator[tuple[int, int]]:
     return ((key, 0) for key in keys)
 
 
-def parse_time(value: object, zone: tzinfo = UTC) -> datetime | None:
+def parse_database_time(value: object, zone: tzinfo = UTC) -> datetime | None:
     """Return the time for a driver's value, or None."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -155,7 +155,9 @@ def _message(row: ItemRow, table: str, zone: tzinfo, branch: int) -> SourceMessa
         return Skipped(f"{table} id={row.key}", "it is not JSON")
     if not isinstance(payload, dict):
         return Skipped(f"{table} id={row.key}", "it is JSON, but not an object")
-    return SourceMessage(payload, created_at=parse_time(row.created_at, zone), branch=branch)
+    return SourceMessage(
+        payload, created_at=parse_database_time(row.created_at, zone), branch=branch
+    )
 
 
 def _text(data: object) -> str:

@@ -14,10 +14,10 @@ from django_agent_sessions.exceptions import ConfigurationError, MissingDependen
 from .openai_rows import (
     SESSION_BATCH,
     SharedResource,
-    each_message,
+    each_item,
     lazy_agent,
     on_main_branch,
-    parse_time,
+    parse_database_time,
 )
 from .sources import Skipped, SourceMessage, SourceSession
 
@@ -64,13 +64,13 @@ class OpenAISQLAlchemySource:
         return SourceSession(
             name,
             [lazy_agent(lambda: self._messages(name))],
-            created_at=parse_time(created_at, self._zone),
-            updated_at=parse_time(updated_at, self._zone),
+            created_at=parse_database_time(created_at, self._zone),
+            updated_at=parse_database_time(updated_at, self._zone),
         )
 
     def _messages(self, name: str) -> Iterator[SourceMessage | Skipped]:
         with self._tables.use() as tables:
-            yield from each_message(
+            yield from each_item(
                 on_main_branch(tables.keys(name)),
                 tables.items,
                 self._messages_table,

@@ -19,14 +19,14 @@ from .openai_rows import (
     SESSION_BATCH,
     ItemRow,
     SharedResource,
-    each_message,
+    each_item,
     lazy_agent,
     on_main_branch,
-    parse_time,
+    parse_database_time,
 )
 from .sources import Skipped, SourceAgent, SourceMessage, SourceSession
 
-MAIN = "main"
+MAIN_BRANCH_ID = "main"
 """The name of the initial branch in ``AdvancedSQLiteSession``."""
 
 
@@ -72,7 +72,7 @@ class OpenAISQLiteSource:
             for start in range(0, len(names), SESSION_BATCH):
                 batch = names[start : start + SESSION_BATCH]
                 times = {
-                    name: (parse_time(created_at), parse_time(updated_at))
+                    name: (parse_database_time(created_at), parse_database_time(updated_at))
                     for name, created_at, updated_at in connection.execute(
                         self._times.format(_placeholders(batch, "CAST(? AS TEXT)")), batch
                     )
@@ -121,7 +121,7 @@ class OpenAISQLiteSource:
                     # A damaged page: read the rows one by one, to skip only those on it.
                     return [self._fetch_one(connection, key) for key in batch]
 
-            yield from each_message(
+            yield from each_item(
                 self._places(connection, name),
                 fetch,
                 self._messages_table,
@@ -196,7 +196,7 @@ class OpenAISQLiteSource:
 
     def _has_branches(self, connection: sqlite3.Connection) -> bool:
         found = connection.execute(
-            "SELECT 1 FROM message_structure WHERE branch_id <> ? LIMIT 1", (MAIN,)
+            "SELECT 1 FROM message_structure WHERE branch_id <> ? LIMIT 1", (MAIN_BRANCH_ID,)
         )
         with closing(found):
             return found.fetchone() is not None

@@ -30,7 +30,7 @@ from .reports import ImportRun
 from .sources import Skipped, SourceAgent, SourceMultiAgent, SourceSession
 from .untrusted import is_valid_window, valid_count, valid_key, valid_time
 
-ACTOR = "agent_sessions_import"
+IMPORT_ACTOR = "agent_sessions_import"
 """The audited actor of a legal hold that is taken over from the source."""
 
 _ORIGIN_KEY = "import"
@@ -283,7 +283,7 @@ class SessionImport:
             legal_hold.hold(
                 session.id,
                 reason="under legal hold in the source",
-                actor=ACTOR,
+                actor=IMPORT_ACTOR,
                 using=self.run.using,
             )
         self.mark["complete"] = True

@@ -66,8 +66,8 @@ class StrandsFiles:
             session_id=session_id,
             agents=agents,
             multi_agents=multi_agents,
-            created_at=parse_time(head.get("created_at")),
-            updated_at=parse_time(head.get("updated_at")),
+            created_at=parse_iso_time(head.get("created_at")),
+            updated_at=parse_iso_time(head.get("updated_at")),
             columns={"session_type": head.get("session_type")},
             skipped=[*self._take_unexpected(), *skipped],
         )
@@ -89,9 +89,9 @@ class StrandsFiles:
                 agent_id=agent_id,
                 dialect=dialects.STRANDS,
                 messages=_Messages(self._layout, session_id, agent_id, numbers),
-                data=agent_state(document),
-                created_at=parse_time(document.get("created_at")),
-                updated_at=parse_time(document.get("updated_at")),
+                data=parse_agent_state(document),
+                created_at=parse_iso_time(document.get("created_at")),
+                updated_at=parse_iso_time(document.get("updated_at")),
             )
 
     def _multi_agents(self, session_id: str, skipped: list[Skipped]) -> Iterator[SourceMultiAgent]:
@@ -142,7 +142,7 @@ class _Messages:
                     yield _message(document)
 
 
-def agent_state(document: Mapping[str, Any]) -> AgentState:
+def parse_agent_state(document: Mapping[str, Any]) -> AgentState:
     """Return the state of an agent from a document of Strands 1.62."""
     return AgentState(
         state=document.get("state", {}),
@@ -159,7 +159,7 @@ def list_names(names: Callable[[], list[str]]) -> list[str]:
         raise SourceError(f"the storage cannot be listed: {type(error).__name__}") from error
 
 
-def parse_time(value: Any) -> datetime | None:
+def parse_iso_time(value: Any) -> datetime | None:
     """Parse a time in Strands' format; None if it is invalid."""
     try:
         return datetime.fromisoformat(value)
@@ -177,7 +177,7 @@ def error_reason(error: Exception) -> str:
 def _message(document: Mapping[str, Any]) -> SourceMessage:
     return SourceMessage(
         payload=document["message"],
-        created_at=parse_time(document.get("created_at")),
-        updated_at=parse_time(document.get("updated_at")),
+        created_at=parse_iso_time(document.get("created_at")),
+        updated_at=parse_iso_time(document.get("updated_at")),
         redact_message=document.get("redact_message"),
     )

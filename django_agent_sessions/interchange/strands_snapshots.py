@@ -24,7 +24,7 @@ from django_agent_sessions.values.records import AgentState
 from .layout.document_files import DocumentFiles
 from .layout.session_documents import unmark_bytes
 from .sources import Skipped, SourceAgent, SourceMessage, SourceMultiAgent, SourceSession
-from .strands_files import PERMANENT_ERRORS, error_reason, list_names, parse_time
+from .strands_files import PERMANENT_ERRORS, error_reason, list_names, parse_iso_time
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class StrandsSnapshots:
                 data = document.get("data")
                 if document.get("schema_version") != _VERSION or not isinstance(data, dict):
                     raise PayloadError(f"it is not a snapshot of version {_VERSION}")
-                yield create(name, data, parse_time(document.get("created_at")))
+                yield create(name, data, parse_iso_time(document.get("created_at")))
             except PERMANENT_ERRORS as error:
                 skipped.append(Skipped(file, error_reason(error)))
 

@@ -213,9 +213,9 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "agent sessions",
                 "ordering": ["-last_activity_at", "-id"],
                 "permissions": [
-                    ("read_transcript", "Can read what was said"),
-                    ("redact", "Can redact what was said"),
-                    ("view_original", "Can see the originals of redacted messages"),
+                    ("read_transcript", "Can read transcripts"),
+                    ("redact", "Can redact messages"),
+                    ("view_original", "Can view the originals of redacted messages"),
                     ("export", "Can export conversations"),
                 ],
             },
@@ -262,7 +262,7 @@ class Migration(migrations.Migration):
                             ("held", "put under legal hold"),
                             ("released", "released from legal hold"),
                             ("forked", "forked"),
-                            ("rewound", "brought back to an earlier message"),
+                            ("rewound", "rewound to an earlier message"),
                             ("restored", "branch or snapshot restored"),
                             ("branch_deleted", "branch deleted"),
                             ("repaired", "repaired by an integrity check"),
@@ -377,8 +377,8 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "use of a large binary",
-                "verbose_name_plural": "uses of large binaries",
+                "verbose_name": "reference to a large binary",
+                "verbose_name_plural": "references to large binaries",
                 "ordering": ["id"],
             },
         ),
@@ -486,8 +486,8 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("rewound", "left behind by a rewind"),
-                            ("conflict", "kept, because another writer went on without it"),
+                            ("rewound", "kept by a rewind"),
+                            ("conflict", "kept after a conflict with another writer"),
                             ("created", "created"),
                             ("imported", "imported"),
                         ],
@@ -499,13 +499,13 @@ class Migration(migrations.Migration):
                 (
                     "parent",
                     models.PositiveIntegerField(
-                        default=0, editable=False, verbose_name="left branch"
+                        default=0, editable=False, verbose_name="parent branch"
                     ),
                 ),
                 (
                     "start",
                     models.PositiveIntegerField(
-                        default=0, editable=False, verbose_name="first message of its own"
+                        default=0, editable=False, verbose_name="first own message"
                     ),
                 ),
                 (
@@ -712,7 +712,7 @@ class Migration(migrations.Migration):
                 (
                     "length",
                     models.PositiveIntegerField(
-                        default=0, verbose_name="position behind its last message"
+                        default=0, verbose_name="position after its last message"
                     ),
                 ),
                 ("tail", models.UUIDField(editable=False, null=True, verbose_name="last message")),

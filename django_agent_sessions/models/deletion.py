@@ -3,8 +3,8 @@
 Small sessions are deleted several per transaction, each completely. A session with very many
 messages first becomes a tombstone: it loses its session id and owner, so that it cannot be found,
 and the deletion is recorded. Its messages are then deleted in batches, newest first, and its row
-last. :func:`delete_tombstones`, which ``manage.py agent_sessions_gc`` calls, deletes the rest after an
-interruption.
+last. After an interruption :func:`delete_tombstones`, which ``manage.py agent_sessions_gc`` calls,
+deletes the rest.
 
 In a caller's transaction everything belongs to that transaction, and nothing is done in batches.
 """
@@ -43,7 +43,7 @@ def can_commit_batches(using: str) -> bool:
     return connection.get_autocommit() and not connection.in_atomic_block
 
 
-def delete(sessions: models.QuerySet[Any]) -> DeletionResult:
+def delete_sessions(sessions: models.QuerySet[Any]) -> DeletionResult:
     """Delete sessions in batches."""
     count: Counter[str] = Counter()
     for keys in _keys(sessions):

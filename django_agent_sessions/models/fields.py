@@ -60,7 +60,7 @@ class CorruptPayload:
 class ExactJSONField(_TextField):
     """JSON that is read exactly as it was written, with its key order, on every database.
 
-    See :mod:`django_agent_sessions.content.exact_json` for the supported values. An invalid text is read as
+    See ``content.exact_json`` for the supported values. An invalid text is read as
     :class:`CorruptPayload`.
     """
 

@@ -50,7 +50,7 @@ def begins_with(name: str, prefix: str) -> Q:
     return Q(**{f"{name}__gte": prefix, f"{name}__lte": prefix + _LAST_CHARACTER})
 
 
-def check_legal_hold(sessions: models.QuerySet[tables.Session]) -> None:
+def check_none_held(sessions: models.QuerySet[tables.Session]) -> None:
     """Raise if a session is under legal hold.
 
     Called before a deletion, because an error in the middle of one would break the caller's
@@ -75,11 +75,11 @@ class SessionQuerySet(models.QuerySet["tables.Session"]):
                 transaction, a session that is put under legal hold meanwhile can raise it after
                 others were deleted.
         """
-        check_legal_hold(self.order_by() if not self.query.is_sliced else self)
+        check_none_held(self.order_by() if not self.query.is_sliced else self)
         # Let Django raise its own error for querysets that it cannot delete.
         deletable = not (self.query.is_sliced or self.query.distinct or self.query.combinator)
         if deletable and self._fields is None and deletion.can_commit_batches(self.db):  # type: ignore[attr-defined] # as Django checks it
-            return deletion.delete(self)
+            return deletion.delete_sessions(self)
         return super().delete()
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django

@@ -18,7 +18,7 @@ from django_agent_sessions.models.querysets import (
     MessageQuerySet,
     RowQuerySet,
     SessionQuerySet,
-    check_legal_hold,
+    check_none_held,
 )
 from django_agent_sessions.values.ids import new_id
 
@@ -130,7 +130,7 @@ class Session(models.Model):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""
         row = Session.objects.using(kwargs.get("using") or self._state.db).filter(pk=self.pk)
-        check_legal_hold(row)
+        check_none_held(row)
         count: Counter[str] = Counter()
         if deletion.can_commit_batches(row.db) and deletion.key_if_large(row):
             count += deletion.delete_messages(row, self.pk)
@@ -148,7 +148,7 @@ class SessionRelated(models.Model):
         """Delete the row, unless its session is under legal hold."""
         sessions = Session.objects.using(kwargs.get("using") or self._state.db)
         session: Any = self.session_id  # type: ignore[attr-defined] # every subclass has it
-        check_legal_hold(sessions.filter(pk=session))
+        check_none_held(sessions.filter(pk=session))
         return super().delete(*args, **kwargs)
 
 

@@ -34,7 +34,7 @@ from django_agent_sessions.models.fields import ExactJSONField
 from django_agent_sessions.models.functions import OctetLength, has_no_original
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
 
-PAGE_SIZE = 50
+MESSAGES_PER_PAGE = 50
 """Default number of messages of a page."""
 
 MAX_PAGE_SIZE = 2000
@@ -161,7 +161,7 @@ def visible_payload() -> Coalesce:
 
 
 def page_around(
-    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the page with a message in its middle, which may be deleted."""
     half = count // 2
@@ -173,7 +173,7 @@ def page_around(
 
 
 def page_before(
-    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the page that ends right before a message."""
     rows, earlier = _read(scope, scope.condition_beside(message, "lt"), count, False, originals)
@@ -181,7 +181,7 @@ def page_before(
 
 
 def page_after(
-    scope: MessageQuery, message: UUID, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, message: UUID, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the page that begins right after a message."""
     rows, later = _read(scope, scope.condition_beside(message, "gt"), count, True, originals)
@@ -189,7 +189,7 @@ def page_after(
 
 
 def last_page(
-    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the last page."""
     rows, earlier = _read(scope, Q(), count, False, originals)
@@ -197,7 +197,7 @@ def last_page(
 
 
 def first_page(
-    scope: MessageQuery, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the first page."""
     rows, later = _read(scope, Q(), count, True, originals)
@@ -205,7 +205,7 @@ def first_page(
 
 
 def page_from_position(
-    scope: MessageQuery, position: int, *, count: int = PAGE_SIZE, originals: bool = False
+    scope: MessageQuery, position: int, *, count: int = MESSAGES_PER_PAGE, originals: bool = False
 ) -> MessagePage:
     """Read the page of an agent's messages that begins at a position."""
     rows, later = _read(scope, Q(message_id__gte=position), count, True, originals)

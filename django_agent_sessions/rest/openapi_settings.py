@@ -1,9 +1,10 @@
-"""drf-spectacular's settings for the OpenAPI document of the API.
+r"""drf-spectacular's settings for the OpenAPI document of the API.
 
 The API serves the document at ``schema/``. If ``drf_spectacular`` is an installed app, this
 command writes it::
 
-    python manage.py spectacular --custom-settings django_agent_sessions.rest.openapi_settings.DOCUMENT
+    python manage.py spectacular \
+        --custom-settings django_agent_sessions.rest.openapi_settings.DOCUMENT
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ BRANCH = "agent-sessions-branch"
 EVENTS = "agent-sessions-events"
 """The scope of event streams."""
 
-CHAT = "agent-sessions-chat"
+CHAT_SCOPE = "agent-sessions-chat"
 """The scope of agents' answers."""
 
 

@@ -17,7 +17,7 @@ from django_agent_sessions.values.records import AgentRecord, AgentState, Snapsh
 
 from ._base import retry_reads
 from ._message_reading import MessageReader
-from ._snapshot_documents import agent_document, agent_state, without_message_references
+from ._snapshot_documents import agent_document, state_in_document, without_message_references
 from ._snapshot_records import referenced_ranges
 from .locking import lock_session, with_lock
 
@@ -133,7 +133,7 @@ class AgentSnapshotStore(MessageReader):
         if snapshot is None:
             previous = latest.first()
             state = without_message_references(
-                agent_state_of(row) if previous is None else agent_state(previous.document)
+                agent_state_of(row) if previous is None else state_in_document(previous.document)
             )
             messages: Any = [[0, length]] if length else []
             document: Any = agent_document(state, now)
@@ -141,7 +141,7 @@ class AgentSnapshotStore(MessageReader):
                 document["data"] = {**previous.document["data"], **document["data"]}
         else:
             state, messages, document = (
-                agent_state(snapshot.document),
+                state_in_document(snapshot.document),
                 snapshot.messages,
                 snapshot.document,
             )

@@ -37,7 +37,7 @@ def session_updates(changes: SessionChanges, using: str) -> dict[str, Any]:
     return columns
 
 
-def check_legal_hold(session: Session, columns: Mapping[str, Any]) -> None:
+def check_change_of_held_session(session: Session, columns: Mapping[str, Any]) -> None:
     """Raise if an update would replace a title or metadata under legal hold."""
     protected = ("title", "metadata")
     lost = [

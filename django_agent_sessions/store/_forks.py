@@ -29,7 +29,7 @@ from ._base import retry_reads, tracked_atomic, write
 from ._branches import BranchStore
 from ._message_copies import copy_messages
 from ._session_reading import session_record
-from ._snapshot_documents import agent_state, without_message_references
+from ._snapshot_documents import state_in_document, without_message_references
 from .locking import lock_session
 
 _MAX_FORKS = 10_000
@@ -225,7 +225,7 @@ class ForkStore(BranchStore):
         )
         if snapshot is None:
             return without_message_references(present)
-        state = agent_state(snapshot.document)
+        state = state_in_document(snapshot.document)
         return AgentState(
             state.state,
             state.conversation_manager_state,

@@ -233,7 +233,7 @@ class MessageStore(MessageAppender):
         free = self._all().filter(pk=agent.session, legal_hold=False)
         if self._move_counters(free, Usage(messages=-1), last_write=mark):
             return True
-        check_legal_hold(self.using, agent, what)
+        check_session_not_held(self.using, agent, what)
         return False
 
     def _was_popped(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
@@ -262,7 +262,7 @@ class MessageStore(MessageAppender):
         return PositionedPayload(position, payload, redacted)
 
 
-def check_legal_hold(using: str, agent: AgentRecord, what: str) -> None:
+def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
     """Raise LegalHoldError if the session is under legal hold."""
     held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
     if row := held.first():

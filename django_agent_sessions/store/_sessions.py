@@ -22,7 +22,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 from django_agent_sessions.values.records import SessionRecord, Usage
 
 from ._base import insert_unique, tracked_atomic, write
-from ._changes import SessionChanges, check_legal_hold, session_updates
+from ._changes import SessionChanges, check_change_of_held_session, session_updates
 from ._mask_on_write import prepare_metadata, prepare_title
 from ._session_reading import SessionReader, session_record
 
@@ -225,7 +225,7 @@ class SessionWriter(SessionReader):
                 row = self._accessible().select_for_update().filter(pk=session).first()
                 if row is None:
                     raise self._not_found(str(session))
-                check_legal_hold(row, columns)
+                check_change_of_held_session(row, columns)
                 for name, value in columns.items():
                     # A session that is archived already keeps its first `archived_at`.
                     if not (name == "archived_at" and value and row.archived_at):

@@ -17,7 +17,7 @@ from django_agent_sessions.values.records import AgentState
 _INTERNAL = ("interrupt_state", "model_state")
 
 
-def agent_state(document: Any) -> AgentState:
+def state_in_document(document: Any) -> AgentState:
     data = document.get("data") if isinstance(document, Mapping) else None
     if not isinstance(data, Mapping):
         return AgentState()

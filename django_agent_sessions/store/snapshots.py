@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._agent_snapshots import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
 from ._objects import PART_SIZE, ObjectStore
-from ._snapshot_documents import agent_state
+from ._snapshot_documents import state_in_document
 from ._snapshot_finding import SnapshotFilter, SnapshotIds
 from ._snapshot_records import LastMessage, LoadedSnapshot, SaveState, SnapshotWrite
 from ._snapshots import SnapshotStore
@@ -21,8 +21,8 @@ __all__ = [
     "SnapshotIds",
     "SnapshotStorageStore",
     "SnapshotWrite",
-    "agent_state",
     "references_to_window",
+    "state_in_document",
 ]
 
 

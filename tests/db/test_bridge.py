@@ -96,7 +96,7 @@ def test_who_has_a_transaction_is_found_while_other_threads_open_connections() -
         while not stop.is_set():
             for number in range(100):
                 opened = connections["default"].copy(f"other-{number}")
-                transaction_join.remember_connection(opened)
+                transaction_join.remember_thread_connection(opened)
                 del opened
 
     interval = sys.getswitchinterval()

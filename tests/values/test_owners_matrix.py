@@ -405,7 +405,10 @@ def test_a_new_entry_without_a_row_is_found():
 
     archive_sessions.__module__ = "django_agent_sessions.values.ids"
     with mock.patch.object(
-        django_agent_sessions.values.ids, "archive_sessions", archive_sessions, create=True
+        importlib.import_module("django_agent_sessions.values.ids"),
+        "archive_sessions",
+        archive_sessions,
+        create=True,
     ):
         assert "ids.archive_sessions" in dict(taking_an_owner())
         with pytest.raises(AssertionError):

@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.store import BranchNameStore
 from django_agent_sessions.values.ids import new_id
 
-from .branch_session import MAIN, BranchedSession
+from .branch_session import INITIAL_BRANCH, BranchedSession
 from .turn_queries import (
     contains_text,
     cost_as_dict,
@@ -90,7 +90,7 @@ class AdvancedDjangoSession(BranchedSession):
         All objects are on the main branch afterwards. The names of the branches stay reserved.
         """
         await super().clear_session(wrapper=wrapper)
-        self._place = MAIN
+        self._place = INITIAL_BRANCH
 
     # --- branches -----------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class AdvancedDjangoSession(BranchedSession):
         """
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
-        if branch_id == MAIN.name:
+        if branch_id == INITIAL_BRANCH.name:
             raise ValueError("Cannot delete the 'main' branch")
         if branch_id == self._place.name:
             if not force:
@@ -152,14 +152,14 @@ class AdvancedDjangoSession(BranchedSession):
                     "branches first"
                 )
             await self._run(partial(self._find_branch, branch_id), wrapper)
-            await self.switch_to_branch(MAIN.name, wrapper=wrapper)
+            await self.switch_to_branch(INITIAL_BRANCH.name, wrapper=wrapper)
         async with self._queue.turn():
             await self._run(partial(self._delete_branch, branch_id), wrapper)
 
     async def list_branches(self, *, wrapper: _Context | None = None) -> list[dict[str, Any]]:
         """List the branches that have items, in the order of their creation."""
         result = await self._ask(partial(self._list_branches, self._place), wrapper)
-        current, branches = result or (MAIN.name, [])
+        current, branches = result or (INITIAL_BRANCH.name, [])
         return [
             {
                 "branch_id": branch.name,

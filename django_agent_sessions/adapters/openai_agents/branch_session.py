@@ -37,7 +37,7 @@ class CurrentBranch(NamedTuple):
     agent: UUID | None = None
 
 
-MAIN = CurrentBranch("main")
+INITIAL_BRANCH = CurrentBranch("main")
 """The initial branch of every object."""
 
 
@@ -48,7 +48,7 @@ class BranchedSession(DjangoSession):
     """
 
     _store_class = BranchNameStore
-    _place = MAIN
+    _place = INITIAL_BRANCH
 
     @cached_property
     def _queue(self) -> FifoLock:
@@ -95,7 +95,7 @@ class BranchedSession(DjangoSession):
     ) -> AgentRecord | None:
         """Move the object to the main branch if its branch has been deleted with all others."""
         if branch is not None and branch.branch == 0 and self._place is place:
-            self._place = MAIN
+            self._place = INITIAL_BRANCH
         return branch
 
     def _append_items(
@@ -139,7 +139,7 @@ class BranchedSession(DjangoSession):
         return append()
 
     def _pop_at(self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord) -> Any:
-        name = place.name if place.agent in (None, agent.id) else MAIN.name
+        name = place.name if place.agent in (None, agent.id) else INITIAL_BRANCH.name
         branch, taken = store.pop_from(agent, name)
         if branch is None or taken is None:
             return None
@@ -186,7 +186,11 @@ class BranchedSession(DjangoSession):
         self, place: CurrentBranch, turn: int, name: str | None, store: SessionStore
     ) -> CurrentBranch:
         agent = self._find(store)
-        source = place.name if agent is not None and place.agent in (None, agent.id) else MAIN.name
+        source = (
+            place.name
+            if agent is not None and place.agent in (None, agent.id)
+            else INITIAL_BRANCH.name
+        )
         default_name = f"branch_from_turn_{turn}_{int(time.time())}"
         try:
             if agent is None:
@@ -212,7 +216,7 @@ class BranchedSession(DjangoSession):
         branch = None if agent is None else _named_branch_store(store).named_branch(agent, name)
         if branch is None or not _named_branch_store(store).has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
-        return MAIN if name == MAIN.name else CurrentBranch(name, branch.id)
+        return INITIAL_BRANCH if name == INITIAL_BRANCH.name else CurrentBranch(name, branch.id)
 
     def _delete_branch(self, name: str, store: SessionStore) -> None:
         agent = self._find(store)
@@ -233,7 +237,7 @@ class BranchedSession(DjangoSession):
         return self._name_of(place, branch), store.named_branches(agent)
 
     def _name_of(self, place: CurrentBranch, branch: AgentRecord | None) -> str:
-        return MAIN.name if branch is not None and branch.branch == 0 else place.name
+        return INITIAL_BRANCH.name if branch is not None and branch.branch == 0 else place.name
 
     def _store_usage(
         self, place: CurrentBranch, cost: TurnCost, store: BranchNameStore, agent: AgentRecord

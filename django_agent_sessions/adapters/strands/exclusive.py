@@ -33,7 +33,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.values.records import AgentRecord
 
 from .conversation import Conversation
-from .restore import StoredAgent, restore
+from .restore import StoredAgent, restore_agent
 from .session_operations import SessionOperations
 
 R = TypeVar("R")
@@ -169,7 +169,7 @@ class RunLeases:
             return
         old = self._work.conversation(agent)
         new_conversation = Conversation(weakref.ref(agent), run_id=old.run_id, spent=old.spent)
-        restore(agent, new_conversation, found)
+        restore_agent(agent, new_conversation, found)
         if old.record is not None and _key(agent) not in self._rejected:
             # Unwritten because the database was unavailable: not lost because of another run.
             new_conversation.pending_messages, new_conversation.may_be_written = (

@@ -33,7 +33,7 @@ from django_agent_sessions.values.owners import NOBODY
 
 from .conversation import Conversation
 from .exclusive import RunLeases
-from .restore import restore
+from .restore import restore_agent
 from .session_operations import OpenSession, SessionOperations, initial_messages
 
 R = TypeVar("R")
@@ -204,7 +204,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             if found is None:
                 conversation.pending_messages = initial_messages(agent)
         if found is not None:
-            restore(agent, conversation, found)
+            restore_agent(agent, conversation, found)
         self._work.conversations[agent.agent_id] = conversation
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:

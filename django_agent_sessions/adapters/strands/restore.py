@@ -40,7 +40,7 @@ def check_dialect(record: AgentRecord) -> None:
         )
 
 
-def is_message(payload: Any) -> bool:
+def is_strands_message(payload: Any) -> bool:
     """Return whether a payload has the fields of a Strands message that restoring needs."""
     return (
         isinstance(payload, dict)
@@ -49,7 +49,7 @@ def is_message(payload: Any) -> bool:
     )
 
 
-def restore(agent: LocalAgent, conversation: Conversation, found: StoredAgent) -> None:
+def restore_agent(agent: LocalAgent, conversation: Conversation, found: StoredAgent) -> None:
     """Restore an agent from its stored data."""
     record, restored, end = found
     conversation.record = record

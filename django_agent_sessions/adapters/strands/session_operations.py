@@ -29,7 +29,7 @@ from .conversation import (
 )
 from .live_redaction import mask_agent
 from .orchestrators import Orchestrators
-from .restore import Restored, StoredAgent, check_dialect, is_message
+from .restore import Restored, StoredAgent, check_dialect, is_strands_message
 
 logger = logging.getLogger("django_agent_sessions")
 
@@ -135,7 +135,7 @@ class SessionOperations:
         # Without a window, Strands' own count of removed messages is the offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
         restored = self.store.restore(record, offset=removed)
-        invalid = [position for position, message, _ in restored if not is_message(message)]
+        invalid = [position for position, message, _ in restored if not is_strands_message(message)]
         for position in invalid:
             logger.warning(
                 "message %d of agent %s (row %s) is not a message of Strands and was skipped",

@@ -80,7 +80,11 @@ class StorageSessionRepository(SessionRepository):
         with _strands_errors(f"Session {session_id!r}"):
             try:
                 document = self._layout.read_session(session_id)
-                return None if document is None else stored.build(Session.from_dict, document)
+                return (
+                    None
+                    if document is None
+                    else stored.build_from_dict(Session.from_dict, document)
+                )
             except PayloadError as error:
                 # The file contains nothing that is required.
                 logger.error("Session %r is used without its file: %s", session_id, error)
@@ -142,7 +146,11 @@ class StorageSessionRepository(SessionRepository):
         with _strands_errors(f"Agent {agent_id!r} in session {session_id!r}"):
             try:
                 document = self._layout.read_agent(session_id, agent_id)
-                return None if document is None else stored.build(stored.session_agent, document)
+                return (
+                    None
+                    if document is None
+                    else stored.build_from_dict(stored.agent_from_dict, document)
+                )
             except PayloadError as error:
                 logger.error(
                     "Agent %r in session %r continues without its state: %s",
@@ -150,7 +158,7 @@ class StorageSessionRepository(SessionRepository):
                     session_id,
                     error,
                 )
-                return stored.agent_without_state(agent_id)
+                return stored.session_agent_without_state(agent_id)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace an agent's state.
@@ -227,7 +235,7 @@ class StorageSessionRepository(SessionRepository):
             except PayloadError as error:
                 _log_skipped(session_id, agent_id, message_id, error)
                 document = None
-        return None if document is None else stored.session_message(document, message_id)
+        return None if document is None else stored.message_from_dict(document, message_id)
 
     def update_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -291,7 +299,7 @@ class StorageSessionRepository(SessionRepository):
                 elif isinstance(document, Exception):
                     raise document
                 else:
-                    messages.append(stored.session_message(document, number))
+                    messages.append(stored.message_from_dict(document, number))
         return messages
 
     def create_multi_agent(
@@ -371,7 +379,7 @@ class StorageSessionRepository(SessionRepository):
         """Read an existing agent; None if its file cannot be parsed and a copy of it was kept."""
         file = self._layout.names.agent_file(session_id, agent_id)
         return self._read_or_back_up(
-            lambda: self._layout.read_agent(session_id, agent_id), stored.session_agent, file
+            lambda: self._layout.read_agent(session_id, agent_id), stored.agent_from_dict, file
         )
 
     def _read_multi_agent(self, session_id: str, multi_agent_id: str) -> dict[str, Any] | None:
@@ -390,7 +398,7 @@ class StorageSessionRepository(SessionRepository):
             document = read()
             if document is None:
                 raise FileNotFoundError(file)
-            return stored.build(make, document)
+            return stored.build_from_dict(make, document)
         except PayloadError:
             self._layout.files.set_aside(file)
             return None

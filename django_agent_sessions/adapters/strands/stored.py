@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import PayloadError
 R = TypeVar("R")
 
 
-def build(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
+def build_from_dict(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
     """Build an object from a document; raise ``PayloadError`` if its fields are wrong."""
     try:
         return make(document)
@@ -21,7 +21,7 @@ def build(make: Callable[[dict[str, Any]], R], document: dict[str, Any]) -> R:
     raise PayloadError(f"it is not a document of Strands: {kind}")
 
 
-def session_agent(document: dict[str, Any]) -> SessionAgent:
+def agent_from_dict(document: dict[str, Any]) -> SessionAgent:
     """Build a ``SessionAgent`` as ``from_dict`` does, from a document whose bytes are decoded."""
     if not isinstance(document["state"], dict):
         raise TypeError("the state is not an object")
@@ -34,7 +34,7 @@ def session_agent(document: dict[str, Any]) -> SessionAgent:
     )
 
 
-def session_message(document: dict[str, Any], number: int) -> SessionMessage:
+def message_from_dict(document: dict[str, Any], number: int) -> SessionMessage:
     """Build a ``SessionMessage`` as ``from_dict`` does, from a document whose bytes are decoded.
 
     ``from_dict`` takes fifty times as long, because it reads the class's signature for each key.
@@ -45,7 +45,7 @@ def session_message(document: dict[str, Any], number: int) -> SessionMessage:
     )
 
 
-def agent_without_state(agent_id: str) -> SessionAgent:
+def session_agent_without_state(agent_id: str) -> SessionAgent:
     """Return an agent with an empty state that every conversation manager accepts."""
     return SessionAgent(agent_id, {}, {"__name__": _MatchesAnyName(), "removed_message_count": 0})
 

@@ -22,7 +22,7 @@ from django_agent_sessions.models import SessionMessage
 LONGEST = 2000
 """The most characters of a text to search for; redact longer ones as a part."""
 
-REASON = 3
+MIN_REDACTION_REASON = 3
 """The fewest characters of a reason."""
 
 _MAX_PATH_LENGTH = 1000
@@ -181,7 +181,7 @@ class ReasonForm(forms.Form):
 
     reason = forms.CharField(
         label=_("Reason"),
-        min_length=REASON,
+        min_length=MIN_REDACTION_REASON,
         max_length=500,
         widget=forms.TextInput({"autocomplete": "off"}),
         help_text=_("Stored in the audit trail with your name. Do not quote the redacted text."),

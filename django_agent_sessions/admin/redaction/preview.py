@@ -18,7 +18,7 @@ from django_agent_sessions.content.masking import mask
 from django_agent_sessions.governance.redaction import Hit, Place, Redaction
 from django_agent_sessions.models import SessionMessage
 
-SHOWN = 200
+MAX_SHOWN_PLACES = 200
 """The most places that the page shows; all of them are redacted."""
 
 _MAX_FOUND = 300
@@ -110,7 +110,7 @@ class Preview:
 
 def build_preview(viewer: Viewer, result: Redaction) -> Preview:
     """Build the preview of a dry run."""
-    page = result.hits[:SHOWN]
+    page = result.hits[:MAX_SHOWN_PLACES]
     rows = {hit.place.kind: set[UUID]() for hit in result.hits}
     for hit in result.hits:
         rows[hit.place.kind].add(hit.place.key)

@@ -36,7 +36,13 @@ from django_agent_sessions.store.contents import is_original_kept
 from django_agent_sessions.store.locking import write
 
 from .forms import MESSAGE, SESSION, ReasonForm, ScopeForm, Target, find_target
-from .preview import SHOWN, build_preview, count_places, count_unsearched_messages, places_digest
+from .preview import (
+    MAX_SHOWN_PLACES,
+    build_preview,
+    count_places,
+    count_unsearched_messages,
+    places_digest,
+)
 
 _TEMPLATE = "agent_sessions/admin/redact.html"
 
@@ -179,7 +185,7 @@ def _first_message(viewer: Viewer, result: Redaction) -> UUID | None:
     keys = [hit.place.key for hit in result.hits if hit.place.kind == "message"]
     if not keys:
         return None
-    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=keys[:SHOWN])
+    rows = SessionMessage.objects.using(viewer.using).filter(pk__in=keys[:MAX_SHOWN_PLACES])
     main_message = (
         rows.filter(branch=MAIN_BRANCH).order_by("id").values_list("pk", flat=True).first()
     )

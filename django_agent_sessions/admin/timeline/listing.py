@@ -155,7 +155,7 @@ def objects(viewer: Viewer, after: str) -> ListPage:
     return ListPage(page, page[-1]["key"] if len(rows_read) > PAGE else "")
 
 
-def agents(viewer: Viewer) -> list[tuple[UUID, str]]:
+def agent_choices(viewer: Viewer) -> list[tuple[UUID, str]]:
     """List the keys and names of the session's agents, up to a limit."""
     rows = SessionAgent.objects.using(viewer.using).filter(session=viewer.session)
     return list(rows.order_by("id").values_list("pk", "agent_id")[:MAX_AGENTS])

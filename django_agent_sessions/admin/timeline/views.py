@@ -92,7 +92,7 @@ def branches(model_admin: Any, viewer: Viewer) -> HttpResponse:
         "timeline_branches",
         title=_("Branches"),
         agent=agent,
-        agents=listing.agents(viewer),
+        agents=listing.agent_choices(viewer),
         listed=listed,
         side=[line for line in listed.lines if not line.main],
     )
@@ -113,7 +113,7 @@ def snapshots(model_admin: Any, viewer: Viewer) -> HttpResponse:
         "timeline_snapshots",
         title=_("Snapshots"),
         agent=agent,
-        agents=listing.agents(viewer),
+        agents=listing.agent_choices(viewer),
         listed=listing.snapshots(viewer, agent, _parse_key(before) if before else None),
         objects=listing.objects(viewer, params.get("after", "")[:700].replace("\x00", "")),
     )

@@ -27,13 +27,13 @@ from django_agent_sessions.queries.message_pages import MessageQuery
 
 from .view_models import AgentLabel
 
-MESSAGES = 300
+MAX_CHART_MESSAGES = 300
 """The most messages that the charts include."""
 
 SEARCHED = 64 * 1024
 """Bytes of the largest payload in which calls are counted."""
 
-COLUMNS = 100
+CHART_COLUMNS = 100
 _MAX_LANES = 6
 _CHART_HEIGHT = 20
 _CALL_MARKERS = (
@@ -63,7 +63,7 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
-class AgentFigures:
+class AgentActivity:
     """The figures of an agent within the charts."""
 
     voice: AgentLabel
@@ -101,7 +101,7 @@ class ActivityChart:
     """The charts and the table with the same data."""
 
     strips: list[ChartRow]
-    figures: list[AgentFigures]
+    figures: list[AgentActivity]
     messages: int
     cut: bool
     began: datetime
@@ -112,7 +112,7 @@ def activity_chart(
     found: Sequence[Point], voices: Mapping[UUID, AgentLabel], link: str
 ) -> ActivityChart | None:
     """Return the charts of the newest messages, or None if there are no messages."""
-    newest = found[:MESSAGES][::-1]
+    newest = found[:MAX_CHART_MESSAGES][::-1]
     if not newest:
         return None
     columns = _columns(newest)
@@ -121,7 +121,7 @@ def activity_chart(
         strips=[*_lanes(columns, figures, link), *_bars(columns)],
         figures=figures,
         messages=len(newest),
-        cut=len(found) > MESSAGES,
+        cut=len(found) > MAX_CHART_MESSAGES,
         began=newest[0].created_at,
         ended=newest[-1].created_at,
     )
@@ -143,15 +143,15 @@ def points(scope: MessageQuery) -> list[Point]:
         Point(*values)
         for values in rows.annotate(agent_key=F("agent_id"))
         .order_by(f"-{scope.key}")
-        .values_list(columns[0], "agent_id", *columns[1:])[: MESSAGES + 1]
+        .values_list(columns[0], "agent_id", *columns[1:])[: MAX_CHART_MESSAGES + 1]
     ]
 
 
-def _figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[AgentFigures]:
-    by_agent: dict[UUID, AgentFigures] = {}
+def _figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list[AgentActivity]:
+    by_agent: dict[UUID, AgentActivity] = {}
     for point in points:
         voice = voices.get(point.agent) or AgentLabel(point.agent, "?", "", 0)
-        figures = by_agent.setdefault(point.agent, AgentFigures(voice))
+        figures = by_agent.setdefault(point.agent, AgentActivity(voice))
         figures.messages += 1
         figures.calls += point.calls
         figures.failed += point.failed
@@ -164,13 +164,13 @@ def _figures(points: Sequence[Point], voices: Mapping[UUID, AgentLabel]) -> list
 
 def _columns(points: Sequence[Point]) -> list[list[Point]]:
     """Distribute the messages evenly over columns, in order."""
-    count = min(len(points), COLUMNS)
+    count = min(len(points), CHART_COLUMNS)
     cuts = [len(points) * number // count for number in range(count + 1)]
     return [list(points[start:end]) for start, end in pairwise(cuts)]
 
 
 def _lanes(
-    columns: Sequence[list[Point]], figures: Sequence[AgentFigures], link: str
+    columns: Sequence[list[Point]], figures: Sequence[AgentActivity], link: str
 ) -> list[ChartRow]:
     strips = []
     for each in figures[:_MAX_LANES]:

@@ -16,8 +16,8 @@ from .text_rendering import MASK, TextRenderer
 from .view_models import (
     MIN_GROUPED_CALLS,
     AgentLabel,
-    MessageView,
-    PartView,
+    MessageViewModel,
+    PartViewModel,
     SpeakerTurn,
     tool_names,
 )
@@ -62,22 +62,22 @@ class TranscriptBuilder:
                 turns.append(SpeakerTurn(voice, role, [entry]))
         return turns
 
-    def payload(self, row: MessagePreview, payload: Any) -> list[PartView]:
+    def payload(self, row: MessagePreview, payload: Any) -> list[PartViewModel]:
         """Convert one payload, such as an original, without marking redactions."""
         return MessageRenderer(row, self._dialect(row), payload, self._wording).pieces()
 
-    def _entry(self, row: MessagePreview) -> MessageView:
-        entry = MessageView(row, note=self._note(row))
+    def _entry(self, row: MessagePreview) -> MessageViewModel:
+        entry = MessageViewModel(row, note=self._note(row))
         if self._hidden:
-            entry.pieces = [PartView("hidden", row.id)]
+            entry.pieces = [PartViewModel("hidden", row.id)]
             return entry
         if not row.read:
             html = self._wording.html(row.head, entry.note or None) if row.head else ""
-            entry.pieces = [PartView("large", row.id, html=html, size=row.size)]
+            entry.pieces = [PartViewModel("large", row.id, html=html, size=row.size)]
             return entry
         dialect = self._dialect(row)
         if entry.note and _is_fully_masked(dialect, row.payload):
-            entry.pieces = [PartView("gone", row.id, html=entry.note)]
+            entry.pieces = [PartViewModel("gone", row.id, html=entry.note)]
             return entry
         note = entry.note or None
         entry.pieces = MessageRenderer(row, dialect, row.payload, self._wording, note).pieces()
@@ -97,11 +97,11 @@ def _is_fully_masked(dialect: str, payload: Any) -> bool:
     )
 
 
-def _attach_results(entries: Sequence[MessageView], window: MessagePage) -> None:
+def _attach_results(entries: Sequence[MessageViewModel], window: MessagePage) -> None:
     """Move each result to its call."""
-    waiting: dict[tuple[UUID, str], tuple[PartView, MessageView]] = {}
+    waiting: dict[tuple[UUID, str], tuple[PartViewModel, MessageViewModel]] = {}
     for entry in entries:
-        remaining: list[PartView] = []
+        remaining: list[PartViewModel] = []
         for piece in entry.pieces:
             if piece.kind == "call":
                 if piece.call_id:
@@ -125,16 +125,18 @@ def _attach_results(entries: Sequence[MessageView], window: MessagePage) -> None
         call.counterpart_outside = window.later
 
 
-def _group_calls(entry: MessageView) -> None:
+def _group_calls(entry: MessageViewModel) -> None:
     """Group long runs of consecutive calls."""
-    pieces: list[PartView] = []
-    calls: list[PartView] = []
+    pieces: list[PartViewModel] = []
+    calls: list[PartViewModel] = []
     for piece in [*entry.pieces, None]:
         if piece is not None and piece.kind == "call":
             calls.append(piece)
             continue
         if len(calls) >= MIN_GROUPED_CALLS:
-            pieces.append(PartView("group", entry.row.id, name=tool_names(calls), contents=calls))
+            pieces.append(
+                PartViewModel("group", entry.row.id, name=tool_names(calls), contents=calls)
+            )
         else:
             pieces.extend(calls)
         calls = []

@@ -42,7 +42,7 @@ from django_agent_sessions.queries.message_pages import MAX_PAYLOAD_BYTES_SHOWN,
 from . import sidebar
 from .builder import TranscriptBuilder
 from .json_tree import tree
-from .view_models import AgentLabel, PartView
+from .view_models import AgentLabel, PartViewModel
 from .viewers import Viewer, get_viewer_or_404
 
 PRETTY = 4 * 1024 * 1024
@@ -51,7 +51,7 @@ PRETTY = 4 * 1024 * 1024
 HEAD = 200_000
 """Characters that are shown of a larger payload."""
 
-REASON = 3
+MIN_ACCESS_REASON = 3
 """The fewest characters of a reason."""
 
 
@@ -182,7 +182,7 @@ def original(
         "message": message,
         "until": expiry,
     }
-    if request.method == "POST" and len(reason) < REASON:
+    if request.method == "POST" and len(reason) < MIN_ACCESS_REASON:
         context["error"] = _("Enter a short reason for viewing the original.")
     elif request.method == "POST":
         audit.record(
@@ -205,7 +205,7 @@ def _original_expiry(viewer: Viewer, message: UUID) -> Any:
     return until
 
 
-def _original_pieces(viewer: Viewer, message: UUID) -> list[PartView]:
+def _original_pieces(viewer: Viewer, message: UUID) -> list[PartViewModel]:
     rows = _message_row(viewer, message)
     size, agent, dialect = _get_or_404(
         rows.values_list(OctetLength("message"), "agent_id", "agent__dialect")
@@ -215,7 +215,7 @@ def _original_pieces(viewer: Viewer, message: UUID) -> list[PartView]:
             rows.values_list(Substr(Cast("message", TextField()), 1, HEAD), flat=True)
         )
         head = displayable(exact_json.without_hashes(head))
-        return [PartView("output", message, html=head, cut=size)]
+        return [PartViewModel("output", message, html=head, cut=size)]
     payload = _get_or_404(rows.values_list("message", flat=True))
     now = timezone.now()
     row = MessagePreview(

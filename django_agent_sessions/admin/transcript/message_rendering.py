@@ -15,8 +15,8 @@ from django_agent_sessions.queries.message_pages import MessagePreview
 
 from .json_tree import tree
 from .links import citations, safe_link
-from .text_rendering import SHOWN, TextRenderer
-from .view_models import PartView
+from .text_rendering import MAX_SHOWN_CHARACTERS, TextRenderer
+from .view_models import PartViewModel
 
 _SCROLL_FROM = 5000
 _MAX_RESULT = 6000
@@ -40,22 +40,26 @@ class MessageRenderer:
         self._wording = wording
         self._note = note
 
-    def pieces(self) -> list[PartView]:
+    def pieces(self) -> list[PartViewModel]:
         row, payload = self._row, self._payload
         if isinstance(payload, CorruptPayload):
             text = displayable(without_hashes(payload.text))
-            cut = len(text) if len(text) > SHOWN else 0
-            return [PartView("corrupt", row.id, html=text[:SHOWN], cut=cut, size=row.size)]
+            cut = len(text) if len(text) > MAX_SHOWN_CHARACTERS else 0
+            return [
+                PartViewModel(
+                    "corrupt", row.id, html=text[:MAX_SHOWN_CHARACTERS], cut=cut, size=row.size
+                )
+            ]
         pieces = [
             self._piece(block, part)
             for block in blocks(self._dialect, payload)
             for part in block.parts
         ]
-        return pieces or [PartView("empty", row.id)]
+        return pieces or [PartViewModel("empty", row.id)]
 
-    def _piece(self, block: TranscriptBlock, part: Part) -> PartView:
+    def _piece(self, block: TranscriptBlock, part: Part) -> PartViewModel:
         name = displayable(part.name)
-        piece = PartView("data", self._row.id, block.path, name=name, status=part.status)
+        piece = PartViewModel("data", self._row.id, block.path, name=name, status=part.status)
         piece.call_id = displayable(part.call_id)
         match part.kind:
             case PartKind.TEXT:
@@ -79,11 +83,11 @@ class MessageRenderer:
                 piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _set_text(self, piece: PartView, text: str) -> None:
-        piece.cut = len(text) if len(text) > SHOWN else 0
-        piece.html = self._wording.html(text[:SHOWN], self._note) if text else ""
+    def _set_text(self, piece: PartViewModel, text: str) -> None:
+        piece.cut = len(text) if len(text) > MAX_SHOWN_CHARACTERS else 0
+        piece.html = self._wording.html(text[:MAX_SHOWN_CHARACTERS], self._note) if text else ""
 
-    def _set_result(self, piece: PartView, block: TranscriptBlock, part: Part) -> None:
+    def _set_result(self, piece: PartViewModel, block: TranscriptBlock, part: Part) -> None:
         if block.inner:
             piece.contents = [
                 self._nested_piece(inner, content)
@@ -105,8 +109,8 @@ class MessageRenderer:
                 for content in part.parts
             ]
 
-    def _nested_piece(self, block: TranscriptBlock, part: Part) -> PartView:
-        piece = PartView("data", self._row.id, block.path, name=displayable(part.name))
+    def _nested_piece(self, block: TranscriptBlock, part: Part) -> PartViewModel:
+        piece = PartViewModel("data", self._row.id, block.path, name=displayable(part.name))
         if part.kind is PartKind.TEXT:
             piece.kind = "output"
             piece.cut = len(part.text) if len(part.text) > _MAX_RESULT else 0
@@ -118,7 +122,7 @@ class MessageRenderer:
             piece.tree = tree(part.data, note=self._note)
         return piece
 
-    def _set_media(self, piece: PartView, part: Part) -> None:
+    def _set_media(self, piece: PartViewModel, part: Part) -> None:
         piece.kind = "file"
         piece.media_type, piece.size = displayable(part.media_type), part.size
         if (

@@ -95,7 +95,7 @@ class OrchestratorSummary:
     state: State
 
 
-def agents(viewer: Viewer) -> list[AgentSummary]:
+def agent_summaries(viewer: Viewer) -> list[AgentSummary]:
     """List the agents of a session; read states only if the viewer may read content."""
     last = (
         SessionMessage.objects.using(viewer.using)

@@ -18,7 +18,7 @@ from django_agent_sessions.admin.formatting import to_local_time
 from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import AuditEvent
 
-SHOWN = 20_000
+MAX_SHOWN_CHARACTERS = 20_000
 """The most characters of one text that a page shows."""
 
 MARKDOWN_BUDGET = 200_000

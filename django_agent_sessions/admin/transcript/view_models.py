@@ -33,7 +33,7 @@ class AgentLabel:
 
 
 @dataclass(slots=True)
-class PartView:
+class PartViewModel:
     """A part of a message, as the template shows it."""
 
     kind: str
@@ -60,8 +60,8 @@ class PartView:
     status: str = ""
     call_id: str = ""
     duration: timedelta | None = None
-    result: PartView | None = None
-    contents: list[PartView] = field(default_factory=list)
+    result: PartViewModel | None = None
+    contents: list[PartViewModel] = field(default_factory=list)
     counterpart_outside: bool = False
     """Whether the call or result that belongs to it may be outside of the window."""
 
@@ -89,11 +89,11 @@ class PartView:
 
 
 @dataclass(slots=True)
-class MessageView:
+class MessageViewModel:
     """A message and its pieces."""
 
     row: MessagePreview
-    pieces: list[PartView] = field(default_factory=list)
+    pieces: list[PartViewModel] = field(default_factory=list)
     answered: int = 0
     """Number of its results that are shown with their calls, in other messages."""
 
@@ -110,8 +110,8 @@ class MessageView:
 class MessageGroup:
     """Consecutive messages of a turn; several messages with tool calls only are folded."""
 
-    entries: list[MessageView]
-    calls: list[PartView] = field(default_factory=list)
+    entries: list[MessageViewModel]
+    calls: list[PartViewModel] = field(default_factory=list)
     """The calls, if the messages are folded."""
 
     @property
@@ -131,7 +131,7 @@ class SpeakerTurn:
 
     voice: AgentLabel
     role: str
-    entries: list[MessageView] = field(default_factory=list)
+    entries: list[MessageViewModel] = field(default_factory=list)
 
     @property
     def silent(self) -> bool:
@@ -156,11 +156,11 @@ class SpeakerTurn:
         return self.entries[0].row.created_at
 
 
-def tool_names(calls: Sequence[PartView]) -> str:
+def tool_names(calls: Sequence[PartViewModel]) -> str:
     """Return the tools of some calls, most used first."""
     names = Counter(call.name for call in calls).most_common()
     return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in names)
 
 
-def _has_only_calls(entry: MessageView) -> bool:
+def _has_only_calls(entry: MessageViewModel) -> bool:
     return all(piece.kind == "call" for piece in entry.pieces)

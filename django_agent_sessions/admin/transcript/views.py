@@ -75,7 +75,7 @@ def fragment(model_admin: Any, request: HttpRequest, object_id: UUID) -> HttpRes
     scope = _scope(viewer)
     window = _window(viewer, scope)
     voices = sidebar.agent_labels(
-        viewer, sidebar.agents(viewer), {row.agent_id for row in window.rows}
+        viewer, sidebar.agent_summaries(viewer), {row.agent_id for row in window.rows}
     )
     turns = _turns(viewer, scope, window, voices)
     context = {**_window_context(viewer, window), "viewer": viewer, "turns": turns}
@@ -115,7 +115,7 @@ def _page(model_admin: Any, viewer: Viewer, extra: dict[str, Any]) -> HttpRespon
     request, session = viewer.request, viewer.session
     scope = _scope(viewer)
     window = _window(viewer, scope)
-    points, listed = activity_chart.points(scope), sidebar.agents(viewer)
+    points, listed = activity_chart.points(scope), sidebar.agent_summaries(viewer)
     speakers = {row.agent_id for row in window.rows} | {point.agent for point in points}
     voices = sidebar.agent_labels(viewer, listed, speakers)
     turns = _turns(viewer, scope, window, voices)

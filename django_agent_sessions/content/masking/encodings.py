@@ -22,7 +22,7 @@ _SHORTEST = 8
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def parse_json_container(text: str, depth: int = 0) -> Any:
+def parse_embedded_json(text: str, depth: int = 0) -> Any:
     """Parse JSON in a string; None if it cannot be serialized again or is too deep."""
     if text.lstrip()[:1] not in _JSON_START:
         return None

@@ -20,7 +20,7 @@ from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.content.detectors import Detector
 
 from .binary import find_matches_in_bytes
-from .encodings import base64_start, decode_base64, parse_json_container, within_escape
+from .encodings import base64_start, decode_base64, parse_embedded_json, within_escape
 from .finders import DetectorFinder, Finder, Match, TextFinder, find_matches
 from .masks import mask
 from .replacement import drop_copies, ensure_json, mask_matches, replace_texts
@@ -247,7 +247,7 @@ class _Masker:
     def _string(self, text: str, path: Path) -> str:
         if start := base64_start(text):
             return self._base64(text, path, start)
-        parsed = parse_json_container(text, len(path))
+        parsed = parse_embedded_json(text, len(path))
         return self._plain(text, path) if parsed is None else self._json(text, parsed, path)
 
     def _plain(self, text: str, path: Path) -> str:

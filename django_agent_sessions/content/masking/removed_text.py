@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from .encodings import base64_start, decode_base64, parse_json_container
+from .encodings import base64_start, decode_base64, parse_embedded_json
 from .finders import TextFinder, may_match
 from .masks import MASK_PATTERN
 from .masks import mask_spans as masks_in
@@ -81,7 +81,7 @@ def _removed_from_text(before: str, after: str) -> Iterator[str]:
         return
     if not MASK_PATTERN.search(after):
         return
-    parsed, new_parsed = parse_json_container(before), parse_json_container(after)
+    parsed, new_parsed = parse_embedded_json(before), parse_embedded_json(after)
     if (
         isinstance(parsed, dict | list)
         and type(parsed) is type(new_parsed)

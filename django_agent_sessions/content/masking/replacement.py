@@ -9,7 +9,7 @@ from typing import Any
 
 from django_agent_sessions.content.blob_refs import Path
 
-from .encodings import parse_json_container
+from .encodings import parse_embedded_json
 from .finders import Match
 from .masks import mask
 from .masks import mask_spans as masks_in
@@ -75,8 +75,8 @@ def ensure_json(before: str, after: str) -> str:
     """Return ``after``, or a replacement document if it is no longer JSON as ``before`` was."""
     if (
         after == before
-        or (parsed := parse_json_container(before)) is None
-        or parse_json_container(after) is not None
+        or (parsed := parse_embedded_json(before)) is None
+        or parse_embedded_json(after) is not None
     ):
         return after
     return json.dumps({"redacted": mask()} if isinstance(parsed, dict) else [mask()])

@@ -19,7 +19,7 @@ from .scopes import Hit, Place
 
 
 @dataclass
-class Change:
+class PayloadChange:
     """A row to update; ``is_copy`` marks copies of a named message."""
 
     row: Model
@@ -38,7 +38,7 @@ class Findings:
         self.kept: list[Place] = []
         self.unread: list[Place] = []
         self.secrets: set[str] = set()
-        self.changes: list[Change] = []
+        self.changes: list[PayloadChange] = []
 
     def mask(
         self,
@@ -72,7 +72,7 @@ class Findings:
     def change(self, row: Model, columns: dict[str, Any], *, follows: bool = False) -> None:
         """Record the columns to write, if any."""
         if columns:
-            self.changes.append(Change(row, columns, is_copy=follows))
+            self.changes.append(PayloadChange(row, columns, is_copy=follows))
 
     @property
     def messages(self) -> int:

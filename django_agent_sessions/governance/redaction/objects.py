@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_agent_sessions.models import Session, StoredObject, StoredPart
 from django_agent_sessions.store.snapshots import PART_SIZE
 
-from .findings import Change, Findings, place_of
+from .findings import Findings, PayloadChange, place_of
 
 _BATCH = 100
 
@@ -34,11 +34,11 @@ def search_objects(using: str, session: Session, findings: Findings) -> None:
             data = b"".join(bytes(piece) for piece in pieces.values_list("data", flat=True))
             changed = _mask(data, row, findings)
             if changed is not data:
-                findings.changes.append(Change(row, {}, contents=changed))
+                findings.changes.append(PayloadChange(row, {}, contents=changed))
         batch = list(rows.filter(pk__gt=batch[-1].pk)[:_BATCH])
 
 
-def write_object(using: str, change: Change) -> bool:
+def write_object(using: str, change: PayloadChange) -> bool:
     """Overwrite the bytes of an object; return whether its revision was unchanged."""
     row, data = change.row, change.contents
     assert isinstance(row, StoredObject)  # noqa: S101 - set by the search

@@ -33,7 +33,7 @@ from django_agent_sessions.store.contents import (
 
 from .copies import MessageCopies, copies_in_session, named_messages
 from .excerpts import excerpts
-from .findings import Change, Findings, place_of, with_subpath
+from .findings import Findings, PayloadChange, place_of, with_subpath
 from .objects import search_objects, write_object
 from .plan import Plan, PositionalScope, Spans, apply_scope, finder_for
 from .scopes import Detect, Find, Hit, Place, Redaction, WholeMessage
@@ -185,7 +185,7 @@ class SessionRedaction:
             return
         follows = family is not None and row.pk not in family.named
         new_row = MessageRow(dialect, changed, limited=False)
-        self._findings.changes.append(Change(row, {}, message=new_row, is_copy=follows))
+        self._findings.changes.append(PayloadChange(row, {}, message=new_row, is_copy=follows))
 
     def _with_binaries(self, row: SessionMessage, family: MessageCopies | None) -> list[Any]:
         """Return the message and its redacted version, with the binaries that have matches.

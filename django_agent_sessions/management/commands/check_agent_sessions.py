@@ -94,8 +94,8 @@ class Command(StoppableCommand):
         self._print_summary(check, as_json=options["format"] == "json")
         if check.left:
             raise CommandError(
-                f"{pluralize(check.left, 'finding')} left; see the documentation's page on integrity "
-                "for what to do"
+                f"{pluralize(check.left, 'finding')} left; see the documentation's page on "
+                "integrity for what to do"
             )
 
     def _print(self, result: Result, verbosity: int) -> None:
@@ -136,8 +136,8 @@ class Command(StoppableCommand):
             self.stdout.write(json.dumps({"summary": summary}))
             return
         self.stdout.write(
-            f"{pluralize(check.sessions_checked, 'session')} and {pluralize(check.messages, 'message')} "
-            "checked"
+            f"{pluralize(check.sessions_checked, 'session')} and "
+            f"{pluralize(check.messages, 'message')} checked"
         )
         for kind, count in counts.items():
             self.stdout.write(f"{count:>7} {kind.severity.value:<7} {kind.code}: {kind.words}")

@@ -147,7 +147,8 @@ class _Run:
                 failed += 1
                 self.line.clear()
                 self.stderr.write(
-                    f"session {escape_control_characters(name)}: {escape_control_characters(str(error))}"
+                    f"session {escape_control_characters(name)}: "
+                    f"{escape_control_characters(str(error))}"
                 )
                 continue
             searched += 1

@@ -13,7 +13,7 @@ from django_agent_sessions.store import MAIN_NAME
 
 from .fields import (
     DisplayableField,
-    IdField,
+    SessionIdField,
     StrictIntegerField,
     StrictSerializer,
     UTCDateTimeField,
@@ -98,13 +98,13 @@ class RewindSerializer(StrictSerializer):
         help_text="The last message to keep. An id is safer than a position, which may change."
     )
     # Not trimmed, because names are compared exactly.
-    name = IdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
+    name = SessionIdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
 
 
 class BranchCreateSerializer(StrictSerializer):
     """The name and the messages of a new branch."""
 
-    name = IdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
+    name = SessionIdField(trim_whitespace=False, help_text=_DEFAULT_NAME)
     source = StrictIntegerField(  # type: ignore[assignment] # a field, not the property
         required=False,
         min_value=0,
@@ -125,7 +125,7 @@ class ForkSerializer(StrictSerializer):
         help_text="The id of the last message to copy. Default: all messages.",
     )
     title = TitleField(required=False, help_text="Default: the title of the session.")
-    external_id = IdField(
+    external_id = SessionIdField(
         help_text="The client's own id. If the same fork exists with it, that fork is returned.",
     )
 

@@ -20,7 +20,7 @@ from django_agent_sessions.values.ids import MAX_ID_LENGTH, validate_id
 
 INVALID_DATETIME = "Must be a date and time with a time zone, such as 2026-01-02T03:04:05Z."
 
-MAX_DEPTH = 200
+MAX_JSON_DEPTH = 200
 """The nesting depth up to which a response shows JSON; stored JSON may nest deeper."""
 
 
@@ -71,7 +71,7 @@ class StrictTextField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
-class IdField(StrictTextField):
+class SessionIdField(StrictTextField):
     """An optional id or name that the client chooses."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -146,18 +146,22 @@ def displayable_json(value: Any, depth: int = 0) -> Any:
     """Convert a value of a payload to JSON that every client can parse.
 
     Bytes and references to binaries become their size, unencodable characters ``�``, values nested
-    deeper than :data:`MAX_DEPTH` ``…``, and NaN and infinity null.
+    deeper than :data:`MAX_JSON_DEPTH` ``…``, and NaN and infinity null.
     """
     if isinstance(value, str):
         return displayable(value)
     if isinstance(value, dict):
-        if depth >= MAX_DEPTH:
+        if depth >= MAX_JSON_DEPTH:
             return "…"
         return {
             displayable(str(key)): displayable_json(item, depth + 1) for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return "…" if depth >= MAX_DEPTH else [displayable_json(item, depth + 1) for item in value]
+        return (
+            "…"
+            if depth >= MAX_JSON_DEPTH
+            else [displayable_json(item, depth + 1) for item in value]
+        )
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": len(value)}
     if isinstance(value, BlobRef):

@@ -116,7 +116,7 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
 
 
 def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str, Any]:
-    """Represent a row that :func:`django_agent_sessions.queries.message_pages.read_payloads` has filled."""
+    """Represent a row that :func:`~.message_pages.read_payloads` has filled."""
     agent, dialect = reading.agents.get(row.agent_id, ("", ""))
     corrupt = row.read and isinstance(row.payload, CorruptPayload)
     data: dict[str, Any] = {

@@ -12,7 +12,7 @@ from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgen
 from .fields import (
     DisplayableField,
     DisplayableJSONField,
-    IdField,
+    SessionIdField,
     StrictBooleanField,
     StrictSerializer,
     StrictTextField,
@@ -174,7 +174,7 @@ class _MetadataField(serializers.DictField):
 class SessionCreateSerializer(StrictSerializer):
     """The fields of a new session."""
 
-    external_id = IdField(
+    external_id = SessionIdField(
         help_text="The client's own id. If the user has a session with it, that one is returned.",
     )
     title = TitleField(required=False)

@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from django_agent_sessions.admin.redaction.preview import SHOWN
+from django_agent_sessions.admin.redaction.preview import MAX_SHOWN_PLACES
 from django_agent_sessions.models import Session
 from tests.admin.transcripts import said
 
@@ -225,11 +225,13 @@ def test_without_a_reason_nothing_happens_and_the_preview_stays(browser, talk, r
 def test_more_places_than_a_page_shows_are_counted_and_all_redacted(browser, store):
     session = store.open("talk")
     agent = store.open_agent(session, dialect="strands")
-    store.append_many(agent, [said("user", f"{SECRET} {n}") for n in range(SHOWN + 25)])
+    store.append_many(agent, [said("user", f"{SECRET} {n}") for n in range(MAX_SHOWN_PLACES + 25)])
 
     page = preview(browser, session, **TEXT)
-    assert f"The first {SHOWN} of {SHOWN + 25} places are shown" in shown(page)
-    assert page.count('<li class="as-redact-hit">') == SHOWN
+    assert f"The first {MAX_SHOWN_PLACES} of {MAX_SHOWN_PLACES + 25} places are shown" in shown(
+        page
+    )
+    assert page.count('<li class="as-redact-hit">') == MAX_SHOWN_PLACES
     confirm(browser, session, page)
 
     assert SECRET not in stored()

@@ -1,4 +1,4 @@
-"""Counts what the detectors find, for the documentation: ``python -m tests.content.detectors.figures``."""
+"""Count what the detectors find: ``python -m tests.content.detectors.figures``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A writer that read a session before it was redacted.
 
-``python -m tests.governance.redaction.worker SESSION`` reads kinds of work from its input: ``append``,
+``python -m tests.governance.redaction.worker SESSION`` reads operations from its input: ``append``,
 ``append-many``, ``update``, ``agent``, ``orchestrator``. For each it reads the session, prints
 ``ready``, waits for a line, and writes the secret again and again, under the epoch that it read,
 until it is told to read anew. Then it closes its connection and prints how often it wrote.

@@ -31,7 +31,7 @@ class UnstructuredError(ValueError):
     """These bytes are not a document of Strands, and must be stored verbatim."""
 
 
-def dumps(value: Any) -> bytes:
+def dump_document(value: Any) -> bytes:
     """Serialize JSON as Strands does, with markers for bytes."""
     try:
         return _encode(encode_bytes_values(value)).encode()
@@ -41,7 +41,7 @@ def dumps(value: Any) -> bytes:
     raise UnstructuredError
 
 
-def loads(data: bytes) -> Any:
+def load_document(data: bytes) -> Any:
     """Parse a whole document, with markers for bytes."""
     try:
         value = json.loads(data.decode())
@@ -69,7 +69,7 @@ def first_message(data: bytes) -> int:
     """Return the offset of the first message of an agent's snapshot."""
     if found := _HEAD.match(data):
         return found.end()
-    document = loads(data)
+    document = load_document(data)
     content = document.get(_DATA) if isinstance(document, dict) else None
     if not isinstance(content, dict) or not isinstance(content.get(_MESSAGES), list):
         raise UnstructuredError
@@ -79,7 +79,7 @@ def first_message(data: bytes) -> int:
 
 def loads_without_messages(data: bytes, first: int, stop: int) -> Any:
     """Parse a snapshot without its messages."""
-    return loads(data[: first - 1] + b"null" + data[stop + 1 :])
+    return load_document(data[: first - 1] + b"null" + data[stop + 1 :])
 
 
 def join(document: Any, messages: list[bytes]) -> tuple[bytes, int, int]:
@@ -109,7 +109,7 @@ def message_at(data: bytes, start: int) -> tuple[Any, int]:
     raw = data[start:stop]
     if _BYTES_MARKER in raw:
         value = decode_bytes(value)
-    if dumps(value) != raw:
+    if dump_document(value) != raw:
         raise UnstructuredError
     return value, stop
 

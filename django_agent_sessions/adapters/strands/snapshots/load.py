@@ -13,7 +13,7 @@ from .alignment import MessageBytes
 from .cache import KnownAgent
 
 
-def build(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
+def build_document(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
     """Build a snapshot; return it with what the storage knows of the agent."""
     # An agent's state may contain bytes if no snapshot of it was ever written.
     document = encode_bytes_values(loaded.document)
@@ -27,7 +27,7 @@ def build(loaded: LoadedSnapshot, snapshot_id: str) -> tuple[bytes, KnownAgent]:
     known_references: list[Any] = []
     for item in loaded.messages:
         for reference, message in _referenced_messages(item, loaded):
-            parts.append(json_documents.dumps(message))
+            parts.append(json_documents.dump_document(message))
             references.add_all(known_references, [reference])
     text = MessageBytes.of(parts)
     data, first, stop = json_documents.join(document, parts)

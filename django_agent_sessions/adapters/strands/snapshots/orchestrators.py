@@ -19,7 +19,7 @@ class OrchestratorSave:
     """A snapshot of an orchestrator to be stored."""
 
     def __init__(self, data: bytes, known: KnownOrchestrator | None) -> None:
-        document = json_documents.loads(data)
+        document = json_documents.load_document(data)
         content = document.get("data") if isinstance(document, dict) else None
         if not isinstance(content, dict) or not isinstance(content.get("state"), dict):
             raise json_documents.UnstructuredError
@@ -53,16 +53,20 @@ class OrchestratorSave:
         return known
 
 
-def build(session: UUID, epoch: int, state: Any, document: Any) -> tuple[bytes, KnownOrchestrator]:
+def build_orchestrator_document(
+    session: UUID, epoch: int, state: Any, document: Any
+) -> tuple[bytes, KnownOrchestrator]:
     """Build a snapshot; return it with what the storage knows of the orchestrator."""
     content = document.get("data") if isinstance(document, dict) else None
     if isinstance(state, CorruptPayload) or not isinstance(content, dict):
         raise json_documents.UnstructuredError
-    data = json_documents.dumps({**document, "data": {**content, "state": state}})
+    data = json_documents.dump_document({**document, "data": {**content, "state": state}})
     return data, KnownOrchestrator(session, epoch, state)
 
 
-def keep_redactions(known: KnownOrchestrator | None, now: KnownOrchestrator) -> KnownOrchestrator:
+def keep_orchestrator_redactions(
+    known: KnownOrchestrator | None, now: KnownOrchestrator
+) -> KnownOrchestrator:
     """Keep the known redactions when an orchestrator is read again."""
     if known is None or known.session != now.session:
         return now

@@ -16,8 +16,8 @@ from django_agent_sessions.store.snapshots import (
     SaveState,
     SnapshotStorageStore,
     SnapshotWrite,
-    agent_state,
     references_to_window,
+    state_in_document,
 )
 from django_agent_sessions.values.records import AgentState
 
@@ -45,7 +45,7 @@ class _Rows:
         # A redacted message is recognized by its content before the redaction.
         before = raw_by_position(known, self.contents) if self.contents else {}
         self.text = MessageBytes.of(
-            before.get(row.position) or json_documents.dumps(row.payload) for row in placed
+            before.get(row.position) or json_documents.dump_document(row.payload) for row in placed
         )
 
 
@@ -298,7 +298,7 @@ class AgentSave:
 def _state_of(
     document: Any, messages: list[Any], head: SaveState, saving: SnapshotWrite
 ) -> AgentState:
-    state = agent_state(document)
+    state = state_in_document(document)
     base = head.end if saving.keep is None else saving.keep + 1
     length = base + len(saving.appended)
     is_complete = messages == ([[0, length]] if length else [])

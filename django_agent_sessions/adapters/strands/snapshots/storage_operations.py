@@ -134,7 +134,7 @@ class StorageOperations:
     def _build(self, name: SnapshotKey, loaded: LoadedSnapshot | None) -> bytes | None:
         if loaded is None:
             return None
-        data, known = load.build(loaded, name.snapshot_id)
+        data, known = load.build_document(loaded, name.snapshot_id)
         directory = _directory(name)
         self._agents.keep(directory, keep_redactions(self._agents.get(directory), loaded, known))
         return data
@@ -156,10 +156,12 @@ class StorageOperations:
         loaded = self._store_of(name.namespace).load_orchestrator(name.session_id, name.owner_id)
         if loaded is None:
             return None
-        data, known = orchestrators.build(*loaded)
+        data, known = orchestrators.build_orchestrator_document(*loaded)
         directory = _directory(name)
         before = self._orchestrators.get(directory)
-        self._orchestrators.keep(directory, orchestrators.keep_redactions(before, known))
+        self._orchestrators.keep(
+            directory, orchestrators.keep_orchestrator_redactions(before, known)
+        )
         self._epochs.keep(directory, known.epoch)
         return data
 

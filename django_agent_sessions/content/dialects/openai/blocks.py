@@ -75,7 +75,7 @@ def _image(block: Item) -> Part | None:
     if isinstance(reference, dict):
         reference = reference.get("url")
     if is_encoded_text(reference):
-        return media_part(
+        return block_media_part(
             PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
         )
     if isinstance(block.get("file_id"), str):
@@ -96,7 +96,7 @@ def _file(block: Item) -> Part | None:
         media = media_from_url(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
-    return media_part(
+    return block_media_part(
         PartKind.DOCUMENT,
         media,
         name=text_of(fields.get("filename")),
@@ -110,10 +110,10 @@ def _audio(block: Item) -> Part | None:
         return None
     media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
-    return media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+    return block_media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
 
-def media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
+def block_media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
     """Return the part for a binary or a reference to one."""
     return Part(
         kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url

@@ -83,7 +83,7 @@ def _interpreter_output(output: Item) -> Parts | None:
     if isinstance(output.get("logs"), str):
         return (blocks.text_part(output["logs"]),)
     if is_encoded_text(output.get("url")):
-        return (blocks.media_part(PartKind.IMAGE, media_from_url(output["url"])),)
+        return (blocks.block_media_part(PartKind.IMAGE, media_from_url(output["url"])),)
     return None
 
 

@@ -119,7 +119,7 @@ def _parse_before(value: str | None) -> UUID | None:
 
 def _parse_limit(value: str | None) -> int:
     if value is None:
-        return message_pages.PAGE_SIZE
+        return message_pages.MESSAGES_PER_PAGE
     if not re.fullmatch("[0-9]{1,6}", value) or not 1 <= int(value) <= _MAX_LIMIT:
         raise ValidationError({"limit": [f"Must be an integer from 1 to {_MAX_LIMIT}."]})
     return int(value)

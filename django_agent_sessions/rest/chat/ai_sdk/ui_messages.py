@@ -53,7 +53,7 @@ def page_of(
     session: Session,
     *,
     before: UUID | None = None,
-    limit: int = message_pages.PAGE_SIZE,
+    limit: int = message_pages.MESSAGES_PER_PAGE,
     agent: SessionAgent | None = None,
     link: FileLink | None = None,
 ) -> Page:

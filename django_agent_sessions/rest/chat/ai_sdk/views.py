@@ -62,7 +62,7 @@ class ChatView(ChatTranscriptMixin):
 
     # Not in the OpenAPI document: the protocol is defined by the AI SDK.
     schema: Any = None
-    throttle_scope: str | None = throttles.CHAT
+    throttle_scope: str | None = throttles.CHAT_SCOPE
 
     error_text: ClassVar[str] = "The assistant could not answer. Try again in a moment."
     """The text that the user sees if the agent fails; the error's own text is never shown."""

@@ -12,5 +12,5 @@ own: a browser wrote them, so no server-side agent ever restores them.
 
 from __future__ import annotations
 
-AGENT_ID = "assistant-ui"
+CLIENT_AGENT_ID = "assistant-ui"
 """The id of the agent that holds the client's messages."""

@@ -11,7 +11,7 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.rest.serializers.fields import format_datetime
 from django_agent_sessions.values.records import SessionRecord
 
-FORMAT = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
+FORMAT_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._/-]{0,63}\Z"
 """The pattern of format names; the client's formats are ``ai-sdk/v6`` and ``aui/v0``."""
 
 _DEFAULT = "default"
@@ -47,7 +47,7 @@ class MessageRequest(ContentRequest):
     """A message to store."""
 
     parent_id = serializers.CharField(required=False, allow_null=True, trim_whitespace=False)
-    format = serializers.RegexField(FORMAT, trim_whitespace=False)
+    format = serializers.RegexField(FORMAT_PATTERN, trim_whitespace=False)
 
 
 class TitleRequest(serializers.Serializer[Any]):

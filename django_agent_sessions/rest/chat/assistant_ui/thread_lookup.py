@@ -32,7 +32,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredThreadMessage:
     """A message of the client."""
 
     id: str
@@ -46,7 +46,7 @@ class StoredMessage:
     redacted_at: datetime | None
 
 
-def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredMessage]:
+def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredThreadMessage]:
     """Return the messages with these ids, oldest first."""
     ids_by_prefix = {prefix: name for name in ids for prefix in _prefixes(name)}
     if not ids_by_prefix:
@@ -62,7 +62,7 @@ def find_by_ids(rows: MessageQuerySet, *ids: str) -> list[StoredMessage]:
     ]
 
 
-def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredMessage | None:
+def find_by_digest(rows: MessageQuerySet, digest: str) -> StoredThreadMessage | None:
     """Return the oldest message with this digest: the same content under the same parent."""
     needle = f'"content_digest":"{digest}"'
     condition = Q(now__contains=needle) | Q(before__contains=needle)
@@ -118,7 +118,9 @@ def _prefixes(name: str) -> Iterable[str]:
             yield f"{_ID_PREFIX}{json.dumps(candidate, ensure_ascii=ascii_only)},"
 
 
-def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> StoredMessage | None:
+def _stored_message(
+    row: tuple[Any, ...], ids_by_prefix: dict[str, str]
+) -> StoredThreadMessage | None:
     position, key, redacted_at, now, before = row
     try:
         current = _decode(now, len(_ID_PREFIX))[0] if now.startswith(_ID_PREFIX) else None
@@ -131,7 +133,7 @@ def _stored_message(row: tuple[Any, ...], ids_by_prefix: dict[str, str]) -> Stor
         for prefix, name in ids_by_prefix.items()
         if now.startswith(prefix) or before.startswith(prefix)
     }
-    return StoredMessage(current, frozenset(names), key, position, redacted_at)
+    return StoredThreadMessage(current, frozenset(names), key, position, redacted_at)
 
 
 def agent_messages(agent: UUID, using: str) -> MessageQuerySet:

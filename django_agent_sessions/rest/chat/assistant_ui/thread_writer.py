@@ -15,10 +15,10 @@ from django_agent_sessions.store.locking import with_session_lock
 from django_agent_sessions.values.ids import validate_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from . import AGENT_ID
+from . import CLIENT_AGENT_ID
 from .history import find_server_message
 from .thread_lookup import (
-    StoredMessage,
+    StoredThreadMessage,
     agent_messages,
     content_digest,
     find_by_digest,
@@ -107,7 +107,7 @@ class ThreadWriter:
         return str(payload["id"])
 
     def _change(self, row: Session, name: str, content: dict[str, Any]) -> None:
-        agent = self._store.read_agent(self._store.get(row.session_id), AGENT_ID)
+        agent = self._store.read_agent(self._store.get(row.session_id), CLIENT_AGENT_ID)
         messages = []
         if agent is not None and agent.dialect == ASSISTANT_UI:
             messages = find_by_ids(agent_messages(agent.id, self._store.using), name)
@@ -119,7 +119,7 @@ class ThreadWriter:
         self,
         row: Session,
         agent: AgentRecord,
-        message: StoredMessage,
+        message: StoredThreadMessage,
         name: str | None,
         content: dict[str, Any],
     ) -> None:
@@ -146,11 +146,11 @@ class ThreadWriter:
 
     def _agent(self, row: Session) -> AgentRecord:
         agent = self._store.open_agent(
-            self._store.get(row.session_id), AGENT_ID, dialect=ASSISTANT_UI
+            self._store.get(row.session_id), CLIENT_AGENT_ID, dialect=ASSISTANT_UI
         )
         if agent.dialect != ASSISTANT_UI:
             raise SessionConflictError(
-                f"session {row.pk} has an agent {AGENT_ID!r} that is not the client's"
+                f"session {row.pk} has an agent {CLIENT_AGENT_ID!r} that is not the client's"
             )
         return agent
 

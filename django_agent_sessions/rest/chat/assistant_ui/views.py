@@ -27,9 +27,9 @@ from django_agent_sessions.store.contents import mask_on_write
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import SessionRecord
 
-from . import AGENT_ID, history
+from . import CLIENT_AGENT_ID, history
 from .serializers import (
-    FORMAT,
+    FORMAT_PATTERN,
     ContentRequest,
     MessageRequest,
     ThreadRequest,
@@ -166,11 +166,13 @@ class MessagesView(AssistantUIView):
         """Return the client's messages, then the messages that they continue; newest first."""
         row = self.session(thread, SessionPermission.READ)
         name = request.query_params.get("format") or None
-        if name is not None and not re.match(FORMAT, name):
+        if name is not None and not re.match(FORMAT_PATTERN, name):
             raise ValidationError({"format": ["Must be the name of a format."]})
         after = request.query_params.get("after") or None
         limit = self.limit(self.page_size, self.max_page_size)
-        agents = SessionAgent.objects.using(self.using).filter(session=row, agent_id=AGENT_ID)
+        agents = SessionAgent.objects.using(self.using).filter(
+            session=row, agent_id=CLIENT_AGENT_ID
+        )
         agent = agents.filter(dialect=ASSISTANT_UI).only("pk").first()
         rows = client_messages(None if agent is None else agent.pk, self.using)
         messages = message_page(rows, limit=limit, after=after, name=name)
