@@ -31,6 +31,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
+def django_db_modify_db_settings_xdist_suffix() -> None:
+    """Leaves the name as it is: ``tests.settings`` has added the worker's."""
+
+
+@pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """The database, which is emptied quickly after each test that commits."""
     with django_db_blocker.unblock():
