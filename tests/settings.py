@@ -6,7 +6,8 @@ The servers are found by ``PGHOST``, ``PGPORT``, ``PGUSER``, ``PGPASSWORD`` and 
 
 A database's name carries this checkout and this process, so that several runs, in one clone or in
 clones beside each other, share a server. A worker of pytest-xdist adds its own name.
-``TEST_DATABASE_NAME`` hands the name on to processes that a test starts: they see the same database.
+``TEST_DATABASE_NAME`` hands the name on to processes that a test starts: they see the same
+database.
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ def test_a_fault_at_any_call_of_the_storage_loses_nothing(folder, deed):
     expect_cleaned(folder, left)
 
 
+@pytest.mark.process
 def test_a_kill_at_any_call_of_the_storage_loses_nothing(folder):
     tried: list[tuple[Scene, str, list[Any]]] = []
     for deed in ("append many", "retry", "update", "redact a text", "pop", "delete"):
