@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Else each worker and each of the hundreds of processes compiles Django, the SDKs and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python that is new enough. `make PYTHON=python3.13 …` chooses another for a new .venv.
 PYTHON ?= $(shell for python in python3 python python3.11 python3.12 python3.13 python3.14; do \
