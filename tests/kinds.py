@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import hypothesis
 import pytest
 
 KINDS = {
     "browser": "shows pages in Chromium",
     "node": "runs JavaScript under Node",
     "process": "starts another process: a server, a command, or one that is killed",
-    "slow": "tries a property at length",
 }
 IN_PROCESS = "in_process"
 """Marks all other tests, which ``make test`` runs."""
@@ -88,6 +88,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for kind in KINDS:
         if _left[kind]:
             terminalreporter.write_line(f"{_left[kind]:5} {kind}: {KINDS[kind]}")
+    if _left:
+        tried = hypothesis.settings().max_examples
+        terminalreporter.write_line(f"and more than {tried} examples of each Hypothesis property")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -77,6 +77,7 @@ def expect_cleaned(folder: Path, left: list[tuple[Scene, list[Any] | None]]) -> 
     Session.objects.exclude(session_id="bystander").delete()
 
 
+# Over a second: everything is done again for each call of the storage.
 @pytest.mark.parametrize("deed", list(DEEDS))
 def test_a_fault_at_any_call_of_the_storage_loses_nothing(folder, deed):
     found = prepared(deed)
