@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Else each worker and each of the hundreds of processes compiles Django, the SDKs and the tests anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python that is new enough. `make PYTHON=python3.13 …` chooses another for a new .venv.
 PYTHON ?= $(shell for python in python3 python python3.11 python3.12 python3.13 python3.14; do \
@@ -18,23 +20,23 @@ LOCK := $(wildcard uv.lock)
 # --inexact keeps uv itself and the compiled MariaDB client, which no default group names.
 SYNC := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv sync --quiet --inexact \
 	--extra all $(if $(LOCK),--locked)
-# What runs the tests on SQLite.
-RUN := $(BIN)/python
 COVERAGE := COVERAGE_FILE="$(CURDIR)/.cache/coverage/data" $(BIN)/coverage
 # A shell condition. Any other status than 0 and 3 (not reachable, said in a line) ends the recipe.
 answers = { status=0; $(BIN)/python -m tests.reachable $(1) || status=$$?; \
 	case $$status in 0) true;; 3) false;; *) exit $$status;; esac; }
 PYTEST_ARGS ?=
-# What a browser, Node or a terminal shows; it runs on SQLite.
-PAGES := tests/browser tests/node tests/example
-# What SDKs and clients see: about half of the rest.
-WIRES := tests/adapters tests/rest
+PYTEST = $(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
+# Workers of pytest-xdist, each with a database of its own. `-n auto` is one more than processors, and
+# a file's tests stay together, because what they share is made once in a worker.
+SPREAD ?= -n auto --dist loadfile --no-loadscope-reorder
 # What asks a database nothing that another one could answer otherwise.
-WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,benchmarks conf documentation exceptions ids load \
-	owners payloads starting storing storing_in_buckets unheeded_warnings version)
+WITHOUT_DATABASE := $(patsubst %,tests/test_%.py,architecture benchmarks conf documentation exceptions \
+	load public_face starting unheeded_warnings version)
 # What each database server is asked for; pages, wires, formats, storages, and the scenarios of
 # adapters, which write by the store alone, are tested on SQLite.
-ON_SERVERS := tests/store tests/concurrency tests/governance/redaction \
+ON_SERVERS := tests/store tests/concurrency tests/audit tests/db tests/governance tests/leases \
+	tests/management tests/models tests/queries tests/serving tests/testing tests/usage \
+	tests/values/test_owners_matrix.py \
 	$(wildcard tests/rest/events/test_[cr]*.py) \
 	$(patsubst %,tests/blobs/test_%.py,moments statements store together) \
 	tests/integrity/test_closing.py \
@@ -85,12 +87,15 @@ $(INSTALLED): pyproject.toml $(LOCK) | $(BIN)/uv
 .PHONY: install
 install: $(INSTALLED) ## Make .venv with everything for development.
 
+# A shell condition: the MariaDB client is installed, or can be. It is compiled.
+mariadb_client = { $(BIN)/python -c "import MySQLdb" 2>/dev/null || { mkdir -p .cache \
+	&& $(SYNC) --group mariadb >.cache/mariadb-client.log 2>&1; }; }
+WITHOUT_CLIENT := mysqlclient could not be compiled; it needs libmariadb-dev, pkg-config and a C \
+	compiler (.cache/mariadb-client.log)
+
 .PHONY: mariadb-client
 mariadb-client: $(INSTALLED)
-	@$(BIN)/python -c "import MySQLdb" 2>/dev/null || { mkdir -p .cache \
-	&& $(SYNC) --group mariadb >.cache/mariadb-client.log 2>&1; } || { echo "MariaDB: mysqlclient\
-	 could not be compiled; it needs libmariadb-dev, pkg-config and a C compiler\
-	 (.cache/mariadb-client.log)" >&2; exit 1; }
+	@$(mariadb_client) || { echo "MariaDB: $(WITHOUT_CLIENT)" >&2; exit 1; }
 
 # --- Demo ----------------------------------------------------------------------------------------
 
@@ -101,34 +106,30 @@ demo: $(INSTALLED) ## Run and restore conversations, then serve them (SERVE=0 en
 # --- Tests ---------------------------------------------------------------------------------------
 
 .PHONY: test
-test: $(INSTALLED) ## Run all tests on SQLite, and those of the database on each server that answers.
-	@# The tests wait as much as they work, so some run beside others; those that take longest first.
-	@echo "Each part is shown when it has ended."; \
-	$(MAKE) -k -j3 --output-sync=target test-core try-postgresql try-mariadb test-wires test-pages
+test: $(INSTALLED) ## Run the tests that need SQLite and no other process, and tell what they leave out.
+	@# A property is tried with few examples; `make test-all` tries more.
+	@TEST_DATABASE=sqlite HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-quick} $(PYTEST) -m in_process
 
-ON_SQLITE := test-core test-wires test-pages
+.PHONY: test-all
+test-all: $(INSTALLED) ## Run all tests on SQLite, and those of the database on each server that answers.
+	@failed=; for part in test-sqlite try-postgresql try-mariadb; do start=$$SECONDS; \
+	$(MAKE) $$part || failed="$$failed $$part"; \
+	echo "$$part: $$((SECONDS - start)) s"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 .PHONY: test-sqlite
-test-sqlite: $(INSTALLED) ## Run all tests on SQLite.
-	@$(MAKE) -k $(ON_SQLITE)
-
-.PHONY: test-core
-test-core: $(INSTALLED)
-	TEST_DATABASE=sqlite $(RUN) -m pytest $(PAGES:%=--ignore %) $(WIRES:%=--ignore %) $(PYTEST_ARGS)
-
-.PHONY: test-wires
-test-wires: $(INSTALLED)
-	TEST_DATABASE=sqlite $(RUN) -m pytest $(WIRES) $(PYTEST_ARGS)
+test-sqlite: $(INSTALLED) ## Run all tests on SQLite, those in a browser and under Node included.
+	TEST_DATABASE=sqlite $(PYTEST)
 
 .PHONY: test-pages
-test-pages: $(INSTALLED) ## Run the tests in a browser, under Node and in a terminal.
-	TEST_DATABASE=sqlite $(RUN) -m pytest $(PAGES) $(PYTEST_ARGS)
+test-pages: $(INSTALLED) ## Run the tests in a browser and under Node.
+	TEST_DATABASE=sqlite $(PYTEST) -m "browser or node"
 
 .PHONY: coverage
 coverage: $(INSTALLED) ## Run all tests on SQLite and tell what they reach: branches, 95 % or more.
 	@# Apart from the tests, because being counted makes them take twice as long.
 	@rm -rf .cache/coverage; mkdir -p .cache/coverage; failed=; \
-	$(MAKE) -k -j3 --output-sync=target RUN='$(COVERAGE) run' $(ON_SQLITE) || failed=1; \
+	TEST_DATABASE=sqlite $(COVERAGE) run -m pytest $(SPREAD) $(PYTEST_ARGS) || failed=1; \
 	$(COVERAGE) combine --quiet && $(COVERAGE) report || failed=1; [ -z "$$failed" ]
 
 .PHONY: try-postgresql
@@ -138,16 +139,16 @@ try-postgresql: $(INSTALLED)
 .PHONY: try-mariadb
 try-mariadb: $(INSTALLED)
 	@if ! $(call answers,mariadb --port); then :; \
-	elif ! $(MAKE) mariadb-client; then echo "MariaDB: its tests were not run"; \
+	elif ! $(mariadb_client); then echo "MariaDB: $(WITHOUT_CLIENT), its tests were not run"; \
 	elif $(call answers,mariadb); then $(MAKE) test-mariadb; fi
 
 .PHONY: test-postgresql
 test-postgresql: $(INSTALLED) ## Run the database's tests on PostgreSQL (PGHOST, PGPORT, PGUSER, PGPASSWORD).
-	TEST_DATABASE=postgresql $(BIN)/python -m pytest $(ON_POSTGRESQL) $(PYTEST_ARGS)
+	TEST_DATABASE=postgresql $(PYTEST) $(ON_POSTGRESQL)
 
 .PHONY: test-mariadb
 test-mariadb: mariadb-client ## Run the database's tests on MariaDB (MYSQL_HOST, _PORT, _USER, _PASSWORD).
-	TEST_DATABASE=mariadb $(BIN)/python -m pytest $(ON_SERVERS) $(PYTEST_ARGS)
+	TEST_DATABASE=mariadb $(PYTEST) $(ON_SERVERS)
 
 .PHONY: topologies
 topologies: test-pgbouncer test-replica test-galera ## Run what is promised of a pooler, a replica and a cluster.

@@ -50,8 +50,8 @@ def attributes_of_others() -> set[str]:
         http.HttpRequest, http.HttpResponse, views.APIView, viewsets.ModelViewSet,
         serializers.Serializer, fields.Field, pagination.CursorPagination, re.Match, re.Pattern,
         datetime.datetime, datetime.timedelta, logging.Logger, Storage, Client, Page, forms.Form,
-        BaseDatabaseWrapper, sqlite3.Connection, sqlite3.Cursor, contextlib.ExitStack, html.parser.HTMLParser,
-        ast.AST,
+        BaseDatabaseWrapper, sqlite3.Connection, sqlite3.Cursor, contextlib.ExitStack,
+        html.parser.HTMLParser, ast.AST,
     ]  # fmt: skip
     return {name for kind in kinds for name in dir(kind)}
 

@@ -15,6 +15,16 @@ from pytest_django import DjangoDbBlocker
 from django_agent_sessions.store import SessionStore
 
 from .emptying import count_kept, deleted_instead_of_flushed
+from .kinds import (  # noqa: F401 - hooks and a fixture
+    _walled,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_deselected,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+    pytest_xdist_auto_num_workers,
+)
 
 # Tests share their machine with others; how long an example takes says nothing. For a longer look:
 # HYPOTHESIS_PROFILE=long.
@@ -28,6 +38,11 @@ def pytest_collection_finish() -> None:
     """Spares the garbage collector what stays until the end: modules, and the tests themselves."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings_xdist_suffix() -> None:
+    """Leaves the name as it is: ``tests.settings`` has added the worker's."""
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +60,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         connection.close()
     with deleted_instead_of_flushed(kept):
         yield
+
+
+@pytest.fixture(scope="session")
+def other_process() -> None:
+    """Marks a test as ``process`` that uses what requests this, such as a server."""
 
 
 @pytest.fixture

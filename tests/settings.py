@@ -5,8 +5,9 @@ The servers are found by ``PGHOST``, ``PGPORT``, ``PGUSER``, ``PGPASSWORD`` and 
 ``MYSQL_PORT``, ``MYSQL_USER``, ``MYSQL_PASSWORD``.
 
 A database's name carries this checkout and this process, so that several runs, in one clone or in
-clones beside each other, share a server. ``TEST_DATABASE_NAME`` hands the name on to processes
-that a test starts: they see the same database.
+clones beside each other, share a server. A worker of pytest-xdist adds its own name.
+``TEST_DATABASE_NAME`` hands the name on to processes that a test starts: they see the same
+database.
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ def _new_database_name() -> str:
     """Names a database that no other checkout and no other process uses."""
     checkout = hashlib.sha256(str(BASE_DIR).encode()).hexdigest()[:8]
     return f"test_agent_sessions_{checkout}_{os.getpid()}"
+
+
+def _database_name() -> str:
+    """Returns the name that this process was given, with that of its worker of pytest-xdist.
+
+    Processes that a worker's test starts inherit both variables, and keep the name.
+    """
+    name = os.environ.get("TEST_DATABASE_NAME") or _new_database_name()
+    suffix = f"_{os.environ['PYTEST_XDIST_WORKER']}" if "PYTEST_XDIST_WORKER" in os.environ else ""
+    return name if name.endswith(suffix) else name + suffix
 
 
 def _sqlite(name: str) -> dict[str, Any]:
@@ -77,8 +88,9 @@ def _remove_own_directory(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-_first_process = "TEST_DATABASE_NAME" not in os.environ
-DATABASE_NAME = os.environ.setdefault("TEST_DATABASE_NAME", _new_database_name())
+DATABASE_NAME = _database_name()
+_first_process = os.environ.get("TEST_DATABASE_NAME") != DATABASE_NAME
+os.environ["TEST_DATABASE_NAME"] = DATABASE_NAME
 _choices = {"sqlite": _sqlite, "postgresql": _postgresql, "mariadb": _mariadb}
 DATABASES = {"default": _choices[TEST_DATABASE](DATABASE_NAME)}
 

@@ -18,6 +18,7 @@ from benchmarks.report import BEGIN, END, Database, write
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.process
 def test_a_quick_run_prints_a_row_for_every_store():
     environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     # Without Strands' S3SessionManager, whose server takes seconds.

@@ -26,7 +26,7 @@ print(*sys.modules)
 
 
 @pytest.fixture(scope="module")
-def loaded() -> set[str]:
+def loaded(other_process) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *APPS], stdout=subprocess.PIPE, check=True, text=True
     )

@@ -1,8 +1,9 @@
 """Large binaries of messages, kept in a Django storage instead of the database.
 
 Before a message is written, its binaries of ``BLOB_MIN_BYTES`` or more are replaced by references
-(``content.blob_refs.BlobRef``); the store restores them when it reads. Within a session, binaries are deduplicated by their hash. Sessions never share a file, so that a hash
-reveals nothing about other sessions, and deleting a session deletes its files.
+(``content.blob_refs.BlobRef``); the store restores them when it reads. Within a session, binaries
+are deduplicated by their hash. Sessions never share a file, so that a hash reveals nothing about
+other sessions, and deleting a session deletes its files.
 
 The order of operations keeps files and rows consistent:
 

@@ -129,8 +129,8 @@ def _line(
         return
     head = {column: _plain(getattr(session, column)) for column in SESSION_COLUMNS}
     head["owner"] = _owner(session)
-    session = exact_json.dumps(head)
-    yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{session},"agents":['
+    header = exact_json.dumps(head)
+    yield f'{{"format":"{JSONL_FORMAT}","version":{VERSION},"session":{header},"agents":['
     hashes: set[str] = set()
     yield from _agents(key, alias, originals, states, hashes)
     yield '],"multi_agents":['

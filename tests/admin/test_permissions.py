@@ -188,6 +188,7 @@ def check(
     return ""
 
 
+# Over a second: the page is made anew for each permission.
 @pytest.mark.parametrize("ask", ASKS, ids=names(ASKS))
 def test_a_page_or_action_does_for_each_permission_what_it_should(ask, there, person):
     assert problems(ask, there, person, permission_sets()) == {}

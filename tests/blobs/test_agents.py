@@ -111,6 +111,7 @@ def restored_elsewhere(sdk: str, place: Place) -> str:
     return found
 
 
+@pytest.mark.process
 def test_a_strands_agent_with_20_megabytes_and_ten_images(place):
     # The first rows of a table take a page of it, and of each of its indexes.
     build("Hello.")([{"text": "Hi"}, *(image_block(picture(f"first {n}")) for n in range(12))])
@@ -127,6 +128,7 @@ def test_a_strands_agent_with_20_megabytes_and_ten_images(place):
     assert restored_elsewhere("strands", place) == digest(agent.messages)
 
 
+@pytest.mark.process
 async def test_an_openai_agent_with_images_that_it_gets_and_makes(place):
     session = DjangoSession("s")
     # The first rows of a table take a page of it, and of each of its indexes.

@@ -77,6 +77,7 @@ def expect_cleaned(folder: Path, left: list[tuple[Scene, list[Any] | None]]) -> 
     Session.objects.exclude(session_id="bystander").delete()
 
 
+# Over a second: everything is done again for each call of the storage.
 @pytest.mark.parametrize("deed", list(DEEDS))
 def test_a_fault_at_any_call_of_the_storage_loses_nothing(folder, deed):
     found = prepared(deed)
@@ -111,6 +112,7 @@ def test_a_fault_at_any_call_of_the_storage_loses_nothing(folder, deed):
     expect_cleaned(folder, left)
 
 
+@pytest.mark.process
 def test_a_kill_at_any_call_of_the_storage_loses_nothing(folder):
     tried: list[tuple[Scene, str, list[Any]]] = []
     for deed in ("append many", "retry", "update", "redact a text", "pop", "delete"):

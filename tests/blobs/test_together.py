@@ -12,7 +12,7 @@ from tests.processes import go, outputs, ready, start
 from .deeds import NONE, expect_clean, message
 from .together import PICTURES
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 def test_every_message_keeps_its_images_and_no_file_is_left_over(store, blob_folder):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.processes import ROOT, unmeasured
+
+pytestmark = pytest.mark.process
 
 
 def test_nothing_is_lost_and_nothing_doubled_when_writers_are_killed():

@@ -20,6 +20,7 @@ from tests.processes import go, outputs, ready, start
 from .turns import MAKERS
 
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.django_db(transaction=True),
     pytest.mark.parametrize("sdk", ["strands", "openai"]),
 ]

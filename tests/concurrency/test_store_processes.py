@@ -12,7 +12,7 @@ from django.db import connections
 from django_agent_sessions.values.records import Usage
 from tests.processes import go, outputs, ready, start
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 WORKER = "tests.concurrency.worker"
 

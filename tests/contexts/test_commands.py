@@ -60,6 +60,7 @@ def test_a_command_that_rolls_back_leaves_nothing(sdk, options):
     assert said("s") == []
 
 
+@pytest.mark.process
 def test_a_command_in_a_process_of_its_own(sdk):
     assert manage(sdk.name, "s", "one", "two") == ["You said: one", "You said: two"]
     manage(sdk.name, "s", "undone", "--undo", "--asyncio")

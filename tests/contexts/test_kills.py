@@ -19,7 +19,7 @@ from tests.processes import Process, ready, start
 from .chats import Call
 from .writer import lookup
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 WRITER = "tests.contexts.writer"
 KILLS = 20

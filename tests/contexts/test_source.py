@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from tests.processes import ROOT
+
+pytestmark = pytest.mark.process
 
 # Not written out, or this file would be found.
 FORBIDDEN = "_".join(["DJANGO", "ALLOW", "ASYNC", "UNSAFE"])

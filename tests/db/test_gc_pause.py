@@ -56,6 +56,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
+@pytest.mark.process
 def test_a_child_of_a_process_that_looked_collects_its_garbage() -> None:
     with gc_pause.paused_gc():
         child = os.fork()

@@ -241,6 +241,7 @@ def run_alone(program: str, *arguments: os.PathLike[str]) -> subprocess.Complete
     )
 
 
+@pytest.mark.process
 def test_a_fork_has_a_pool_of_its_own_and_none_of_the_parents_work():
     ended = run_alone(FORK)
 
@@ -285,6 +286,7 @@ print(len(store.payloads(agent)))
 """
 
 
+@pytest.mark.process
 def test_a_fork_loses_nothing_on_sqlite_that_was_open_in_a_thread_of_ours(tmp_path):
     ended = run_alone(FORK_ON_SQLITE, tmp_path / "forked.sqlite3")
 

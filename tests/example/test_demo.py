@@ -16,6 +16,8 @@ from tests.processes import ROOT, unmeasured
 
 from .conftest import REAL_MODELS
 
+pytestmark = pytest.mark.process
+
 
 def start(command: str, *arguments: object, **environment: object) -> subprocess.Popen[str]:
     hidden = {*REAL_MODELS, "DJANGO_SETTINGS_MODULE"}

@@ -68,6 +68,7 @@ def converse(place: Directory) -> None:
     swarm(place.strands("w"))("make a plan")
 
 
+# Over a second: agents run, on a server that speaks S3 too.
 def test_conversations_of_the_sdks_own_managers_go_on_here(places):
     place = places()
     converse(place)
@@ -85,6 +86,7 @@ def test_conversations_of_the_sdks_own_managers_go_on_here(places):
     assert take(place).unchanged == 3
 
 
+# Over a second: agents run, on a server that speaks S3 too.
 def test_what_was_exported_the_sdks_own_managers_go_on_with(places):
     place, other = places(), places()
     converse(place)

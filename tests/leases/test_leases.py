@@ -311,6 +311,7 @@ def test_the_settings_say_how_long(session, settings):
     assert lease.lost
 
 
+@pytest.mark.process
 def test_a_fork_does_not_hold_what_its_parent_holds(session):
     with leases.acquire(session) as lease:
         connections.close_all()

@@ -88,6 +88,7 @@ def _wait_until_it_waits(cursor) -> None:
         (waiting,) = cursor.fetchone()
 
 
+@pytest.mark.process
 def test_a_redaction_that_waits_for_its_text_is_stopped_like_any_other():
     process = start("django", "redact_agent_session", "talk", "--find-stdin", "--reason", "x")
     # More than a pipe holds: when it is written, the command is reading.
@@ -145,6 +146,7 @@ def test_a_session_from_a_program_is_one_and_not_those_called_as_its_letters(sto
         call_command("agent_sessions_export", "jsonl", session="12", reason="x")
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     "command", [["check_agent_sessions"], ["redact_agent_session", "talk", "--find", "hello"]]
@@ -179,6 +181,7 @@ def _run(*arguments: str, stdout: Any = subprocess.PIPE) -> subprocess.Completed
     )
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
     for name in ("für", "two"):
@@ -192,6 +195,7 @@ def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
     assert b"2 sessions searched, matches in 2" in done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_an_export_is_utf_8_whatever_the_terminal_has_letters_for(store):
     store.append(store.open_agent(store.open("für")), {"role": "user", "content": "漢"})

@@ -392,6 +392,7 @@ def test_nothing_is_logged(talk, caplog):
     assert AuditEvent.objects.get().reason == "it held [REDACTED]"
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_from_a_shell_the_secret_goes_in_by_the_standard_input_and_errors_end_with_1(talk):
     # The process has a connection of its own.

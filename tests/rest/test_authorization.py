@@ -139,6 +139,7 @@ def test_others_get_with_each_permission_what_it_opens_and_only_by_asking_for_ev
     assert wrong(one, planted, bob, sets, owner=False, scope="all") == {}
 
 
+# Over a second: it asks every route with three sets of permissions.
 def test_being_staff_stands_for_no_permission(planted, bob):
     bob.is_staff = True
     bob.save()
@@ -148,6 +149,7 @@ def test_being_staff_stands_for_no_permission(planted, bob):
             assert wrong(one, planted, bob, sets, owner=False, scope="all") == {}, one.name
 
 
+# Over a second: the OpenAPI document is made for each answer.
 @pytest.mark.parametrize("one", ABOUT_SOMETHING, ids=lambda one: one.name)
 def test_owners_need_no_permission_but_for_states_and_originals(one, planted, ada):
     sets = (NONE, needs(STATE), needs(ORIGINAL), ENOUGH, EVERY - {STATE, ORIGINAL}, EVERY)
@@ -155,6 +157,7 @@ def test_owners_need_no_permission_but_for_states_and_originals(one, planted, ad
     assert wrong(one, planted, ada, sets, owner=True, scope="all") == {}
 
 
+# Over a second: it asks every route by every method.
 def test_a_method_that_a_route_does_not_have_is_refused_and_does_nothing(planted, ada, bob):
     for one in EVERY_ASK:
         if one in ABOUT_SOMETHING:

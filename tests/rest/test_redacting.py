@@ -321,6 +321,7 @@ def test_a_held_session_keeps_what_it_said_and_refuses_what_has_no_second_place(
     assert (rows(), recorded()) == (before, trail)
 
 
+# Over a second: it asks every route.
 def test_after_it_no_route_shows_what_was_there(ada):
     planted = plant(ada)
     for one in ("view_sessionagent", "view_original", "redact"):

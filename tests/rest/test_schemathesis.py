@@ -13,6 +13,8 @@ import pytest
 from .fuzzed_data import seeded
 from .fuzzed_run import ask, serving
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.timeout(400)
 def test_every_answer_to_any_request_is_as_the_document_says(transactional_db, tmp_path):

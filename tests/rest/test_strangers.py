@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
+from django.core.signing import TimestampSigner
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient, APIRequestFactory, force_authenticate
@@ -102,8 +103,10 @@ def test_a_strangers_is_as_what_does_not_exist_on_every_route_by_every_method(
 @pytest.mark.parametrize("query", ["after", "before", "around"])
 @pytest.mark.parametrize("agent", [None, "concierge"])
 def test_a_strangers_message_is_no_better_place_in_a_list_than_a_missing_one(
-    planted, stranger, bob, query, agent
+    planted, stranger, bob, query, agent, monkeypatch
 ):
+    # A cursor tells the second in which it was signed.
+    monkeypatch.setattr(TimestampSigner, "timestamp", lambda signer: "1")
     own = Talk(bob, "One", "Two", session_id="own")
     for order in ("asc", "desc"):
         given = {"order": order, **({"agent": agent} if agent else {})}

@@ -23,7 +23,7 @@ LIMIT = 2_621_440
 
 
 @pytest.fixture(scope="module")
-def server(django_db_setup, django_db_blocker, tmp_path_factory) -> Iterator[str]:
+def server(django_db_setup, tmp_path_factory, other_process) -> Iterator[str]:
     errors = tmp_path_factory.mktemp("server") / "errors.log"
     with serving(errors) as url:
         yield url

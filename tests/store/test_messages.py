@@ -155,6 +155,7 @@ def test_what_the_server_cannot_take_is_refused_and_the_connection_lives(store):
     assert len(small) == (2 if connection.vendor == "mysql" else 3)
 
 
+# Over a second: seven payloads of 20 megabytes are written.
 def test_an_update_or_state_that_the_server_cannot_take_is_refused_too(store, session, agent):
     store.append(agent, user("a"))
     store.create_multi_agent(session, "graph", {})

@@ -46,6 +46,7 @@ print("no errors or warnings")
 """
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_the_store_works_without_time_zones():
     ended = subprocess.run(

@@ -108,6 +108,7 @@ def outcomes(router: str | None, sessions: dict[str, str]) -> dict[str, str]:
     return known
 
 
+@pytest.mark.process
 def test_with_rows_apart_sessions_without_owners_work_and_users_can_be_deleted():
     assert outcomes("RowsElsewhere", {}) == {
         "nobody's": "1",
@@ -119,6 +120,7 @@ def test_with_rows_apart_sessions_without_owners_work_and_users_can_be_deleted()
     }
 
 
+@pytest.mark.process
 def test_with_the_users_in_the_database_of_the_sessions_all_works():
     assert outcomes("UsersToo", {}) == {
         "nobody's": "1",
@@ -130,6 +132,7 @@ def test_with_the_users_in_the_database_of_the_sessions_all_works():
     }
 
 
+@pytest.mark.process
 def test_without_a_table_of_sessions_beside_the_users_no_user_is_deleted():
     found = outcomes("SessionsOnlyElsewhere", {})
     assert found["nobody's"] == "1"

@@ -301,6 +301,7 @@ def spread(sessions: int, messages: int) -> None:
     connections.close_all()
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_two_processes_at_once_count_everything_once():
     spread(40, 50)
@@ -318,6 +319,7 @@ def test_two_processes_at_once_count_everything_once():
     assert sum(latencies_counted().values()) == 3 * 2000
 
 
+@pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_a_roll_up_that_was_killed_is_gone_on_with_and_nothing_is_missing_or_twice():
     spread(40, 50)

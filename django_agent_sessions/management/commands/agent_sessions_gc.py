@@ -102,8 +102,8 @@ class Command(StoppableCommand):
         if collection.unknown_files:
             self.stdout.write(
                 f"{collection.unknown_files} files of {collection.unknown_sessions} unknown "
-                "sessions kept: the sessions were deleted while the storage did not answer, or belong to "
-                "another project. If no other project uses this storage and BLOB_PREFIX, delete "
+                "sessions kept: the sessions were deleted while the storage did not answer, or "
+                "belong to another project. If no other project uses this storage and BLOB_PREFIX, delete "
                 "them with --unknown-sessions"
             )
 

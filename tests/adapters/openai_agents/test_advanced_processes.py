@@ -15,7 +15,7 @@ from django_agent_sessions.models import Branch, Session, SessionMessage, TurnUs
 from .others import work_together
 from .team import texts, user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 WORKER = "tests.adapters.openai_agents.branch_worker"
 

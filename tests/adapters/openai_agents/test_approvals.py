@@ -42,6 +42,7 @@ def expect_whole() -> list[str]:
     return said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("decision", ["yes", "no"])
 def test_another_process_goes_on_and_nothing_is_doubled(decision):
     other = in_another_process("decide", "s", decision, given=interrupted())
@@ -75,6 +76,7 @@ class Unlucky(DjangoSession):
         raise ConnectionError("the answer did not arrive")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("written", [True, False])
 def test_another_process_settles_a_write_whose_outcome_is_unknown(written):
     agent = assistant("Finished.")

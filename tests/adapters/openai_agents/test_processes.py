@@ -14,7 +14,7 @@ from .others import in_another_process, work_together
 from .scripted import call
 from .team import assistant, requests, stored, texts, user
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 def test_a_conversation_goes_on_in_another_process():

@@ -42,6 +42,7 @@ AFTER = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("work", list(AFTER))
 def test_nothing_that_is_added_brings_it_back(work):
     connections.close_all()

@@ -166,6 +166,7 @@ def test_sync_tools_use_the_database_without_a_transaction(run):
     assert get_user_model().objects.get().username == "ada"
 
 
+# Over a second: fifty agents run.
 async def test_fifty_conversations_go_on_side_by_side():
     async def converse(number: int) -> None:
         for text in ("a", "b"):

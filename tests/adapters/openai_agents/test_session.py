@@ -89,6 +89,7 @@ class TestProtocol:
         with django_assert_num_queries(0):
             assert DjangoSession(session_id, owner=3).session_id == session_id
 
+    @pytest.mark.process
     def test_the_import_without_the_sdk_names_the_extra(self):
         program = (
             "import sys; sys.modules['agents'] = None\n"

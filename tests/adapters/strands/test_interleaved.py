@@ -21,6 +21,7 @@ def results(messages: list[str]) -> set[str]:
     return {text for text in messages if text.startswith("result")}
 
 
+@pytest.mark.process
 def test_two_processes_keep_every_message_and_every_real_result():
     turns = 4  # All of it fits into Strands' default window.
     started = [

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WHOLE = ["Delete it", "call approve", "result delete: yes", "It is done."]
 
 
+@pytest.mark.process
 def test_a_tool_that_asks_is_answered_in_another_process():
     asked = elsewhere("ask")
     assert asked["stop"] == "interrupt"
@@ -73,6 +74,7 @@ def test_one_tool_asks_and_the_other_was_done_already():
     expect_real(build().messages)
 
 
+@pytest.mark.process
 def test_another_run_between_the_question_and_the_answer():
     bystander = build("I am fine.")
     asked = elsewhere("ask")
@@ -88,6 +90,7 @@ def test_another_run_between_the_question_and_the_answer():
     expect_real(again.messages)
 
 
+@pytest.mark.process
 def test_a_run_that_died_meanwhile_is_not_taken_for_the_one_that_asked():
     def die(event: BeforeToolCallEvent) -> None:
         raise ConnectionResetError
@@ -169,6 +172,7 @@ def test_a_run_that_is_gone_on_with_under_another_name_keeps_its_results():
     assert texts(again.messages) == [*sum_up, "How are you?", "I am fine.", "Three."]
 
 
+@pytest.mark.process
 def test_a_question_may_stay_unanswered():
     elsewhere("ask")
 

@@ -36,6 +36,7 @@ def killed(work: str, **arguments: Any) -> None:
     assert process.returncode == -signal.SIGKILL, errors
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("death", [{"after": "research"}, {"before": "write"}])
 @pytest.mark.parametrize("kind", ["graph", "swarm"])
 def test_killed_after_the_first_node_another_process_ends_it(kind, death):
@@ -58,6 +59,7 @@ def test_killed_after_the_first_node_another_process_ends_it(kind, death):
     assert session.output_tokens == uninterrupted["usage"]["outputTokens"]
 
 
+@pytest.mark.process
 def test_killed_in_the_middle_of_a_node_that_node_alone_is_run_again():
     killed("orchestrate_and_die", kind="graph", before="review")
 
@@ -67,6 +69,7 @@ def test_killed_in_the_middle_of_a_node_that_node_alone_is_run_again():
     assert resumed["said"] == ALL_SAID
 
 
+@pytest.mark.process
 def test_a_node_that_asks_a_person_is_answered_in_another_process():
     asked = elsewhere("orchestrate", "graph", "write")
     assert asked["status"] == "interrupted"

@@ -28,6 +28,7 @@ from .scripted import ScriptedModel, call
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("work", ["agent", "summary", "graph"])
 def test_no_sync_and_no_append_brings_it_back(work):
     connections.close_all()

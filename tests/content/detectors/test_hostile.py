@@ -16,6 +16,7 @@ PIECES = [
 ]
 
 
+# Over a second: every detector looks through a megabyte.
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_megabyte_of_one_piece_is_looked_through(piece):

@@ -211,6 +211,7 @@ def test_another_dialect_is_kept_as_it_is(dialect):
     assert summary(dialect, payload).role == ""
 
 
+@pytest.mark.process
 def test_reading_imports_neither_django_nor_an_sdk():
     script = (
         "import sys\n"

@@ -43,7 +43,7 @@ def expect_nowhere() -> None:
 
 
 @pytest.fixture(scope="module")
-def writers(django_db_setup) -> Iterator[list[Process]]:
+def writers(django_db_setup, other_process) -> Iterator[list[Process]]:
     """Two processes, which all tests here use."""
     started = [start(WORKER, "shared") for _ in range(2)]
     yield started

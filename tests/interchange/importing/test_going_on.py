@@ -95,6 +95,7 @@ def test_what_is_skipped_counts_as_read_when_an_import_goes_on(settings):
     assert contents() == [n for n in numbers(30) if n not in ("4", "12")]
 
 
+@pytest.mark.process
 def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing():
     chance = random.Random(5)
     length, reached = 1500, 0
@@ -121,6 +122,7 @@ def test_a_process_that_is_killed_again_and_again_loses_and_repeats_nothing():
     assert contents() == numbers(length)
 
 
+@pytest.mark.process
 def test_two_processes_that_import_the_same_at_once_write_nothing_twice():
     both = [start("tests.interchange.import_process", 400) for _ in range(2)]
     ready(both)

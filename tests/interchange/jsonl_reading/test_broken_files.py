@@ -69,7 +69,12 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "data", [b"SQLite format 3\0 and so on\n\n\n", gzip.compress(b"not called .gz"), b"\x89PNG\r\n"]
+    "data",
+    [
+        b"SQLite format 3\0 and so on\n\n\n",
+        gzip.compress(b"not called .gz", mtime=0),
+        b"\x89PNG\r\n",
+    ],
 )
 def test_a_file_that_is_no_text_is_refused_at_its_beginning(file, data):
     file.write_bytes(data)

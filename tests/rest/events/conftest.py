@@ -37,7 +37,7 @@ def serving(**environment: str) -> Iterator[tuple[str, int]]:
 
 
 @pytest.fixture(scope="package")
-def server(django_db_setup) -> Iterator[tuple[str, int]]:
+def server(django_db_setup, other_process) -> Iterator[tuple[str, int]]:
     with serving() as found:
         yield found
 

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), NO_POOLER]
 
 
 @pytest.fixture(scope="module")
-def listening(django_db_setup) -> Iterator[str]:
+def listening(django_db_setup, other_process) -> Iterator[str]:
     """A server that listens, and looks by itself so rarely that no test sees it."""
     with serving(EVENTS_LISTEN="default", EVENTS_POLL="1000") as (address, _):
         yield address

@@ -201,6 +201,7 @@ def test_a_spoken_conversation():
     assert SessionMessage.objects.count() == 2
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["graph", "swarm"])
 def test_an_orchestrator_goes_on_where_its_process_was_killed(kind):
     whole = outcome(kind, "whole")
@@ -223,6 +224,7 @@ def outcome(kind: str, session_id: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.process
 def test_a_killed_process_and_an_uninterrupted_one_know_the_same():
     expect_killed(process("converse_and_die"))
 

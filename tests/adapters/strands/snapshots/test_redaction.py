@@ -26,6 +26,7 @@ def redact_it() -> None:
     redact(Session.objects.get().pk, Find(SECRET), reason="asked for", actor="test")
 
 
+# Over a second: fifty agents run.
 def test_it_is_in_none_of_fifty_snapshots_and_each_still_runs():
     def windowed(**options: Any) -> Any:
         manager = SlidingWindowConversationManager(window_size=200)

@@ -13,7 +13,7 @@ from tests.processes import go, outputs, ready, start
 
 from .making import LATEST, immutable, message, run, saved
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 MODULE = "tests.adapters.strands.snapshots.process"
 TURNS = 4

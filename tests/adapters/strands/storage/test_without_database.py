@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from strands.session import FileSessionManager
 
 from tests.adapters.strands.layouts import agent
+
+pytestmark = pytest.mark.process
 
 WITHOUT_DATABASE = """
 import sys

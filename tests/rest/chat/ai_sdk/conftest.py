@@ -17,7 +17,7 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
-def chats(home, django_db_setup) -> Iterator[Server]:
+def chats(home, django_db_setup, other_process) -> Iterator[Server]:
     """One server for all tests."""
     server = Server(home)
     try:
@@ -27,7 +27,7 @@ def chats(home, django_db_setup) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def beside(home, django_db_setup) -> Iterator[Callable[[], Server]]:
+def beside(home, django_db_setup, other_process) -> Iterator[Callable[[], Server]]:
     """Gives another server of the same site, a new one where the last has ended."""
     started: list[Server] = []
 

@@ -8,6 +8,8 @@ from django.db import connections
 from tests.processes import go, outputs, ready, start
 from tests.rest.chat.assistant_ui.conftest import rows, session_of
 
+pytestmark = pytest.mark.process
+
 WORKER = "tests.rest.chat.assistant_ui.worker"
 COUNT = 25
 

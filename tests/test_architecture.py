@@ -1,0 +1,63 @@
+"""What ARCHITECTURE.md says and import-linter cannot check."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.processes import ROOT
+
+PACKAGE = ROOT / "django_agent_sessions"
+SERVICES = (
+    "audit", "blobs", "content", "db", "events", "governance", "integrity", "interchange", "leases",
+    "models", "sql", "store", "usage",
+)  # fmt: skip
+HTTP = ("django.http", "django.shortcuts", "django.views", "rest_framework")
+OPTIONAL = {"rest/chat/ai_sdk/run_registry.py"}
+"""It connects its own signal, because the API is optional."""
+PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+
+
+def imports(package: str) -> Iterator[tuple[str, str]]:
+    """The modules of a package with the names of what they import."""
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                yield str(path.relative_to(PACKAGE)), node.module or ""
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield str(path.relative_to(PACKAGE)), alias.name
+
+
+@pytest.mark.parametrize("package", SERVICES)
+def test_services_know_nothing_of_http(package):
+    found = [(path, name) for path, name in imports(package) if name.startswith(HTTP)]
+    assert found == []
+
+
+def test_signals_are_connected_in_apps_ready_only():
+    signals = re.compile(r"\b(?:pre|post)_\w+\.connect\(|\bconnection_created\.connect\(")
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if signals.search(path.read_text())
+    }
+    assert found == OPTIONAL | {"apps.py"}
+
+
+def test_the_root_has_these_modules_only():
+    modules = {path.stem for path in PACKAGE.glob("*.py")}
+    assert modules == {"__init__", "apps", "checks", "conf", "exceptions"}
+
+
+def test_every_room_and_file_that_the_page_names_exists():
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    table = PAGE.partition("## The rooms")[2].partition("Further rules")[0]
+    assert [room for room in rooms - {"migrations"} if f"`{room}" not in table] == []
+    files = re.findall(r"`((?:\w+/)+\w+\.py)`", PAGE)
+    assert files
+    missing = [f for f in files if not (PACKAGE / f).exists() and not (ROOT / f).exists()]
+    assert missing == []
