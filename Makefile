@@ -26,7 +26,7 @@ answers = { status=0; $(BIN)/python -m tests.reachable $(1) || status=$$?; \
 	case $$status in 0) true;; 3) false;; *) exit $$status;; esac; }
 PYTEST_ARGS ?=
 PYTEST = $(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
-# Workers of pytest-xdist, each with a database of its own. `-n auto` is one more than processors, and
+# Workers of pytest-xdist, each with a database of its own. `-n auto` is what tests.kinds says, and
 # a file's tests stay together, because what they share is made once in a worker.
 SPREAD ?= -n auto --dist loadfile --no-loadscope-reorder
 # What asks a database nothing that another one could answer otherwise.

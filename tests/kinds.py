@@ -41,8 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Gives ``-n auto`` one worker more than processors, because tests wait as well."""
-    return (os.cpu_count() or 1) + 1
+    """Gives ``-n auto`` one worker more than processors, because tests wait as well, up to five.
+
+    A container may have less of its processors than it sees, and each worker imports everything.
+    """
+    return min(os.cpu_count() or 1, 4) + 1
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,7 @@ looks for them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -47,11 +48,18 @@ def install() -> Path:
     Raises:
         UnavailableError: The registry cannot be reached.
     """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        # Other workers of pytest-xdist need them at the same moment.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _installed()
+
+
+def _installed() -> Path:
     manifests = [HERE / name for name in ("package.json", "package-lock.json")]
     key = hashlib.sha256(b"\0".join(file.read_bytes() for file in manifests)).hexdigest()[:16]
     home = CACHE / key
     if not home.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=CACHE, prefix="installing-"))
         try:
             for file in manifests:
