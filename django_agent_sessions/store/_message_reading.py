@@ -162,7 +162,7 @@ class MessageReader(StorePart):
             wanted *= 2
         return result[: max(latest, 0)][::-1]
 
-    async def aplaced_payloads(
+    async def apositioned_payloads(
         self, agent: AgentRecord, *, latest: int | None = None
     ) -> list[PositionedPayload]:
         """Async twin of :meth:`positioned_payloads`."""
@@ -185,7 +185,7 @@ class MessageReader(StorePart):
         values = redacted.order_by("branch", "message_id").values_list(*_COLUMNS)
         return self._records(agent, values)
 
-    async def aredacted_aside(self, agent: AgentRecord) -> list[MessageRecord]:
+    async def aredacted_on_other_branches(self, agent: AgentRecord) -> list[MessageRecord]:
         """Async twin of :meth:`redacted_on_other_branches`."""
         return await self._arun(self.redacted_on_other_branches, agent)
 

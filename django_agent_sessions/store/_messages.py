@@ -149,7 +149,7 @@ class MessageStore(MessageAppender):
                 return popped
         return None
 
-    async def apop_placed(self, agent: AgentRecord) -> PositionedPayload | None:
+    async def apop_with_position(self, agent: AgentRecord) -> PositionedPayload | None:
         """Async twin of :meth:`pop_with_position`."""
         return await self._arun(self.pop_with_position, agent)
 
