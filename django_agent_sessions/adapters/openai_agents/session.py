@@ -249,9 +249,10 @@ class DjangoSession(TakesTurns):
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
         if owner is None:
             # A callable that names owners and finds none means neither NOBODY nor EVERYBODY.
+            without = " without a run's context" if wrapper is None else ""
             raise ConfigurationError(
-                f"the owner callable of session {self.session_id!r} returned None"
-                + ("; it was called without a run's context" if wrapper is None else "")
+                f"the owner callable of session {self.session_id!r} returned None{without}: return "
+                "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
         return self._store_class(
             owner=owner, namespace=self._namespace, using=self._using, create=self._create
