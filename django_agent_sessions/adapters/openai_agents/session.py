@@ -246,9 +246,10 @@ class DjangoSession(ExclusiveSession):
     def _store(self, owner: Any, wrapper: _Context | None) -> SessionStore:
         if owner is None:
             # An error of the callable: None stands neither for NOBODY nor for EVERYBODY.
+            without = " without a run's context" if wrapper is None else ""
             raise ConfigurationError(
-                f"the owner callable of session {self.session_id!r} returned None"
-                + ("; it was called without a run's context" if wrapper is None else "")
+                f"the owner callable of session {self.session_id!r} returned None{without}: return "
+                "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
         return self._store_class(
             owner=owner, namespace=self._namespace, using=self._using, create=self._create

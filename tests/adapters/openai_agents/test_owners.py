@@ -195,9 +195,9 @@ async def test_a_callable_that_names_nobody_does_not_mean_everybody(ada):
     await DjangoSession("s", owner=ada).add_items([user("private")])
     session = DjangoSession("s", owner=lambda wrapper: AnonymousUser().pk)
 
-    with pytest.raises(ConfigurationError, match="returned None; it was called without a run"):
+    with pytest.raises(ConfigurationError, match="returned None without a run's context"):
         await session.get_items()
-    with pytest.raises(ConfigurationError, match=r"returned None$"):
+    with pytest.raises(ConfigurationError, match="returned None: return a user"):
         await say(session, "a", Request(ada))
 
 
