@@ -96,6 +96,7 @@ def test_a_name_that_is_none_is_refused_as_by_any_module():
         exec("from django_agent_sessions import SessionStor")  # noqa: S102 - of our own text
 
 
+@pytest.mark.process
 def test_importing_it_needs_neither_django_nor_settings():
     env = {**unmeasured()}
     env.pop("DJANGO_SETTINGS_MODULE", None)
@@ -105,6 +106,7 @@ def test_importing_it_needs_neither_django_nor_settings():
     )
 
 
+@pytest.mark.process
 def test_a_settings_file_may_say_everybody_and_nobody(tmp_path):
     (tmp_path / "site_settings.py").write_text(SETTINGS)
 
@@ -185,7 +187,7 @@ def check(checker: str, file: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_type_checker_knows_the_type_of_each_name(checker, tmp_path):
     file = tmp_path / "typed.py"
@@ -199,7 +201,7 @@ def test_a_type_checker_knows_the_type_of_each_name(checker, tmp_path):
     assert not [one for one in revealed if one in ("Any", "Unknown", "object")]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("checker", CHECKERS)
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_type_checker_refuses(checker, wrong, tmp_path):

@@ -84,7 +84,7 @@ def test_nothing_here_speaks_to_the_network_but_by_databases_and_storages():
         if name.startswith(speaks) or name == "socket"
     ]
     # Who holds a lease is told by the name of the host.
-    assert found == [("leases/hold.py", "socket")]
+    assert found == [("leases/held_lease.py", "socket")]
 
 
 def shown() -> list[Any]:

@@ -85,7 +85,7 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
 
     external_id = IdFilter(help_text="The id that the client chose.")
     session_id = IdFilter(help_text="The session id that the SDK uses.")
-    agent = IdFilter(method="of_agent", help_text="The id of an agent of the session.")
+    agent = IdFilter(method="filter_agent", help_text="The id of an agent of the session.")
     archived = BooleanFilter(
         field_name="archived_at", lookup_expr="isnull", exclude=True, help_text="Whether archived."
     )

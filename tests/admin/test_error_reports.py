@@ -89,5 +89,5 @@ def test_it_holds_neither_secrets_nor_reasons(
 
     assert do(root, talk).status_code == 500
     assert len(reports) == 2
-    assert all("RuntimeError" in report and "masked" in report for report in reports)
+    assert all("RuntimeError" in report and "mask_reason" in report for report in reports)
     assert all(SECRET not in report and WHY not in report for report in reports)

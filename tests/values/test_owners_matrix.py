@@ -246,15 +246,15 @@ ENTRIES: dict[str, Entry] = {
 
 NO_ENTRIES = {
     "Contract.driver": "the tests of an adapter implement it; its default is tested below",
-    "StorageWork": "what DjangoStorage does, and only that",
-    "named.session": "a statement of the store",
+    "StorageOperations": "what DjangoStorage does, and only that",
+    "lookup.get_session": "a statement of the store",
     "owner_of": "what import_sessions does, and only that",
     "owners.owner_key": "it finds the key of an owner",
     "owners.reached": "it makes the condition of an owner",
     "owners.refuse_none": "it refuses None",
     "Answer": "a value of the chat: the primary key of a signed-in user",
     "Runs.check_room": "it counts the answers of a signed-in user",
-    "State": "a value of events: the primary key in a row",
+    "SessionState": "a value of events: the primary key in a row",
     "OwnerFigures": "a value of usage: the primary key in a row",
 }
 
@@ -387,7 +387,7 @@ def taking_an_owner() -> Iterator[tuple[str, Any]]:
                         found[name] = function
                     elif inspect.isfunction(function) and not method.startswith("_"):
                         found[f"{name}.{method}"] = function
-    short = {"importing.import_sessions": "import_sessions", "owners.owner_of": "owner_of"}
+    short = {"importing.import_sessions": "import_sessions", "owner_mapping.owner_of": "owner_of"}
     for name, function in found.items():
         if "owner" in inspect.signature(function).parameters:
             yield short.get(name, name), function
