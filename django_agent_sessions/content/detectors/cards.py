@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-from .digits import HYPHENS, SPACES
+# Separators between groups of digits, for character classes: the plain space, and those that word
+# processors insert into numbers.
+SPACES = " \u00a0\u2007\u2009\u202f"
+# The hyphen-minus (escaped for character classes), hyphens and the en dash.
+HYPHENS = "\\-\u2010\u2011\u2012\u2013"
 
 # As one run, or in the groups that are printed on cards. The first character stands before the
 # look behind, because `re` is several times as fast when it knows how a match begins.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-from .digits import HYPHENS, SPACES
+from .cards import HYPHENS, SPACES
 
 # The format after country and check digits: numbers of digits (n), letters (a), or either (c).
 # SWIFT's IBAN registry, release 101: https://www.swift.com/standards/data-standards/iban

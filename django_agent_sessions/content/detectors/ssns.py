@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from django.utils.translation import gettext_lazy as _
 
-from .digits import HYPHENS, SPACES
+from .cards import HYPHENS, SPACES
 
 # The first digit stands before the look behind, because `re` is several times as fast when it
 # knows how a match begins.
