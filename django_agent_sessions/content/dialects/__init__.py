@@ -10,7 +10,6 @@ This package imports neither a framework nor Django.
 from __future__ import annotations
 
 from . import assistant_ui, openai, strands
-from .formats import ASSISTANT_UI, OPENAI, STRANDS
 from .parts import EMPTY_SUMMARY, Part, PartKind, Summary, unknown_part
 from .text import TEXT_CAP, displayable
 
@@ -26,6 +25,15 @@ __all__ = [
     "parts",
     "summary",
 ]
+
+STRANDS = "strands"
+"""Messages of Strands Agents, in the format of Amazon Bedrock's Converse API."""
+
+OPENAI = "openai"
+"""Items of OpenAI's Responses API, and messages of its chat API."""
+
+ASSISTANT_UI = "assistant-ui"
+"""Messages that a browser stored with assistant-ui's client; the server did not create them."""
 
 
 def parts(dialect: str, payload: object) -> tuple[Part, ...]:

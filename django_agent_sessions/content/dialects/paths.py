@@ -19,8 +19,7 @@ from urllib.parse import unquote_to_bytes
 
 from django_agent_sessions.content.blob_refs import BlobRef, Path, value_at
 
-from . import assistant_ui, openai, strands
-from .formats import ASSISTANT_UI, OPENAI, STRANDS
+from . import ASSISTANT_UI, OPENAI, STRANDS, assistant_ui, openai, strands
 from .media import is_encoded_text
 from .parts import Part, PartKind, unknown_part
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE, Path, value_at
-from django_agent_sessions.content.dialects.formats import ASSISTANT_UI, STRANDS
+from django_agent_sessions.content.dialects import ASSISTANT_UI, STRANDS
 
 from .frontend_messages import mask_frontend_message, redact_frontend_message
 from .masks import is_mask, mask
