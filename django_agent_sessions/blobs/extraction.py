@@ -12,7 +12,7 @@ from typing import Any
 from django_agent_sessions import conf
 from django_agent_sessions.conf import AgentSessionsSettings
 from django_agent_sessions.content.blob_refs import DATA_URL_PREFIX, BlobRef
-from django_agent_sessions.content.dialects.images import image_type
+from django_agent_sessions.content.dialects.media import image_type
 from django_agent_sessions.exceptions import PayloadError
 
 _BARE = frozenset({"b64_json", "base64", "blob", "bytes", "data", "file_data", "result"})

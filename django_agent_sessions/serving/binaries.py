@@ -17,7 +17,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 
 from django_agent_sessions.blobs import Stream, stream_blob
-from django_agent_sessions.content.dialects.images import DISPLAYABLE_TYPES, image_type
+from django_agent_sessions.content.dialects.media import DISPLAYABLE_TYPES, image_type
 from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import Blob
 

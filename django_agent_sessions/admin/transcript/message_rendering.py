@@ -7,7 +7,7 @@ from typing import Any
 
 from django_agent_sessions.content.blob_refs import BlobRef
 from django_agent_sessions.content.dialects import Part, PartKind, displayable
-from django_agent_sessions.content.dialects.images import DISPLAYABLE_TYPES, image_type
+from django_agent_sessions.content.dialects.media import DISPLAYABLE_TYPES, image_type
 from django_agent_sessions.content.dialects.paths import TranscriptBlock, binary_at, blocks
 from django_agent_sessions.content.exact_json import without_hashes
 from django_agent_sessions.models.fields import CorruptPayload

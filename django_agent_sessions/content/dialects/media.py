@@ -42,6 +42,12 @@ _TYPES = {
     "video/three_gp": "video/3gpp",
     "video/wmv": "video/x-ms-wmv",
 }
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8\xff"
+_GIFS = (b"GIF87a", b"GIF89a")
+
+DISPLAYABLE_TYPES = frozenset({"", "image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Declared media types of displayable images; the bytes must be checked as well."""
 
 
 class Media(NamedTuple):
@@ -66,6 +72,19 @@ def media_type(family: str, file_format: object) -> str:
         return _DOCUMENT_TYPES.get(file_format, "")
     candidate_type = f"{family}/{file_format}"
     return _TYPES.get(candidate_type) or _valid_media_type(candidate_type)
+
+
+def image_type(data: bytes) -> str:
+    """Return the media type of an image that browsers never execute, or an empty string."""
+    if data.startswith(_PNG):
+        return "image/png"
+    if data.startswith(_JPEG):
+        return "image/jpeg"
+    if data.startswith(_GIFS):
+        return "image/gif"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return ""
 
 
 def is_encoded_text(value: object) -> TypeGuard[EncodedText]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rest_framework.exceptions import ValidationError
 
-from django_agent_sessions.content.dialects.images import image_type
+from django_agent_sessions.content.dialects.media import image_type
 from django_agent_sessions.exceptions import InvalidIdError
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.values.ids import validate_id
