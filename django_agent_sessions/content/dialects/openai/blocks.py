@@ -1,10 +1,11 @@
-"""Conversion of the content blocks of messages and results."""
+"""Conversion of content blocks and tool calls, which messages and items have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from django_agent_sessions.content.dialects.arguments import parse_json
 from django_agent_sessions.content.dialects.media import (
     Media,
     is_encoded_text,
@@ -111,6 +112,18 @@ def _audio(block: Item) -> Part | None:
     media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
     return block_media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+
+
+def function_part(function: object, call_id: str) -> Part | None:
+    """Return the part for a function call, or None if the value is invalid."""
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return None
+    return call_part(function["name"], call_id, parse_json(function.get("arguments")))
+
+
+def call_part(name: str, call_id: str, arguments: object, status: str = "") -> Part:
+    """Return the part for a tool call."""
+    return Part(PartKind.TOOL_CALL, name=name, call_id=call_id, status=status, data=arguments)
 
 
 def block_media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django_agent_sessions.content.dialects.arguments import parse_json_container
 from django_agent_sessions.content.dialects.parts import Part, PartKind, result_part, text_of
 
-from . import blocks, calls, results
+from . import blocks, results
 from .blocks import Item, Parts
 
 _STATUSES = {"completed": "success", "failed": "error"}
@@ -60,14 +60,14 @@ def _reasoning_parts(block: Item) -> Parts | None:
 
 
 def _read_function_call(item: Item) -> Parts | None:
-    part = calls.function_part(item, _call_id(item))
+    part = blocks.function_part(item, _call_id(item))
     return None if part is None else (part,)
 
 
 def _read_custom_call(item: Item) -> Parts | None:
     if not isinstance(item.get("name"), str):
         return None
-    return (calls.call_part(item["name"], _call_id(item), item.get("input")),)
+    return (blocks.call_part(item["name"], _call_id(item), item.get("input")),)
 
 
 def _read_approval_response(item: Item) -> Parts | None:
@@ -81,7 +81,7 @@ def _read_approval_response(item: Item) -> Parts | None:
 
 
 def _read_mcp_call(item: Item) -> Parts | None:
-    call = calls.function_part(item, _call_id(item))
+    call = blocks.function_part(item, _call_id(item))
     if call is None:
         return None
     contents = results.mcp_output(item)
@@ -101,7 +101,7 @@ def _hosted_reader(
 
     def read(item: Item) -> Parts:
         call_id, status, found = _call_id(item), _status(item), contents(item)
-        call = calls.call_part(name, call_id, arguments(item), status)
+        call = blocks.call_part(name, call_id, arguments(item), status)
         if not found:
             return (call,)
         return call, result_part(found, call_id=call_id, name=name, status=status)
@@ -113,7 +113,7 @@ def _call_reader(name: str, arguments: Callable[[Item], object]) -> ItemReader:
     """Return a reader for calls of built-in tools that the API does not execute."""
 
     def read(item: Item) -> Parts:
-        return (calls.call_part(name, _call_id(item), arguments(item)),)
+        return (blocks.call_part(name, _call_id(item), arguments(item)),)
 
     return ItemReader("assistant", read)
 

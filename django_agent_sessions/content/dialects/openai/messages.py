@@ -15,7 +15,7 @@ from django_agent_sessions.content.dialects.parts import (
 )
 from django_agent_sessions.content.dialects.text import readable_texts
 
-from . import blocks, calls
+from . import blocks
 from .blocks import Item
 
 _CONTENT_KEYS = frozenset(
@@ -97,7 +97,7 @@ def _tool_calls(message: Item) -> Iterator[Part]:
         yield unknown_part({"tool_calls": tool_calls})
     function = message.get("function_call")
     if function is not None:
-        yield calls.function_part(function, "") or unknown_part({"function_call": function})
+        yield blocks.function_part(function, "") or unknown_part({"function_call": function})
 
 
 def _chat_call(call: object) -> Part:
@@ -106,8 +106,8 @@ def _chat_call(call: object) -> Part:
     call_id = text_of(call.get("id"))
     custom = call.get("custom")
     if isinstance(custom, dict) and isinstance(custom.get("name"), str):
-        return calls.call_part(custom["name"], call_id, custom.get("input"))
-    return calls.function_part(call.get("function"), call_id) or unknown_part(call)
+        return blocks.call_part(custom["name"], call_id, custom.get("input"))
+    return blocks.function_part(call.get("function"), call_id) or unknown_part(call)
 
 
 def _spoken_audio(audio: object) -> Part:
