@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
+
+from .formatting import format_duration, format_integer
 
 HEIGHT = 100
 """The height of every chart in SVG units; the stylesheet sets the pixels."""
@@ -121,30 +122,6 @@ def axis_maximum(value: float) -> float:
     return float(next(step for step in _AXIS_STEPS if step * power >= value) * power)
 
 
-def format_compact(value: float) -> str:
-    """Format a number with a unit prefix, such as 1.2k."""
-    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return _format_rounded(value / size, 100) + letter
-    return _format_rounded(value)
-
-
-def format_duration(milliseconds: float | None) -> str:
-    """Format milliseconds; None becomes a dash."""
-    if milliseconds is None:
-        return "–"
-    if milliseconds < 1000:
-        return _("%s ms") % number_format(round(milliseconds), 0)
-    if milliseconds < 120_000:
-        return _("%s s") % _format_rounded(milliseconds / 1000)
-    return _("%s min") % _format_rounded(milliseconds / 60_000)
-
-
-def format_integer(value: float) -> str:
-    """Format a number as a grouped integer."""
-    return str(number_format(round(value), 0, force_grouping=True))
-
-
 def bar_width(value: float, largest: float) -> str:
     """Return the width of a bar in percent."""
     return f"{100 * value / largest:.2f}" if largest > 0 else "0"
@@ -230,8 +207,3 @@ def _description(series: Sequence[Series], axis: Axis, cell: Callable[[float], s
 def _tooltip(series: Sequence[Series], row: Sequence[str]) -> str:
     values = [f"{line.name}: {value}" for line, value in zip(series, row[1:], strict=True)]
     return "\n".join([row[0], *values])
-
-
-def _format_rounded(value: float, integers_from: float = 10) -> str:
-    digits = 1 if value < integers_from and round(value, 1) != round(value) else 0
-    return str(number_format(round(value, digits), digits))

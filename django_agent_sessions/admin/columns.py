@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.utils import timezone
-from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -16,7 +15,7 @@ from django_agent_sessions.models import Session
 
 from .changelist import SessionRowData
 from .filters import FRAMEWORKS
-from .formatting import to_local_time
+from .formatting import format_integer, to_local_time
 
 _MAX_LENGTH = 80
 
@@ -81,12 +80,12 @@ class SessionColumnsMixin:
     @admin.display(description=gettext_lazy("messages"))
     def messages(self, session: Session) -> SafeString:
         return format_html(
-            '<span class="as-figure">{}</span>', _format_number(session.message_count)
+            '<span class="as-figure">{}</span>', format_integer(session.message_count)
         )
 
     @admin.display(description=gettext_lazy("tokens in / out"))
     def tokens(self, session: Session) -> SafeString:
-        read, written = _format_number(session.input_tokens), _format_number(session.output_tokens)
+        read, written = format_integer(session.input_tokens), format_integer(session.output_tokens)
         figure = '<span class="as-figure">{}</span>'
         return format_html(f"{figure} / {figure}", read, written)
 
@@ -130,7 +129,3 @@ def _row_data(session: Session) -> SessionRowData:
 
 def _truncate(text: str) -> str:
     return str(Truncator(displayable(text)).chars(_MAX_LENGTH))
-
-
-def _format_number(number: int) -> str:
-    return str(number_format(number, use_l10n=True, force_grouping=True))

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django_agent_sessions import usage
 
 from . import charts
+from .formatting import format_compact, format_duration, format_integer
 
 RANGES = (7, 30, 90)
 """The numbers of days to choose from."""
@@ -78,8 +79,8 @@ def update_usage(request: HttpRequest) -> str:
     """Roll up new messages for a few seconds, report the result and return a query string."""
     counted = usage.roll_up(seconds=_SECONDS, batch=_BATCH)
     text = _("%(messages)s messages and %(sessions)s sessions were counted.") % {
-        "messages": charts.format_integer(counted.messages),
-        "sessions": charts.format_integer(counted.sessions),
+        "messages": format_integer(counted.messages),
+        "sessions": format_integer(counted.sessions),
     }
     if counted.complete:
         messages.success(request, text)
@@ -133,10 +134,10 @@ def _figures_context(choice: UsageSelection) -> dict[str, Any]:
 
 def _tiles(total: usage.Figures) -> list[Tile]:
     def count_tile(name: str, value: int) -> Tile:
-        return Tile(name, charts.format_compact(value), charts.format_integer(value))
+        return Tile(name, format_compact(value), format_integer(value))
 
     def duration_tile(name: str, value: float | None) -> Tile:
-        return Tile(name, charts.format_duration(value), charts.format_duration(value))
+        return Tile(name, format_duration(value), format_duration(value))
 
     return [
         count_tile(_("Sessions"), total.sessions),
@@ -169,16 +170,10 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
         series(_("p95"), "b", lambda day: day.p95),
     ]
     return [
-        charts.bar_chart(
-            "sessions", _("Sessions per day"), axis, [session_series], charts.format_compact
-        ),
-        charts.bar_chart(
-            "messages", _("Messages per day"), axis, [message_series], charts.format_compact
-        ),
-        charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, charts.format_compact),
-        charts.line_chart(
-            "latency", _("Latency of the models"), axis, latency, charts.format_duration
-        ),
+        charts.bar_chart("sessions", _("Sessions per day"), axis, [session_series], format_compact),
+        charts.bar_chart("messages", _("Messages per day"), axis, [message_series], format_compact),
+        charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, format_compact),
+        charts.line_chart("latency", _("Latency of the models"), axis, latency, format_duration),
     ]
 
 
@@ -211,7 +206,7 @@ def _owner_rows(figures: Sequence[usage.OwnerFigures]) -> list[UsageRow]:
 def _cells(figures: usage.Figures) -> list[str]:
     counts = (figures.messages, figures.sessions, figures.input_tokens, figures.output_tokens)
     latencies = (figures.p50, figures.p95)
-    return [*map(charts.format_integer, counts), *map(charts.format_duration, latencies)]
+    return [*map(format_integer, counts), *map(format_duration, latencies)]
 
 
 def _user_names(keys: Sequence[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from django_agent_sessions import usage
 from django_agent_sessions.admin import charts
+from django_agent_sessions.admin.formatting import format_compact, format_duration
 from django_agent_sessions.models import AuditEvent, Session, UsageRollup
 from tests.usage.usage_data import join, say, start
 
@@ -336,7 +337,7 @@ def test_bars_stand_upon_each_other_and_fill_the_scale():
         "Tokens",
         AXIS,
         [charts.Series("in", "a", [3, 0, 1]), charts.Series("out", "b", [5, 0, 0])],
-        charts.format_compact,
+        format_compact,
     )
 
     assert chart.ticks == ["8", "4", "0"]
@@ -353,7 +354,7 @@ def test_bars_stand_upon_each_other_and_fill_the_scale():
 def test_lines_have_gaps_where_there_is_nothing():
     series = [charts.Series("p50", "a", [500, None, 1000])]
 
-    chart = charts.line_chart("l", "Latency", AXIS, series, charts.format_duration)
+    chart = charts.line_chart("l", "Latency", AXIS, series, format_duration)
 
     assert chart.strokes[0].path == "M5 50.00M25 0.00"
     assert chart.rows[1] == ["two", "–"]
@@ -366,7 +367,7 @@ def test_many_points_are_a_line_and_a_lonely_one_stays_visible():
     series = [charts.Series("p50", "a", values)]
 
     chart = charts.line_chart(
-        "l", "Latency", charts.Axis("Day", days, days), series, charts.format_duration
+        "l", "Latency", charts.Axis("Day", days, days), series, format_duration
     )
 
     assert chart.strokes[0].points == "M15 50.00h0"
@@ -392,7 +393,7 @@ def test_a_scale_ends_at_a_round_number(value, end):
     ],
 )
 def test_large_numbers_are_short(value, written):
-    assert charts.format_compact(value) == written
+    assert format_compact(value) == written
 
 
 @pytest.mark.parametrize(
@@ -407,7 +408,7 @@ def test_large_numbers_are_short(value, written):
     ],
 )
 def test_a_duration_is_written_in_its_unit(value, written):
-    assert charts.format_duration(value) == written
+    assert format_duration(value) == written
 
 
 def test_a_bar_in_a_table_is_a_share_of_the_longest():

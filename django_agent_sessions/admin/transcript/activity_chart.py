@@ -20,7 +20,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from django_agent_sessions.admin.formatting import to_local_time
+from django_agent_sessions.admin.formatting import format_integer, to_local_time
 from django_agent_sessions.models.functions import OctetLength, count_occurrences
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
 from django_agent_sessions.queries.message_pages import MessageQuery
@@ -233,8 +233,8 @@ def _bars(columns: Sequence[list[Point]]) -> list[ChartRow]:
 
     strips = [
         _bar_strip(_("Latency"), columns, latency, _format_seconds),
-        _bar_strip(_("Tokens"), columns, tokens, _format_number),
-        _bar_strip(_("Tool calls"), columns, calls, _format_number, failures),
+        _bar_strip(_("Tokens"), columns, tokens, format_integer),
+        _bar_strip(_("Tool calls"), columns, calls, format_integer, failures),
     ]
     return [strip for strip in strips if strip is not None]
 
@@ -288,7 +288,3 @@ def _format_time(point: Point) -> str:
 
 def _format_seconds(milliseconds: int) -> str:
     return _("%(seconds)s s") % {"seconds": formats.number_format(milliseconds / 1000, 1)}
-
-
-def _format_number(value: int) -> str:
-    return str(formats.number_format(value, 0, force_grouping=True))
