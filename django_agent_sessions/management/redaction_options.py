@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from django_agent_sessions.content import detectors
 from django_agent_sessions.governance.redaction import Detect, Find, Scope, WholeMessage
-from django_agent_sessions.management.several import list_option
+from django_agent_sessions.management.options import list_option
 
 _ALL = "all"
 

@@ -26,10 +26,13 @@ from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
 from django_agent_sessions.management.actors import add_actor, get_actor
 from django_agent_sessions.management.atomic_files import new_file
-from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
-from django_agent_sessions.management.moments import parse_datetime_option
-from django_agent_sessions.management.several import list_option
+from django_agent_sessions.management.options import (
+    add_database,
+    get_database,
+    list_option,
+    parse_datetime_option,
+)
 from django_agent_sessions.management.terminal import (
     ProgressLine,
     escape_control_characters,

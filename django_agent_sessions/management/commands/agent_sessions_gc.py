@@ -16,8 +16,8 @@ from django_agent_sessions.blobs.garbage_collection import (
     collect,
     messages_using,
 )
-from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.interruption import StoppableCommand
+from django_agent_sessions.management.options import add_database, get_database
 from django_agent_sessions.models import Session, deletion
 
 
@@ -103,8 +103,8 @@ class Command(StoppableCommand):
             self.stdout.write(
                 f"{collection.unknown_files} files of {collection.unknown_sessions} unknown "
                 "sessions kept: the sessions were deleted while the storage did not answer, or "
-                "belong to another project. If no other project uses this storage and BLOB_PREFIX, delete "
-                "them with --unknown-sessions"
+                "belong to another project. If no other project uses this storage and BLOB_PREFIX, "
+                "delete them with --unknown-sessions"
             )
 
 

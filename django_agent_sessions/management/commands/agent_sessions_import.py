@@ -23,8 +23,8 @@ from django_agent_sessions.interchange.source_registry import (
     open_source,
 )
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.databases import add_database, get_database
 from django_agent_sessions.management.interruption import StoppableCommand
+from django_agent_sessions.management.options import add_database, get_database
 from django_agent_sessions.management.terminal import (
     ProgressLine,
     escape_control_characters,

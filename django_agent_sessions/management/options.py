@@ -1,0 +1,88 @@
+"""The options that several commands have in common."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date, datetime, time
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+from django.db import connections
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from django_agent_sessions.db import bridge
+from django_agent_sessions.models import Session
+from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+
+
+def add_database(parser: CommandParser) -> None:
+    """Add the option ``--database``."""
+    parser.add_argument(
+        "--database",
+        choices=tuple(connections),
+        help="The database alias; by default the one that stores the sessions.",
+    )
+
+
+def get_database(options: dict[str, Any]) -> str:
+    """Return the alias that ``--database`` sets; require that it has our tables."""
+    alias = bridge.database(options["database"])
+    # A query of a missing table would break an open transaction. The tables may be views.
+    tables = connections[alias].introspection.table_names(include_views=True)
+    if Session._meta.db_table not in tables:
+        raise CommandError(
+            f"database {alias!r} has no tables of django_agent_sessions: run migrate, or use "
+            "another --database"
+        )
+    return alias
+
+
+def find_session(using: str, namespace: str, name: str) -> UUID:
+    """Return the primary key of the session with this session id or primary key."""
+    rows = Session.objects.using(using)
+    key = rows.named(namespace, name).values_list("pk", flat=True).first()
+    if key is None:
+        with suppress(ValueError):
+            key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()
+    if key is None:
+        hint = (
+            f" in namespace {namespace!r}" if namespace else "; use --namespace or its primary key"
+        )
+        raise CommandError(f"session {name!r} does not exist{hint}")
+    return key
+
+
+def parse_datetime_option(value: str | date, option: str) -> datetime:
+    """Parse a date or time; a date is its start in the project's time zone."""
+    text = str(value)
+    try:
+        day = parse_date(text)
+        moment = parse_datetime(text) if day is None else datetime.combine(day, time())
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}") from error
+    if moment is None:
+        raise CommandError(f"{option}: {text!r} is not a date; use a format such as 2026-01-31")
+    if not is_valid_in_all_time_zones(moment):
+        raise CommandError(
+            f"{option}: {text!r} is out of range in some time zones; use another date"
+        )
+    return match_use_tz(moment)
+
+
+def match_use_tz(moment: datetime) -> datetime:
+    """Make a time aware or naive, as ``USE_TZ`` requires."""
+    if timezone.is_aware(moment) == settings.USE_TZ:
+        return moment
+    return timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
+
+
+def list_option(options: dict[str, Any], name: str) -> list[Any]:
+    """Return the values of a repeatable option as a list.
+
+    ``call_command`` passes a single text unchanged, which would be read character by character.
+    """
+    value = options[name]
+    return [value] if isinstance(value, str | UUID) else list(value)
