@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlencode
@@ -23,6 +23,7 @@ from rest_framework.response import Response
 from django_agent_sessions.models import Session
 from django_agent_sessions.queries import message_pages
 from django_agent_sessions.queries.message_pages import MessagePage, MessageQuery
+from django_agent_sessions.values.records import BranchRecord
 
 from .query_parameters import QUERY, reject_unknown_parameters
 
@@ -347,3 +348,31 @@ class MessagePagination(KeysetPagination):
         self, request: Any, side: str, rows: Sequence[message_pages.MessagePreview]
     ) -> str | None:
         return self.cursor_url(request, side, rows[0].id.hex) if rows else None
+
+
+class BranchMessagePagination(MessagePagination):
+    """Pages of one branch of a conversation."""
+
+    parameters = (ORDER, RAW)
+
+
+class BranchPagination(KeysetPagination):
+    """Pages of an agent's branches, ordered by number."""
+
+    places = ()
+
+    def read(
+        self, request: Any, branches: Callable[[], Sequence[BranchRecord]], view: Any = None
+    ) -> Sequence[BranchRecord]:
+        self.reject_unknown_parameters(request, view)
+        limit = self.limit(request)
+        side, number = self.read_cursor(request) or (AFTER, -1)
+        records = branches()
+        earlier = [branch for branch in records if branch.number < number]
+        later = [branch for branch in records if branch.number > number]
+        rows = earlier[-limit:] if side == BEFORE else later[:limit]
+        if rows and rows[0].number != records[0].number:
+            self.previous_url = self.cursor_url(request, BEFORE, rows[0].number)
+        if rows and rows[-1].number != records[-1].number:
+            self.next_url = self.cursor_url(request, AFTER, rows[-1].number)
+        return rows

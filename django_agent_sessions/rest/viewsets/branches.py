@@ -24,9 +24,9 @@ from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.agent_api import AgentAPI, parse_branch_number_or_404
-from django_agent_sessions.rest.branch_pages import BranchMessagePagination, BranchPagination
 from django_agent_sessions.rest.etags import etag_response, require_match
 from django_agent_sessions.rest.examples import CREATE_BRANCH, REWIND
+from django_agent_sessions.rest.pagination import BranchMessagePagination, BranchPagination
 from django_agent_sessions.rest.problems import Conflict, ReferenceNotFound
 from django_agent_sessions.rest.query_parameters import reject_unknown_parameters
 from django_agent_sessions.rest.schema import (
