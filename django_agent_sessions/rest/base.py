@@ -14,10 +14,9 @@ from rest_framework.views import APIView
 
 from .access import SessionAccess
 from .metadata import ViewMetadata
-from .negotiation import SessionNegotiation
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import exception_handler
-from .renderers import SafeJSONRenderer
+from .renderers import SafeJSONRenderer, SessionNegotiation
 from .schema import SessionSchema
 from .throttles import ALL, SessionThrottle
 

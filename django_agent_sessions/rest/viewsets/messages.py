@@ -26,11 +26,11 @@ from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
 from django_agent_sessions.rest.media import media_url
-from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import RAW
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
 from django_agent_sessions.rest.query_parameters import boolean_parameter
 from django_agent_sessions.rest.redaction import redaction_response
+from django_agent_sessions.rest.renderers import FileNegotiation
 from django_agent_sessions.rest.schema import (
     IF_NONE_MATCH,
     MESSAGE_PARAMETER,

@@ -36,7 +36,6 @@ from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.etags import etag_response, require_match
 from django_agent_sessions.rest.examples import CHANGE, CREATE, REDACT_SESSION
 from django_agent_sessions.rest.filters import SessionFilter
-from django_agent_sessions.rest.negotiation import FileNegotiation
 from django_agent_sessions.rest.pagination import SessionPagination
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.rest.query_parameters import (
@@ -45,6 +44,7 @@ from django_agent_sessions.rest.query_parameters import (
     search_query,
 )
 from django_agent_sessions.rest.redaction import redaction_response
+from django_agent_sessions.rest.renderers import FileNegotiation
 from django_agent_sessions.rest.schema import (
     ETAG,
     IF_MATCH,
