@@ -7,18 +7,26 @@ from collections.abc import Callable
 from typing import Any
 
 from django.utils.cache import patch_cache_control, patch_vary_headers
+from rest_framework.metadata import SimpleMetadata
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from .access import SessionAccess
-from .metadata import ViewMetadata
 from .parsers import SessionRequest, StrictJSONParser
 from .problems import exception_handler
 from .renderers import SafeJSONRenderer, SessionNegotiation
 from .schema import SessionSchema
 from .throttles import ALL, SessionThrottle
+
+
+class ViewMetadata(SimpleMetadata):
+    """The response to ``OPTIONS``, without fields: those are in the OpenAPI document."""
+
+    def determine_actions(self, request: Any, view: Any) -> dict[str, Any]:
+        """Return no fields, so that the response is the same for all users and needs no query."""
+        return {}
 
 
 class SessionAPI(SessionAccess, APIView):
