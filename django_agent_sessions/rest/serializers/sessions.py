@@ -1,4 +1,4 @@
-"""Serializers of sessions, agents and orchestrators."""
+"""Serializers of sessions, their agents and orchestrators, and their usage."""
 
 from __future__ import annotations
 
@@ -153,6 +153,24 @@ class SessionSerializer(SessionRowSerializer):
         """JSON of the client, which the server does not interpret."""
         metadata: dict[str, Any] = displayable_json(session.metadata)
         return metadata
+
+
+class AgentUsageSerializer(serializers.Serializer[Any]):
+    """The usage of one agent."""
+
+    agent = serializers.CharField(help_text="The id of the agent.")
+    messages = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    """The usage of a session."""
+
+    messages = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    agents = AgentUsageSerializer(many=True)
 
 
 class TitleField(StrictTextField):

@@ -67,8 +67,8 @@ from django_agent_sessions.rest.serializers.sessions import (
     SessionCreateSerializer,
     SessionRowSerializer,
     SessionSerializer,
+    UsageSerializer,
 )
-from django_agent_sessions.rest.serializers.usage import UsageSerializer
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY
