@@ -8,15 +8,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Any
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext
+
+from django_agent_sessions.rest.streaming import close_idle_connections
 
 from .answers import Answer
 from .buffers import ReplayBuffer
 from .chat import Chat
 from .claims import CLAIM_SECONDS, Claims
 from .stream_writer import Writer
-from .threads import AnswerThread
 from .translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -253,6 +257,29 @@ class Run:
                 "session %s: the cache cannot be used: %s", self.chat.key, type(error).__name__
             )
             return None
+
+
+class AnswerThread:
+    """The context of a task that does not share the thread of its request.
+
+    By default ``sync_to_async`` runs all sync code of a request in one thread, so that a slow tool
+    would delay the response and everything after it.
+    """
+
+    def __init__(self) -> None:
+        # Not entered: within the context of the request, entering another one has no effect.
+        self._sensitive = ThreadSensitiveContext()
+        self.context = Context()
+        for variable, value in copy_context().items():
+            self.context.run(variable.set, value)
+        self.context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
+
+    def end(self) -> None:
+        """Shut down the thread after its last call, without waiting for it."""
+        executor = SyncToAsync.context_to_thread_executor.pop(self._sensitive, None)
+        if executor is not None:
+            executor.submit(close_idle_connections)
+            executor.shutdown(wait=False)
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
