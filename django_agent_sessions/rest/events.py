@@ -26,12 +26,11 @@ from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessagePreview
 from django_agent_sessions.rest import throttles
 
-from .media import media_url
 from .query_parameters import reject_unknown_parameters
 from .renderers import SafeJSONRenderer
 from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
 from .serializers.fields import format_datetime
-from .serializers.messages import MessageContext, represent_message
+from .serializers.messages import MessageContext, media_url, represent_message
 from .streaming import StreamingAPI, event_stream_response
 
 NOW = "now"

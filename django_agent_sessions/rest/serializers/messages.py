@@ -1,4 +1,4 @@
-"""Messages in responses: parts that are the same for all SDKs."""
+"""Messages in responses: parts that are the same for all SDKs, and the URLs of their media."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django.urls import NoReverseMatch, reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -20,11 +21,13 @@ from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.queries.message_pages import MessagePreview
+from django_agent_sessions.rest.access import SCOPE, SCOPE_ALL
 
 from .fields import PathKeyField, UTCDateTimeField, displayable_json, format_datetime
 
 _WEB = ("http://", "https://")
 _MEDIA = (PartKind.IMAGE, PartKind.DOCUMENT)
+_ANY_MESSAGE = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +204,20 @@ def _url(part: Part, path: Path, media: str) -> str:
         separator = "&" if "?" in media else "?"
         return f"{media}{separator}path={quote(json.dumps(list(path)))}"
     return ""
+
+
+def media_url(view: Any) -> str:
+    """Return the media URL with ``{message}`` for the id; empty if the router has none."""
+    match = view.request.resolver_match
+    name = "message-media" if match is None else f"{match.namespace}:message-media".lstrip(":")
+    # The arguments of the project's part of the path come first.
+    kwargs = {} if match is None else match.kwargs
+    prefix = [value for key, value in kwargs.items() if key not in view.kwargs]
+    try:
+        args = [*prefix, _ANY_MESSAGE]
+        url = reverse(name, args=args, current_app=match.namespace if match else None)
+    except NoReverseMatch:
+        return ""
+    # str.format would read braces of the prefix as a field.
+    url = url.replace("{", "%7B").replace("}", "%7D").replace(str(_ANY_MESSAGE), "{message}")
+    return f"{url}?{SCOPE}={SCOPE_ALL}" if view.reaches_everybody else url

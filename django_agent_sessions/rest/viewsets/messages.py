@@ -25,7 +25,6 @@ from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.access import parse_uuid_or_404
 from django_agent_sessions.rest.base import SessionAPI
 from django_agent_sessions.rest.examples import ORIGINAL, REDACT_MESSAGE
-from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.pagination import RAW
 from django_agent_sessions.rest.problems import RangeNotSatisfiable
 from django_agent_sessions.rest.query_parameters import boolean_parameter
@@ -42,7 +41,11 @@ from django_agent_sessions.rest.schema import (
     problem_responses,
     response_header,
 )
-from django_agent_sessions.rest.serializers.messages import MessageContext, MessageSerializer
+from django_agent_sessions.rest.serializers.messages import (
+    MessageContext,
+    MessageSerializer,
+    media_url,
+)
 from django_agent_sessions.rest.serializers.redaction import (
     MessageRedactionRequest,
     ReasonRequest,

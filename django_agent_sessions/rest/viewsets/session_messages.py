@@ -17,7 +17,6 @@ from django_agent_sessions.queries.message_pages import MessageQuery
 from django_agent_sessions.queries.search import MAX_QUERY_LENGTH, find_messages
 from django_agent_sessions.rest import throttles
 from django_agent_sessions.rest.base import SessionAPI
-from django_agent_sessions.rest.media import media_url
 from django_agent_sessions.rest.pagination import AGENT, RAW, MessagePagination
 from django_agent_sessions.rest.query_parameters import boolean_parameter, is_search, search_query
 from django_agent_sessions.rest.schema import (
@@ -27,7 +26,11 @@ from django_agent_sessions.rest.schema import (
     documented_response,
     problem_responses,
 )
-from django_agent_sessions.rest.serializers.messages import MessageContext, MessageSerializer
+from django_agent_sessions.rest.serializers.messages import (
+    MessageContext,
+    MessageSerializer,
+    media_url,
+)
 
 
 class MessageListMixin(SessionAPI):
