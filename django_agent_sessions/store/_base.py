@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -11,6 +13,7 @@ from uuid import UUID
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_agent_sessions import conf
 from django_agent_sessions.blobs import MessageGoneError
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.broken_connections import close_quietly, reset_lost_transaction
@@ -30,10 +33,10 @@ from django_agent_sessions.models import Session
 from django_agent_sessions.values.ids import validate_namespace
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key, refuse_none
 
-from ._retry_policy import RetryPolicy
-
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_SHORTEST_WAIT, _LONGEST_CONFLICT_WAIT, _LONGEST_OUTAGE_WAIT = 0.001, 0.05, 1.0
 
 
 class StorePart:
@@ -105,6 +108,35 @@ class StorePart:
         return await bridge.run_async(
             functools.partial(function, *args, **kwargs), using=self.using
         )
+
+
+class RetryPolicy:
+    """Retry budget of one call.
+
+    Conflicts with other writers are short, so they are counted (``WRITE_RETRIES``). Outages last
+    longer, so they are timed (``RETRY_SECONDS``).
+    """
+
+    def __init__(self) -> None:
+        settings = conf.get_settings()
+        self._conflicts_left = settings.WRITE_RETRIES
+        self._deadline = time.monotonic() + settings.RETRY_SECONDS
+        self._next_wait = _SHORTEST_WAIT
+
+    def after_conflict(self) -> bool:
+        """Wait briefly after a conflict with another writer; return False when no retry is left."""
+        self._conflicts_left -= 1
+        return self._conflicts_left > 0 and self._wait(_LONGEST_CONFLICT_WAIT)
+
+    def after_outage(self) -> bool:
+        """Wait after an outage or a lock timeout; return False when the time is used up."""
+        return time.monotonic() < self._deadline and self._wait(_LONGEST_OUTAGE_WAIT)
+
+    def _wait(self, longest: float) -> bool:
+        # Jitter, so that two conflicting writers do not retry at the same moment.
+        time.sleep(random.uniform(0, min(self._next_wait, longest)))  # noqa: S311 - not a secret
+        self._next_wait = min(self._next_wait * 2, _LONGEST_OUTAGE_WAIT)
+        return True
 
 
 S = TypeVar("S", bound=StorePart)
@@ -200,7 +232,7 @@ def write(
             raise failure
         if not retry.after_conflict():
             raise SessionConflictError(
-                f"{what}: each attempt conflicted with another writer; try again, or raise "
+                f"{what}: each attempt conflicted with another writer; try again, or increase "
                 "WRITE_RETRIES"
             )
 
