@@ -20,7 +20,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("strands-agents", extra="strands") from error
 
-from . import waiting
+from strands._async import run_async
+
+from django_agent_sessions.db import bridge
+
 from .manager import DjangoSessionManager
 from .repository import DjangoSessionRepository
 from .snapshots import DjangoStorage
@@ -33,4 +36,7 @@ __all__ = [
     "StorageSessionRepository",
 ]
 
-waiting.register()
+# ``agent("Hello")`` runs the agent's event loop in a new thread and blocks the caller until that
+# thread has ended, so that the call may join the caller's transaction. ``run_async`` creates the
+# executor itself, and joins it before it returns.
+bridge.register_waiting_call(run_async.__code__, "executor")
