@@ -34,22 +34,11 @@ def _requires_valid(*keys: str) -> Callable[[_Check], _Check]:
         def checked(
             app_configs: Sequence[AppConfig] | None = None, **kwargs: Any
         ) -> list[CheckMessage]:
-            return check(app_configs, **kwargs) if _are_valid(*keys) else []
+            return check(app_configs, **kwargs) if conf.are_valid(*keys) else []
 
         return checked
 
     return decorated
-
-
-def _are_valid(*keys: str) -> bool:
-    given = _raw_settings()
-    if not isinstance(given, Mapping):
-        return False
-    return not conf.problems({key: given[key] for key in keys if key in given})
-
-
-def _raw_settings() -> object:
-    return getattr(settings, conf.SETTING, {})
 
 
 @register
@@ -57,9 +46,9 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     """Check ``AGENT_SESSIONS`` for unknown keys, wrong types and unknown aliases."""
     problems: list[CheckMessage] = [
         Error(message, hint=hint, id="agent_sessions.E001")
-        for message, hint in conf.problems(_raw_settings())
+        for message, hint in conf.problems(conf.raw_settings())
     ]
-    for key in filter(_are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
+    for key in filter(conf.are_valid, ("DATABASE", "LISTEN_DATABASE", "REPLICA_DATABASE")):
         alias = getattr(conf.get_settings(), key)
         # An empty DATABASE asks the routers, like None; the other keys must name an alias.
         if key == "DATABASE" and not alias:
@@ -95,8 +84,8 @@ def check_replica(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> lis
     if primary in connections and connections[primary].settings_dict["ATOMIC_REQUESTS"]:
         problems.append(
             CheckWarning(
-                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but never read: every request is a "
-                f"transaction on {primary!r}, which must see its own writes",
+                "AGENT_SESSIONS['REPLICA_DATABASE'] is set, but the replica is never used: every "
+                f"request is a transaction on {primary!r} and must read its own writes",
                 hint=f"Remove ATOMIC_REQUESTS from DATABASES[{primary!r}].",
                 id="agent_sessions.W007",
             )
@@ -226,7 +215,7 @@ def check_character_sets(
     except DatabaseError:
         # The database is unavailable, which the command itself reports.
         return []
-    statements = "\n".join(["Run, at a time of little traffic:", *charset.statements])
+    statements = "\n".join(["Run at a time of low traffic:", *charset.statements])
     warnings: list[tuple[str, str, str]] = []
     if charset.connection:
         warnings.append(
@@ -266,7 +255,10 @@ def check_character_sets(
     return [CheckWarning(what, hint=hint, id=f"agent_sessions.{n}") for n, what, hint in warnings]
 
 
-_NO_EMOJI = "which cannot store emoji: such a message fails, or loses it without strict mode"
+_NO_EMOJI = (
+    "which cannot store emoji: a message with emoji is rejected, or loses them if strict "
+    "mode is off"
+)
 
 
 @register
@@ -351,7 +343,7 @@ def check_orphaned_blobs(
         CheckWarning(
             "AGENT_SESSIONS['BLOB_STORAGE'] is not set, but messages refer to binaries in a "
             "storage: deleting or replacing such a message leaves its files as orphans",
-            hint="Set it again; to store no further binaries, raise BLOB_MIN_BYTES instead.",
+            hint="Set it again; to store no further binaries, increase BLOB_MIN_BYTES instead.",
             id="agent_sessions.W005",
         )
     ]
@@ -444,9 +436,9 @@ def _check_user_database(alias: str) -> list[CheckMessage]:
     prefix = f"The sessions are in {alias!r} and the users in {users!r}"
     problems = []
     if _is_excluded(user, alias, beside=Session):
-        problems.append(f"{alias!r} has no table of users, so that no session can be written")
+        problems.append(f"{alias!r} has no table of users, so sessions cannot be written")
     if _is_excluded(Session, users, beside=user):
-        problems.append(f"{users!r} has no table of sessions, so that no user can be deleted")
+        problems.append(f"{users!r} has no table of sessions, so users cannot be deleted")
     if problems:
         return [
             Error(

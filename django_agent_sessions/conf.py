@@ -153,6 +153,17 @@ def get_settings() -> AgentSessionsSettings:
     return parsed
 
 
+def raw_settings() -> object:
+    """Return ``AGENT_SESSIONS`` as the project wrote it, valid or not."""
+    return getattr(django_settings, SETTING, {})
+
+
+def are_valid(*keys: str) -> bool:
+    """Return whether these keys have valid values; a missing key has its default."""
+    raw = raw_settings()
+    return isinstance(raw, Mapping) and not problems({key: raw[key] for key in keys if key in raw})
+
+
 def problems(raw: object) -> list[tuple[str, str]]:
     """Return a message and a hint for each problem of a value of ``AGENT_SESSIONS``."""
     if not isinstance(raw, Mapping):
