@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.core.files.storage import FileSystemStorage, storages
+from django.core.files.storage import storages
 from django.db import DatabaseError, connections, router
 from django.db.models import Model
 
@@ -267,13 +265,13 @@ def check_blob_storage(
     app_configs: Sequence[AppConfig] | None, **kwargs: Any
 ) -> list[CheckMessage]:
     """Check that the storage of large binaries exists and is not public."""
-    from django_agent_sessions.blobs.blob_files import get_storage
+    from django_agent_sessions.blobs import blob_files
 
     alias = conf.get_settings().BLOB_STORAGE
     if alias is None:
         return []
     try:
-        storage: Any = get_storage(alias)
+        storage = blob_files.get_storage(alias)
     except ConfigurationError as error:
         return [
             Error(
@@ -282,7 +280,7 @@ def check_blob_storage(
                 id="agent_sessions.E004",
             )
         ]
-    if not _is_public(storage):
+    if not blob_files.is_public(storage):
         return []
     return [
         CheckWarning(
@@ -299,23 +297,20 @@ def check_blob_storage(
 @_requires_valid("BLOB_PREFIX")
 def check_blob_prefix(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check that ``BLOB_PREFIX`` is a folder in any kind of storage."""
+    from django_agent_sessions.blobs import blob_files
+
     prefix = conf.get_settings().BLOB_PREFIX
-    parts = prefix.strip("/").split("/")
-    invalid = "\\" in prefix or not prefix.isprintable() or len(prefix) > _MAX_PREFIX
-    if not invalid and (parts == [""] or not {"", ".", ".."} & set(parts)):
+    if blob_files.is_valid_prefix(prefix):
         return []
     return [
         Error(
             f"AGENT_SESSIONS['BLOB_PREFIX'] is {prefix!r}, which is not a valid folder in a "
             "storage: messages with large binaries could not be written",
             hint='Use folder names separated by "/", such as "agent_sessions", or "" for the root '
-            f"of the storage; at most {_MAX_PREFIX} characters.",
+            f"of the storage; at most {blob_files.MAX_PREFIX_LENGTH} characters.",
             id="agent_sessions.E005",
         )
     ]
-
-
-_MAX_PREFIX = 150
 
 
 @register(Tags.database)
@@ -347,14 +342,6 @@ def check_orphaned_blobs(
             id="agent_sessions.W005",
         )
     ]
-
-
-def _is_public(storage: Any) -> bool:
-    if isinstance(storage, FileSystemStorage):
-        media = os.path.abspath(settings.MEDIA_ROOT) if settings.MEDIA_ROOT else None
-        return media is not None and Path(storage.location).is_relative_to(media)
-    acl = getattr(storage, "default_acl", None) or ""
-    return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
 
 
 @register(Tags.models)

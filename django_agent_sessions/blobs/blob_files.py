@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
-from django.core.files.storage import InvalidStorageError, Storage, storages
+from django.conf import settings
+from django.core.files.storage import (
+    FileSystemStorage,
+    InvalidStorageError,
+    Storage,
+    storages,
+)
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import file_storage
@@ -16,6 +25,9 @@ from django_agent_sessions.exceptions import BlobError, BlobNotFoundError, Confi
 from django_agent_sessions.models import Blob
 
 logger = logging.getLogger("django_agent_sessions")
+
+MAX_PREFIX_LENGTH = 150
+"""The maximum length of ``BLOB_PREFIX`` in characters."""
 
 
 class DamagedBlobError(BlobNotFoundError):
@@ -28,10 +40,27 @@ def get_storage(alias: str) -> Storage:
         return storages[alias]
     except InvalidStorageError:
         new_error = ConfigurationError(
-            f"STORAGES has no storage {alias!r}, which contains binaries of messages: see "
-            "AGENT_SESSIONS['BLOB_STORAGE']"
+            f"STORAGES has no alias {alias!r}, but binaries of messages are in this storage: add "
+            "the alias to STORAGES; see AGENT_SESSIONS['BLOB_STORAGE']"
         )
     raise new_error
+
+
+def is_public(storage: Any) -> bool:
+    """Return whether files can be read by anyone who knows their names."""
+    if isinstance(storage, FileSystemStorage):
+        media = os.path.abspath(settings.MEDIA_ROOT) if settings.MEDIA_ROOT else None
+        return media is not None and Path(storage.location).is_relative_to(media)
+    acl = getattr(storage, "default_acl", None) or ""
+    return getattr(storage, "querystring_auth", True) is False or acl.startswith("public")
+
+
+def is_valid_prefix(prefix: str) -> bool:
+    """Return whether a value of ``BLOB_PREFIX`` is a folder in any kind of storage."""
+    if "\\" in prefix or not prefix.isprintable() or len(prefix) > MAX_PREFIX_LENGTH:
+        return False
+    parts = prefix.strip("/").split("/")
+    return parts == [""] or not {"", ".", ".."} & set(parts)
 
 
 def new_name(session: UUID) -> str:
@@ -58,7 +87,7 @@ def save(alias: str, name: str, data: bytes) -> None:
         file_storage.write_file(get_storage(alias), name, data)
     except Exception as error:
         raise BlobError(
-            f"binary {name} could not be stored in {alias!r}: {type(error).__name__}"
+            f"binary {name} could not be stored in storage {alias!r}: {type(error).__name__}"
         ) from error
 
 
@@ -121,7 +150,8 @@ def _check(blob: Blob, content: bytes | Exception) -> bytes | BlobError:
     if isinstance(content, FileNotFoundError):
         return BlobNotFoundError(
             f"binary {blob.pk} of session {blob.session_id} is missing from storage "
-            f"{blob.storage!r}: restore it, or let BLOB_PLACEHOLDERS replace it"
+            f"{blob.storage!r}: restore it from a backup, or set BLOB_PLACEHOLDERS to return a "
+            "placeholder text instead"
         )
     if isinstance(content, Exception):
         return unreadable_error(blob, content)
@@ -134,7 +164,7 @@ def damaged_error(blob: Blob) -> DamagedBlobError:
     """Return the error for a file with another content than the stored one."""
     return DamagedBlobError(
         f"binary {blob.pk} of session {blob.session_id} is damaged in storage {blob.storage!r}: "
-        "its content differs from the stored content"
+        "its size or hash differs from the recorded one; restore it from a backup"
     )
 
 
