@@ -45,7 +45,7 @@ def test_an_image_is_seen_and_one_that_is_lost_says_so(
     expect(seen).to_have_js_property("naturalWidth", 360)
     lost = page.locator(".as-lost")
     lost.scroll_into_view_if_needed()
-    assert lost.inner_text() == "The file is missing, or its storage does not answer."
+    assert lost.inner_text() == "The file is missing, or its storage is unavailable."
     expect(page.locator(".as-image img")).to_have_count(1)
     expect(page.get_by_role("link", name="report")).to_have_count(1)
     context.close()

@@ -128,7 +128,7 @@ def test_keys_move_between_messages_and_conversations_and_coming_back_keeps_the_
 def test_a_key_opens_and_closes_all_that_is_folded(open_page):
     page = open_page(f"{url(conversation())}?from=start")
     closed = page.locator(".as-main details:not([open])")
-    page.get_by_role("button", name="Unfold").click()
+    page.get_by_role("button", name="Expand all").click()
     if closed.count():
         page.keyboard.press("e")
     expect(closed).to_have_count(0)

@@ -93,7 +93,7 @@ def test_a_conversation_is_rewound_and_both_branches_go_on_under_a_real_agent(
     page.reload()
     page.get_by_role("link", name="Branches").click()
     page.get_by_role("link", name="Compare branch-1").click()
-    expect(page.get_by_text("The first 6 messages are the same on both.")).to_be_visible()
+    expect(page.get_by_text("The first 6 messages are the same on both branches.")).to_be_visible()
     left, right = page.locator(".as-time-sides > section").all()
     expect(left).to_contain_text("The flight is booked.")
     expect(left).not_to_contain_text("train")
@@ -177,7 +177,7 @@ def test_a_conversation_of_openai_is_rewound_and_forked_and_all_go_on(open_page,
     told = say_to_openai("talk", "And a hotel.", "The hotel is booked.")
     assert told == [*begun, "Book the train.", "The train is booked.", "And a hotel."]
     page.goto(address(session, "compare", agent=agent.pk, left=0, right=2))
-    expect(page.get_by_text("The first 2 messages are the same on both.")).to_be_visible()
+    expect(page.get_by_text("The first 2 messages are the same on both branches.")).to_be_visible()
     expect(page.locator(".as-time-sides")).to_contain_text("The flight is booked.")
 
 
@@ -197,7 +197,7 @@ def test_a_snapshot_is_taken_and_restored_and_a_real_agent_goes_on_from_it(open_
     assert told[-2:] == ["The train is booked.", "And a hotel."]
     page.goto(address(trip, "branches"))
     page.get_by_role("link", name="Delete… branch-1").click()
-    expect(page.get_by_text("It cannot be restored.")).to_be_visible()
+    expect(page.get_by_text("The branch cannot be restored.")).to_be_visible()
     confirm(page, "Delete", "**/branches/**")
     expect(page.get_by_text("There are no other branches.")).to_be_visible()
 

@@ -24,5 +24,5 @@ def test_djangos_protection_of_event_loops_is_switched_off_nowhere():
     names = [name for name in listed.stdout.decode().split("\0") if name]
     files = [path for name in names if (path := ROOT / name).is_file()]
 
-    assert ROOT / "django_agent_sessions" / "bridge.py" in files
+    assert ROOT / "django_agent_sessions" / "db" / "bridge.py" in files
     assert [path for path in files if FORBIDDEN.encode() in path.read_bytes()] == []

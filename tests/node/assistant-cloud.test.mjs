@@ -87,7 +87,7 @@ test("a thread is made, opened, renamed, archived, taken out and deleted", async
   await cloud.threads.delete(id);
   await assert.rejects(cloud.threads.get(id), (error) => {
     assert.ok(error instanceof CloudAPIError);
-    assert.match(error.message, /no such thing/);
+    assert.match(error.message, /Not found/);
     return error.status === 404;
   });
 });
