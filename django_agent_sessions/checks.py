@@ -214,43 +214,38 @@ def check_character_sets(
         # The database is unavailable, which the command itself reports.
         return []
     statements = "\n".join(["Run at a time of low traffic:", *charset.statements])
-    warnings: list[tuple[str, str, str]] = []
-    if charset.connection:
-        warnings.append(
-            (
-                "W010",
-                f"The connection to {alias!r} uses {charset.connection}, {_NO_EMOJI}",
-                "Set OPTIONS = {'charset': 'utf8mb4'}.",
-            )
-        )
-    if charset.database:
-        warnings.append(
-            (
-                "W010",
-                f"The database {alias!r} creates tables with {charset.database}, {_NO_EMOJI}",
-                "Before the first migrate, run: ALTER DATABASE … CHARACTER SET utf8mb4.",
-            )
-        )
-    if charset.columns:
-        columns = ", ".join(charset.columns)
-        warnings.append(
-            (
-                "W010",
-                f"Columns in {alias!r} do not use utf8mb4, {_NO_EMOJI}: {columns}",
-                statements,
-            )
-        )
-    if charset.ids:
-        columns = ", ".join(charset.ids)
-        warnings.append(
-            (
-                "W011",
-                f"Ids in {alias!r} are not compared exactly, so that two different ids can be "
-                f"equal: {columns}",
-                statements,
-            )
-        )
-    return [CheckWarning(what, hint=hint, id=f"agent_sessions.{n}") for n, what, hint in warnings]
+    found = [
+        (
+            "W010",
+            charset.connection,
+            f"The connection to {alias!r} uses {charset.connection}, {_NO_EMOJI}",
+            "Set OPTIONS = {'charset': 'utf8mb4'}.",
+        ),
+        (
+            "W010",
+            charset.database,
+            f"The database {alias!r} creates tables with {charset.database}, {_NO_EMOJI}",
+            "Before the first migrate, run: ALTER DATABASE … CHARACTER SET utf8mb4.",
+        ),
+        (
+            "W010",
+            charset.columns,
+            f"Columns in {alias!r} do not use utf8mb4, {_NO_EMOJI}: {', '.join(charset.columns)}",
+            statements,
+        ),
+        (
+            "W011",
+            charset.ids,
+            f"Ids in {alias!r} are not compared exactly, so that two different ids can be equal: "
+            f"{', '.join(charset.ids)}",
+            statements,
+        ),
+    ]
+    return [
+        CheckWarning(what, hint=hint, id=f"agent_sessions.{number}")
+        for number, unsuitable, what, hint in found
+        if unsuitable
+    ]
 
 
 _NO_EMOJI = (
