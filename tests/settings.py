@@ -30,13 +30,16 @@ def _new_database_name() -> str:
 
 
 def _database_name() -> str:
-    """Returns the name that this process was given, with that of its worker of pytest-xdist.
+    """Returns the name that this process was given, to which a worker of pytest-xdist adds its own.
 
-    Processes that a worker's test starts inherit both variables, and keep the name.
+    Processes that a worker's test starts are told so, and keep the name.
     """
     name = os.environ.get("TEST_DATABASE_NAME") or _new_database_name()
-    suffix = f"_{os.environ['PYTEST_XDIST_WORKER']}" if "PYTEST_XDIST_WORKER" in os.environ else ""
-    return name if name.endswith(suffix) else name + suffix
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker in (None, os.environ.get("TEST_DATABASE_WORKER")):
+        return name
+    os.environ["TEST_DATABASE_WORKER"] = worker
+    return f"{name}_{worker}"
 
 
 def _sqlite(name: str) -> dict[str, Any]:
