@@ -127,6 +127,6 @@ class SessionDeletionMixin(_ModelAdmin):
 
     def _legal_hold_response(self, request: HttpRequest) -> HttpResponse:
         """Report that a session was put under legal hold before the confirmation."""
-        text = _("Nothing was deleted: a session is under legal hold.")
+        text = _("Nothing was deleted: at least one session is under legal hold. Release it first.")
         self.message_user(request, text, messages.ERROR)
         return HttpResponseRedirect(request.get_full_path())

@@ -85,7 +85,7 @@ def update_usage(request: HttpRequest) -> str:
     if counted.complete:
         messages.success(request, text)
     else:
-        more = _("More remain: press the button again, or run %s.") % _COMMAND
+        more = _("More remain: press “Update now” again, or run %s.") % _COMMAND
         messages.warning(request, f"{text} {more}")
     return _read_choice(request.POST, _months(usage.first_day())).query()
 
@@ -173,7 +173,7 @@ def _charts(days: Sequence[usage.DayFigures]) -> list[charts.Chart]:
         charts.bar_chart("sessions", _("Sessions per day"), axis, [session_series], format_compact),
         charts.bar_chart("messages", _("Messages per day"), axis, [message_series], format_compact),
         charts.bar_chart("tokens", _("Tokens per day"), axis, tokens, format_compact),
-        charts.line_chart("latency", _("Latency of the models"), axis, latency, format_duration),
+        charts.line_chart("latency", _("Model latency"), axis, latency, format_duration),
     ]
 
 

@@ -47,7 +47,7 @@ def existing_binaries(using: str, session: UUID, payloads: Sequence[Any]) -> lis
     for sha256, error in lost.items():
         if isinstance(error, blob_files.DamagedBlobError):
             raise blob_files.DamagedBlobError(
-                f"{error}; restore the file, or redact the whole messages that use it: "
+                f"{error}, or redact the whole messages that use it: "
                 f"{_messages_with(using, session, sha256)}"
             ) from error
     return [resolve(payload, found) for payload in payloads]
@@ -116,6 +116,6 @@ def _messages_with(using: str, session: UUID, sha256: str) -> str:
 
 def _no_row(session: UUID) -> BlobNotFoundError:
     return BlobNotFoundError(
-        f"session {session} has no binary to which one of its messages refers; set "
-        "BLOB_PLACEHOLDERS to replace it with a text"
+        f"a message of session {session} refers to a binary that does not exist; set "
+        "BLOB_PLACEHOLDERS to return a placeholder text instead"
     )

@@ -74,7 +74,9 @@ def dumps(value: object, limits: AgentSessionsSettings | None = None) -> str:
             wrapped = _wrap_surrogates(value) if _ADJACENT_SURROGATES.search(text) else value
             text = _Writer(limits, encode_basestring_ascii).write(wrapped)
     except RecursionError:
-        raise PayloadError("lists and dicts nest deeper than Python's recursion limit") from None
+        raise PayloadError(
+            "lists and dicts are nested deeper than Python's recursion limit"
+        ) from None
     except ValueError:
         # Only from an integer: sys.set_int_max_str_digits() can be lower than MAX_INTEGER_DIGITS.
         raise PayloadError(
@@ -219,7 +221,7 @@ class _Writer:
     def _check_depth(self, depth: int) -> None:
         if depth > self._limits.MAX_PAYLOAD_DEPTH:
             raise PayloadError(
-                f"lists and dicts nest deeper than {self._limits.MAX_PAYLOAD_DEPTH} "
+                f"lists and dicts are nested deeper than {self._limits.MAX_PAYLOAD_DEPTH} "
                 "(MAX_PAYLOAD_DEPTH)"
             )
 

@@ -67,7 +67,7 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         rows = Session.objects.using(alias).filter(pk=session)
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
         if rows.select_for_update().values_list("pk").first() is None:
-            raise SessionNotFoundError(f"there is no session {session}")
+            raise SessionNotFoundError(f"session {session} does not exist")
         changed = rows.exclude(legal_hold=held).update(legal_hold=held, updated_at=timezone.now())
         if changed:
             action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED

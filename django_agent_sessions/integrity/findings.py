@@ -35,7 +35,7 @@ class Kind(Enum):
     GAP = _KindInfo("gap", Severity.WARNING, True, "positions are missing in a conversation")
     CORRUPT = _KindInfo("corrupt", Severity.ERROR, False, "a message's payload cannot be read")
     ORPHAN_RESULT = _KindInfo(
-        "orphan-result", Severity.ERROR, False, "a tool result has no open call"
+        "orphan-result", Severity.ERROR, False, "a tool result does not match an open tool call"
     )
     ANSWERED_TWICE = _KindInfo(
         "answered-twice", Severity.NOTE, False, "a tool call has a second result"

@@ -42,7 +42,7 @@ STDIN = "-"
 MAX_LINE_BYTES = 512 * 1024 * 1024
 """The default limit of a line. Reading one takes several times as much memory."""
 
-_SHORTER = "raise the limit, or export it with its binaries in a directory"
+_SHORTER = "increase the limit, or export the sessions with their binaries in a directory"
 _TOO_DEEP = "it is nested too deeply"
 _LOST = (
     "one of its binaries is missing from the file or damaged; the message is imported with a text "
@@ -80,7 +80,7 @@ class JsonLines:
         self._path = str(path)
         self._beside = beside or blob_directory(path)
         if self._path != STDIN and not Path(self._path).is_file():
-            raise ConfigurationError(f"there is no file {self._path}")
+            raise ConfigurationError(f"file {self._path} does not exist")
 
     def sessions(self) -> Iterator[SourceSession | Skipped]:
         """Yield the sessions, and the lines that cannot be read."""
@@ -153,7 +153,7 @@ def _session(data: bytes, place: str, beside: Path | None) -> SourceSession | Sk
     if type(version) is int and version > VERSION:
         raise ConfigurationError(
             f"{place} is version {version} of the format; this release of django-agent-sessions "
-            f"reads up to {VERSION}: upgrade it, then import again"
+            f"reads up to version {VERSION}: upgrade django-agent-sessions, then import again"
         )
     try:
         if version != VERSION:
@@ -316,7 +316,9 @@ def _message_payload(
 def _payload(row: Mapping[str, Any], name: str) -> Any:
     value = _value(row, name)
     if next(references(value), None) is not None:
-        raise InvalidValueError(f"its {name} refers to a binary, which only messages may do")
+        raise InvalidValueError(
+            f"its {name} refers to a binary, but only messages may contain binaries"
+        )
     return value
 
 

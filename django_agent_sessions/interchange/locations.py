@@ -23,7 +23,7 @@ def open_location(place: str, *, make: bool = False) -> tuple[Storage, str]:
         raise ConfigurationError(f"{place} cannot be created: {error.strerror}") from error
     if not exists:
         raise ConfigurationError(
-            f"there is no directory {place}, and it does not begin with an alias of STORAGES and a "
-            "colon"
+            f"directory {place} does not exist: pass a directory, or an alias in STORAGES with a "
+            "colon and a folder"
         )
     return FileSystemStorage(location=path.resolve()), ""

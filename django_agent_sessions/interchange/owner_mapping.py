@@ -52,8 +52,8 @@ def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
 def _refuse_everybody(owner: Any) -> None:
     if owner is EVERYBODY:
         raise ConfigurationError(
-            "EVERYBODY owns no session: import with a user, or with owner=NOBODY for sessions "
-            "without an owner"
+            "EVERYBODY cannot own sessions: import with a user, or with owner=NOBODY for "
+            "sessions without an owner"
         )
 
 
@@ -135,7 +135,7 @@ def find_user(name: str, column: str = "user", *, using: str | None = None) -> A
         with contextlib.suppress(*NO_KEY):
             found |= set(users.filter(pk=name).values_list("pk", flat=True))
     if not found:
-        raise SessionNotFoundError(f"there is no user {name!r}")
+        raise SessionNotFoundError(f"user {name!r} does not exist")
     if len(found) > 1:
         raise SessionNotFoundError(
             f"{name!r} is the name of one user and the key of another: rename the column to "
@@ -150,7 +150,7 @@ def _require_user(key: Any, using: str) -> None:
     except NO_KEY:
         exists = False
     if not exists:
-        raise SessionNotFoundError(f"there is no user with the key {key!r}")
+        raise SessionNotFoundError(f"no user has the key {key!r}")
 
 
 def _rows(path: str | Path, told: Callable[[Skipped], None]) -> tuple[Mapping[str, str], str]:
@@ -181,11 +181,11 @@ def _users_by_session(
         user = name.strip()
         if found.get(session_id, user) != user:
             raise ConfigurationError(
-                f"{path}: lines {lines[session_id]} and {line} name different users for session "
-                f"{session_id!r}: leave only one of them"
+                f"{path}: lines {lines[session_id]} and {line} give different users for session "
+                f"{session_id!r}: keep only one of them"
             )
         if not user:
-            reason = f"there is no user for session {session_id!r}: it is imported without an owner"
+            reason = f"no user is given for session {session_id!r}: it is imported without an owner"
             told(Skipped(f"{path}, line {line}", reason, error=False))
         found[session_id] = user
         lines.setdefault(session_id, line)

@@ -112,7 +112,8 @@ class SessionImport:
         mark = origin.get(_ORIGIN_KEY) if isinstance(origin, dict) else None
         if not isinstance(mark, dict):
             return (
-                "a session with this id exists that no import created: choose another --namespace"
+                "a session with this id already exists and was not created by an import: choose "
+                "another --namespace"
             )
         if any(mark.get(name) != self.mark[name] for name in ("source", "id", "key", "created_at")):
             return (
@@ -158,7 +159,7 @@ class SessionImport:
         seen: set[str] = set()
         for agent in self.found.agents:
             if agent.agent_id in seen:
-                self.skip(f", agent {agent.agent_id!r}", "there is another agent with this id")
+                self.skip(f", agent {agent.agent_id!r}", "another agent has this id")
             else:
                 seen.add(agent.agent_id)
                 yield agent
@@ -190,7 +191,7 @@ class SessionImport:
             if name in taken:
                 self.skip(
                     f"{place}, name of branch {branch.number}",
-                    "there is another branch with this name",
+                    "another branch has this name",
                 )
                 name = f"branch-{branch.number}"
             taken.add(name)

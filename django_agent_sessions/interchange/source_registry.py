@@ -30,7 +30,7 @@ SOURCES: dict[str, tuple[str, Callable[[str], Source]]] = {
     "openai-advanced-sqlite": ("FILE of AdvancedSQLiteSession", OpenAIAdvancedSQLiteSource),
     "openai-sqlalchemy": ("database URL of SQLAlchemySession", OpenAISQLAlchemySource),
     "openai-django-sessions": (
-        "ALIAS in DATABASES of the package openai-django-sessions; default, if not given",
+        "ALIAS in DATABASES of the package openai-django-sessions (default if omitted)",
         lambda alias: OpenAIDjangoSessionsSource(alias or DEFAULT_DB_ALIAS),
     ),
     JsonLines.kind: (
@@ -57,10 +57,10 @@ def no_sessions_error(kind: str, place: str) -> str:
     """Return the error text for a source without sessions."""
     if kind not in _LOOKED_FOR:
         # Without the location, because a URL may contain a password.
-        return f"there is no session in these tables of {kind}"
+        return f"no session was found in these tables of {kind}"
     where = "the standard input" if place == STDIN else place
     hint = "; pass the parent directory" if _is_too_deep(kind, place) else ""
-    return f"there is no session in {where}: looked for {_LOOKED_FOR[kind]}{hint}"
+    return f"no session was found in {where}: looked for {_LOOKED_FOR[kind]}{hint}"
 
 
 def _is_too_deep(kind: str, place: str) -> bool:

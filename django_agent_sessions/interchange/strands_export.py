@@ -50,11 +50,11 @@ def export_strands_files(
     alias = bridge.database(using)
     name, place = session.session_id, f"session {session.session_id!r}"
     if layout.read_session(name) is not None:
-        raise SessionConflictError("a session with this id exists already")
+        raise SessionConflictError("a session with this id already exists")
     for agent in SessionAgent.objects.using(alias).filter(session=session.pk).order_by("pk"):
         where = f"{place}, agent {agent.agent_id!r}"
         if agent.dialect != dialects.STRANDS:
-            yield Skipped(where, f"its messages are of the format {agent.dialect}", error=False)
+            yield Skipped(where, f"its messages are in the format {agent.dialect}", error=False)
             continue
         try:
             yield from _write_agent(layout, name, agent, where, alias)
@@ -128,7 +128,9 @@ def _write_agent(
         .distinct()
     ):
         yield Skipped(
-            f"{where}, branch {branch}", "the file layout has only the main branch", error=False
+            f"{where}, branch {branch}",
+            "the file layout can store only the main branch",
+            error=False,
         )
 
 

@@ -135,7 +135,7 @@ class _Attempt:
         seconds = settings.LEASE_SECONDS if seconds is None else seconds
         if not seconds > 0 or not self._wait >= 0:
             raise ConfigurationError(
-                f"seconds must be above 0 and wait must be 0 or more, not {seconds!r} and "
+                f"seconds must be greater than 0 and wait must be 0 or more, not {seconds!r} and "
                 f"{self._wait!r}"
             )
         self.hold = HeldLease(session, seconds=seconds, using=bridge.database(using))
@@ -167,7 +167,7 @@ class _Attempt:
             raise SessionBusyError(
                 f"session {self.hold.session} is busy: {busy.holder or 'another process'} has "
                 f"held its lease for {busy.age.total_seconds():.1f} s; gave up after waiting for "
-                f"{waited:.1f} s. Try again later, or raise the wait or LEASE_WAIT_SECONDS"
+                f"{waited:.1f} s. Try again later, or increase wait or LEASE_WAIT_SECONDS"
             )
         longest = max(_SHORTEST_PAUSE, _FIRST_PAUSE / (1 + waited / _AGEING_SECONDS))
         pause = longest * random.uniform(0.5, 1)  # noqa: S311 - not a secret

@@ -45,7 +45,7 @@ class _IdFormField(forms.CharField):
             # An empty value must not count as a missing one, which lists all sessions.
             raise ValidationError("Must not be empty.")
         if isinstance(value, str) and displayable(value) != value:
-            raise ValidationError("Contains characters that no id has.")
+            raise ValidationError("Contains characters that are not allowed in ids.")
         return super().clean(value)
 
 
@@ -87,7 +87,10 @@ class SessionFilter(filters.FilterSet):  # type: ignore[misc] # django-filter ha
     session_id = IdFilter(help_text="The session id that the SDK uses.")
     agent = IdFilter(method="filter_agent", help_text="The id of an agent of the session.")
     archived = BooleanFilter(
-        field_name="archived_at", lookup_expr="isnull", exclude=True, help_text="Whether archived."
+        field_name="archived_at",
+        lookup_expr="isnull",
+        exclude=True,
+        help_text="Whether the session is archived.",
     )
     created_after = DateTimeFilter(
         field_name="created_at", lookup_expr="gte", help_text="Created at this time or later."

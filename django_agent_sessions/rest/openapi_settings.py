@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 _DESCRIPTION = """\
-The user's own conversations with AI agents, whatever agent framework wrote them. A session of
-another user is answered like one that does not exist.
+The user's own conversations with AI agents, whatever agent framework wrote them. The API
+treats a session of another user as one that does not exist.
 
 * Lists are paginated. `next` and `previous` are the URLs of the neighboring pages; there is no
   total count.

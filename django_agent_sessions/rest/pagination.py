@@ -199,7 +199,7 @@ class RowPagination(KeysetPagination):
         side, key = AFTER, self.id_parameter(request, AFTER)
         if key is not None and not queryset.filter(pk=key).exists():
             # The same whether it does not exist or belongs to another user.
-            raise ValidationError({AFTER: ["There is no such result in this list."]})
+            raise ValidationError({AFTER: ["The list does not contain this result."]})
         if cursor := self.read_cursor(request):
             side, key = cursor[0], UUID(cursor[1])
         backwards = side == BEFORE
@@ -280,7 +280,7 @@ class SessionPagination(KeysetPagination):
         position = sessions.filter(pk=key).values_list("last_activity_at", "pk").first()
         if position is None:
             # The same whether it does not exist or belongs to another user.
-            raise ValidationError({AFTER: ["There is no such session in this list."]})
+            raise ValidationError({AFTER: ["The list does not contain this session."]})
         typed: tuple[datetime, UUID] = position
         return typed
 
@@ -333,7 +333,7 @@ class MessagePagination(KeysetPagination):
         for name, key in keys.items():
             if not cursor and scope.agent is not None and not scope.has(key):
                 # The same whether it does not exist or belongs to another user.
-                raise ValidationError({name: ["There is no such message in this list."]})
+                raise ValidationError({name: ["The list does not contain this message."]})
             if name == AROUND:
                 return message_pages.page_around(scope, key, count=limit)
             # In a list with the newest first, `after` means older messages.

@@ -96,7 +96,10 @@ class RangeNotSatisfiable(exceptions.APIException):
     """The requested range starts after the end of the file."""
 
     status_code = status.HTTP_416_REQUESTED_RANGE_NOT_SATISFIABLE
-    default_detail = "The file is shorter than that. Request a range within it, or all of it."
+    default_detail = (
+        "The range starts after the end of the file. Request a range within the "
+        "file, or the whole file."
+    )
     default_code = "range_not_satisfiable"
 
     def __init__(self, content_range: str) -> None:

@@ -52,7 +52,7 @@ def reject_unknown_parameters(request: Any, known: Iterable[str]) -> None:
     accepted = {*documented, api_settings.URL_FORMAT_OVERRIDE, api_settings.VERSION_PARAM}
     unknown = sorted(name for name in request.query_params if name not in accepted)
     if unknown:
-        hint = f"There is no such parameter. The parameters are: {', '.join(documented)}."
+        hint = f"Unknown parameter. The parameters are: {', '.join(documented)}."
         raise ValidationError(
             {displayable(name)[:_MAX_NAME_LENGTH]: [hint] for name in unknown[:_MAX_NAMES]}
         )

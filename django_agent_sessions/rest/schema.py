@@ -76,7 +76,8 @@ SCOPE_PARAMETERS = [
         enum=[SCOPE_OWN, SCOPE_ALL],
         default=SCOPE_OWN,
         description=(
-            "Whose sessions. `all` requires the permissions `view_session` and `read_transcript`."
+            "Whether only the user's own sessions are accessible, or those of all users. `all` "
+            "requires the permissions `view_session` and `read_transcript`."
         ),
     )
 ]

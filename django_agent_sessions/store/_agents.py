@@ -116,7 +116,7 @@ class AgentStore(StorePart):
         )
         if created is None:
             raise SessionConflictError(
-                f"agent {agent_id!r} exists already in session {session.session_id!r}"
+                f"agent {agent_id!r} already exists in session {session.session_id!r}"
             )
         return created
 

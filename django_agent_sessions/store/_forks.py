@@ -83,7 +83,7 @@ class ForkStore(BranchStore):
                 if unsure and (created := self._all().filter(pk=key).first()):
                     return session_record(created)
                 if self._all().named(source.namespace, name).exists():
-                    raise SessionConflictError(f"session {name!r} exists already")
+                    raise SessionConflictError(f"session {name!r} already exists")
                 duplicates = self._all().filter(owner=source.owner_id, external_id=external_id)
                 if external_id is not None and duplicates.exists():
                     raise SessionConflictError(
@@ -147,7 +147,7 @@ class ForkStore(BranchStore):
         messages = SessionMessage.objects.using(self.using).filter(session=source)
         last = None if at is None else messages.filter(pk=at).first()
         if at is not None and last is None:
-            raise SessionNotFoundError(f"{what}: it has no message {at}")
+            raise SessionNotFoundError(f"{what}: the session has no message {at}")
         now = timezone.now()
         target = Session(  # type: ignore[misc] # the external id is the one id that may be missing
             id=key,

@@ -88,9 +88,9 @@ class MessageStore(MessageAppender):
         if not write(self.using, update, what=what):
             if epoch is None and self._messages(agent).filter(message_id=message_id).exists():
                 raise StaleSessionError(
-                    f"{what}: it was redacted; read it again, and pass the redaction epoch"
+                    f"{what}: the message was redacted; read it again, and pass the redaction epoch"
                 )
-            raise SessionNotFoundError(f"{what}: there is no such message")
+            raise SessionNotFoundError(f"{what}: the message does not exist")
         notifications.notify_written(self.using, agent.session)
 
     async def aupdate_message(

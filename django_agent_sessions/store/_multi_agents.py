@@ -70,7 +70,7 @@ class MultiAgentStore(StorePart):
         )
         what = f"creating orchestrator {multi_agent_id!r} in session {session.session_id!r}"
         if not insert_unique(self.using, row, what=what):
-            raise SessionConflictError(f"{what}: it exists already")
+            raise SessionConflictError(f"{what}: it already exists")
         return _record(row)
 
     async def acreate_multi_agent(

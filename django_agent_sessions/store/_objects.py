@@ -58,8 +58,7 @@ class ObjectStore(StorePart):
                 if stored is None:
                     if session is None and not self._creates:
                         raise ConfigurationError(
-                            "there is no object with this key, and this store creates none: pass "
-                            "create=True to create it"
+                            "the object does not exist: pass create=True to create it"
                         )
                     stored = new_id()
                     StoredObject(

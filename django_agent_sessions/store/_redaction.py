@@ -64,7 +64,7 @@ class RedactionStore(MessageReader):
         what = f"redacting message {message_id} of agent {agent.agent_id!r}"
         uploads = Uploads(self.using, agent.session, [row])
 
-        missing = SessionNotFoundError(f"{what}: there is no such message")
+        missing = SessionNotFoundError(f"{what}: the message does not exist")
 
         def lock() -> Session:
             if (session := lock_session(self.using, agent.session)) is None:

@@ -180,10 +180,10 @@ class SessionReader(StorePart):
         hint = ""
         if self.reach is NOBODY:
             hint = (
-                " without an owner; if it belongs to a user, pass owner=user, or owner=EVERYBODY "
-                "in code that may reach all sessions"
+                " among the sessions without an owner; if it belongs to a user, pass owner=user, "
+                "or owner=EVERYBODY in code that may access all sessions"
             )
-        return SessionNotFoundError(f"there is no session {session_id!r}{hint}")
+        return SessionNotFoundError(f"session {session_id!r} does not exist{hint}")
 
 
 def session_record(row: Session) -> SessionRecord:

@@ -57,8 +57,8 @@ class SessionWriter(SessionReader):
         if not self._creates:
             if self.reach is EVERYBODY:
                 raise SessionNotFoundError(
-                    f"there is no session {session_id!r}; with owner=EVERYBODY a session is "
-                    "created only with create=True"
+                    f"session {session_id!r} does not exist; with owner=EVERYBODY, pass "
+                    "create=True to create it"
                 )
             raise self._not_found(session_id)
         created = self._insert(session_id, title, metadata)
@@ -111,7 +111,7 @@ class SessionWriter(SessionReader):
         """
         if not self._creates:
             raise ConfigurationError(
-                "this store creates no sessions: pass create=True to create them"
+                "this store does not create sessions: pass create=True to create them"
             )
         created = self._insert(
             session_id,
@@ -124,7 +124,7 @@ class SessionWriter(SessionReader):
             updated_at=updated_at,
         )
         if created is None:
-            raise SessionConflictError(f"session {session_id!r} exists already")
+            raise SessionConflictError(f"session {session_id!r} already exists")
         return created
 
     async def acreate(
@@ -186,7 +186,8 @@ class SessionWriter(SessionReader):
         session = self.find_external(external_id)
         if session is None:
             raise SessionConflictError(
-                "another transaction created a session with this external id; try again after it"
+                "another transaction is creating a session with this external id; try again when "
+                "it has finished"
             )
         return session, False
 

@@ -33,7 +33,7 @@ def check_statement_size(using: str, texts: Iterable[str]) -> None:
         allowed = int(cursor.fetchone()[0])
     if size > allowed:
         raise PayloadError(
-            f"the statement would be {size} bytes, and the server allows {allowed}; raise its "
+            f"the statement would be {size} bytes, and the server allows {allowed}; increase its "
             "max_allowed_packet"
         )
 

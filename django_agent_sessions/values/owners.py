@@ -59,8 +59,8 @@ A session is then created only with ``create=True``, so that a mistyped id is an
 """
 
 OTHERS = (
-    "leave it out for sessions without an owner (owner=NOBODY), or pass owner=EVERYBODY in code "
-    "that may reach all sessions"
+    "omit it for sessions without an owner (owner=NOBODY), or pass owner=EVERYBODY in code that "
+    "may access all sessions"
 )
 """The end of error texts: the values of ``owner`` besides users."""
 
@@ -106,7 +106,7 @@ def owner_key(owner: Any) -> Any:
         known_as = getattr(owner, "pk", None) if owner.is_authenticated else None
     if known_as is None:
         raise ConfigurationError(
-            "the owner is an anonymous or unsaved user, who can own no sessions: require a login "
+            "the owner is an anonymous or unsaved user, who cannot own sessions: require a login "
             f"and pass owner=user; {OTHERS}"
         )
     try:

@@ -282,7 +282,7 @@ def test_update_now_stops_in_time_and_says_that_there_is_more(admin_client, ada)
         answer = admin_client.post(UPDATE, follow=True)
 
     assert "2 messages and 1 sessions were counted." in text(answer)
-    assert "press the button again, or run manage.py roll_up_agent_usage" in text(answer)
+    assert "press “Update now” again, or run manage.py roll_up_agent_usage" in text(answer)
 
 
 def test_an_update_is_a_post_with_a_token(admin_client, admin_user):

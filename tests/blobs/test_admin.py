@@ -102,7 +102,7 @@ def test_a_storage_that_is_down_is_said_and_the_conversation_opens(
     answer = media(client, endpoint())
     assert answer.status_code == 503
     assert answer["Retry-After"]
-    assert b"does not answer" in answer.all
+    assert b"is unavailable" in answer.all
     assert str(Blob.objects.get().pk) in caplog.text
 
 
@@ -177,7 +177,7 @@ def test_a_redaction_says_which_files_it_could_not_look_into(client, talker, sto
     for file in stored():
         file.unlink()
     page = page_url("session-1").replace("/change/", "/redact/")
-    told = "1 message has a file that is missing in its storage and was not searched."
+    told = "1 message has a file that is missing from its storage and was not searched."
 
     nothing = client.post(page, {"step": "preview", "what": "text", "text": "unsaid"})
     assert told in nothing.content.decode()

@@ -180,7 +180,7 @@ def test_a_storage_that_is_away_is_told_and_the_others_are_cleaned_up(
         gc("--older-than", "0")
     faulty.begin()
     assert "storage 'a broken one' could not be cleaned up: StorageError" in str(told.value)
-    assert "STORAGES has no storage 'a gone one'" in str(told.value)
+    assert "STORAGES has no alias 'a gone one'" in str(told.value)
     assert not orphan.exists()
 
 

@@ -166,7 +166,7 @@ def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
     assert [place["id"] for place in RedactionSerializer(found).data["unread"]] == [*map(str, kept)]
     asked = ["--find", secret, "--dry-run"]
     call_command("redact_agent_session", session.session_id, *asked)
-    told = "a file is missing in its storage and was not searched"
+    told = "a file is missing from its storage and was not searched"
     assert capsys.readouterr().out.count(told) == 2
     call_command("redact_agent_session", "--everybody", "--find", "not said", "--dry-run")
     printed = capsys.readouterr().out
@@ -369,7 +369,7 @@ def test_an_alias_that_is_gone_is_an_outage_and_nothing_is_missing(
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_PLACEHOLDERS": placeholders}
     before = settings.STORAGES
     settings.STORAGES = {name: given for name, given in before.items() if name != "blobs"}
-    with pytest.raises(BlobError, match="no storage 'blobs'") as told:
+    with pytest.raises(BlobError, match="no alias 'blobs'") as told:
         store.payloads(strands)
     assert not isinstance(told.value, BlobNotFoundError)
     settings.STORAGES = before

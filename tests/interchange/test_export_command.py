@@ -152,9 +152,9 @@ def test_files_of_strands_are_what_its_own_manager_goes_on_with(talks, tmp_path)
         (["jsonl", "nodir/a.jsonl.gz"], {}, "^directory nodir does not exist: create it first$"),
         (["strands-files", "{file}"], {}, "cannot be created: File exists"),
         (["jsonl", "--session", "nope"], {}, "session 'nope' does not exist, or another option"),
-        (["jsonl", "--owner", "nope"], {}, "there is no user 'nope'"),
+        (["jsonl", "--owner", "nope"], {}, "user 'nope' does not exist"),
         # As scripts give them whose variables are empty.
-        (["jsonl", "--owner", ""], {}, "there is no user ''"),
+        (["jsonl", "--owner", ""], {}, "user '' does not exist"),
         (["jsonl", "--since", ""], {}, "--since: '' is not a date"),
         (["jsonl", "--since", "yesterday"], {}, "--since: 'yesterday' is not a date"),
         (["jsonl", "--blobs-beside"], {}, "--blobs-beside requires the format jsonl"),

@@ -144,7 +144,7 @@ def test_a_user_who_is_not_there_or_could_be_two_leaves_that_session_out(lines, 
         call_command("agent_sessions_import", "jsonl", lines, "--owners", path, stdout=out)
 
     assert f"'{ada.pk}' is the name of one user and the key of another" in out.getvalue()
-    assert "session 'bob-1': there is no user 'nobody'" in out.getvalue()
+    assert "session 'bob-1': user 'nobody' does not exist" in out.getvalue()
     assert owners() == {"eve-1": None}
 
 
@@ -153,7 +153,7 @@ def test_a_session_that_is_given_to_two_users_is_refused_with_the_lines(lines, t
     path = tmp_path / "owners.csv"
     path.write_text("session_id,user\nada-1,ada\nbob-1,bob\nbob-1,bob\nada-1,bob\n")
 
-    with pytest.raises(CommandError, match=r"lines 2 and 5 name different users .* 'ada-1'"):
+    with pytest.raises(CommandError, match=r"lines 2 and 5 give different users .* 'ada-1'"):
         run("jsonl", lines, "--owners", path, *dry)
 
     assert not Session.objects.exists()
@@ -166,8 +166,8 @@ def test_a_line_that_names_no_user_is_told_and_one_with_semicolons_explained(lin
     told = run("jsonl", lines, "--owners", path).splitlines()
 
     assert told[:2] == [
-        f"{path}, line {line}: there is no user for session '{name}': "
-        "it is imported without an owner"
+        f"{path}, line {line}: no user is given for session '{name}': it is imported without an "
+        "owner"
         for line, name in ((3, "bob-1"), (4, "eve-1"))
     ]
     assert owners() == {"ada-1": "ada", "bob-1": None, "eve-1": None}
@@ -240,7 +240,7 @@ def test_an_import_that_finds_nothing_says_what_it_looked_for(
     with pytest.raises(CommandError, match=words) as failure:
         run(kind, place.format(path=tmp_path))
 
-    assert str(failure.value).startswith("there is no session in ")
+    assert str(failure.value).startswith("no session was found in ")
     assert failure.value.returncode == 1
 
 
@@ -258,13 +258,13 @@ def test_one_user_may_own_them_all_or_a_function_says_whose_they_are(lines, ada)
     ("arguments", "words"),
     [
         (["jsonl"], "PLACE is required: FILE of an export"),
-        (["jsonl", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (["jsonl", "nowhere.jsonl"], "file nowhere.jsonl does not exist"),
         (["openai-sqlite", "nowhere.db"], "nowhere.db is not a file"),
-        (["strands-files", "nowhere"], "there is no directory nowhere, and it does not begin"),
+        (["strands-files", "nowhere"], "directory nowhere does not exist: pass a directory"),
         (["openai-django-sessions", "nope"], "nope"),
-        (["jsonl", "{lines}", "--owner", "nobody"], "there is no user 'nobody'"),
+        (["jsonl", "{lines}", "--owner", "nobody"], "user 'nobody' does not exist"),
         # As scripts give them whose variables are empty.
-        (["jsonl", "{lines}", "--owner", ""], "there is no user ''"),
+        (["jsonl", "{lines}", "--owner", ""], "user '' does not exist"),
         (["jsonl", "{lines}", "--owners", ""], "cannot be read"),
         (["jsonl", "{lines}", "--owner-function", ""], "the owner function '' cannot be imported"),
         (["jsonl", "{lines}", "--owners", "no.csv"], "no.csv cannot be read"),

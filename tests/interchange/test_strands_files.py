@@ -184,11 +184,15 @@ def test_an_export_leaves_out_what_the_files_cannot_hold(directory, store):
     skipped = give(directory)
 
     assert [(entry.place, entry.reason, entry.error) for entry in skipped] == [
-        ("session 's', agent 'a', branch 1", "the file layout has only the main branch", False),
-        ("session 's', agent 'chat'", "its messages are of the format openai", False),
+        (
+            "session 's', agent 'a', branch 1",
+            "the file layout can store only the main branch",
+            False,
+        ),
+        ("session 's', agent 'chat'", "its messages are in the format openai", False),
         (
             "session 's', agent 'a/b'",
-            "agent_id must not have path separators in the file layout",
+            "agent_id must not contain path separators in the file layout",
             True,
         ),
     ]
@@ -234,7 +238,7 @@ def test_an_export_overwrites_nothing_and_one_that_was_killed_is_none(directory,
     give(directory)
     before = directory.files()
 
-    with pytest.raises(Exception, match="a session with this id exists already"):
+    with pytest.raises(Exception, match="a session with this id already exists"):
         give(directory)
     assert directory.files() == before
 

@@ -369,9 +369,9 @@ def test_only_those_of_a_namespace_are_gone_through(three):
         (["--owner", "ada", "--everybody", "--find", SECRET], "specify either SESSION_ID"),
         (["talk", "--owner", "ada", "--find", SECRET], "specify either SESSION_ID"),
         (["talk", "nobodys", "--find", SECRET], "session 'nobodys' does not exist"),
-        (["--owner", "nope", "--find", SECRET], "there is no user 'nope'"),
+        (["--owner", "nope", "--find", SECRET], "user 'nope' does not exist"),
         # As a script gives it whose variable is empty.
-        (["--owner", "", "--find", SECRET], "there is no user ''"),
+        (["--owner", "", "--find", SECRET], "user '' does not exist"),
         (["--everybody", "--pattern", "("], "not a valid regular expression"),
         (["--everybody", "--message", str(uuid4())], "--message requires exactly one SESSION_ID"),
     ],

@@ -74,7 +74,7 @@ def test_a_message_that_is_not_in_an_agents_conversation_is_no_place_in_it(seven
     for key in (gone, others, str(new_id())):
         answer = api.get(f"{seven.url}messages/", {"agent": "concierge", side: key})
         assert answer.status_code == 400
-        assert answer.json()["errors"] == {side: ["There is no such message in this list."]}
+        assert answer.json()["errors"] == {side: ["The list does not contain this message."]}
 
 
 def test_a_window_of_an_agent_has_what_is_beside_a_message_that_is_gone(seven):
@@ -153,7 +153,7 @@ def test_every_parameter_of_the_document_is_known(seven, api):
         for name in {*names, "format"}:
             answer = api.get(url, {name: "json"})
             if answer.status_code == 400:
-                assert "no such parameter" not in str(answer.json()["errors"])
+                assert "Unknown parameter" not in str(answer.json()["errors"])
 
 
 def test_a_message_that_goes_while_a_stream_is_read_is_not_told(seven, monkeypatch):

@@ -152,7 +152,7 @@ def test_a_clients_own_id_finds_the_same_session_again(api, stranger):
 def test_nobody_chooses_the_name_of_a_session(api):
     answer = api.post(SESSIONS, {"session_id": "mine"}, format="json")
     assert answer.status_code == 400
-    assert "There is no such field" in answer.json()["errors"]["session_id"][0]
+    assert "Unknown field" in answer.json()["errors"]["session_id"][0]
     assert not Session.objects.exists()
 
 

@@ -54,7 +54,7 @@ def test_agents_are_listed_the_oldest_first(store, session):
 def test_creating_an_agent_twice_is_a_conflict_that_harms_no_transaction(store, session):
     with transaction.atomic():
         store.create_agent(session, "a")
-        with pytest.raises(SessionConflictError, match="agent 'a' exists already in session"):
+        with pytest.raises(SessionConflictError, match="agent 'a' already exists in session"):
             store.create_agent(session, "a")
         store.create_agent(session, "b")
 
@@ -180,7 +180,7 @@ def test_an_orchestrator_that_does_not_exist(store, session):
 def test_making_an_orchestrator_twice_is_a_conflict_that_harms_no_transaction(store, session):
     with transaction.atomic():
         store.create_multi_agent(session, "m", {"first": 1})
-        with pytest.raises(SessionConflictError, match=r"orchestrator 'm' .* exists already"):
+        with pytest.raises(SessionConflictError, match=r"orchestrator 'm' .* already exists"):
             store.create_multi_agent(session, "m", {"second": 2})
         store.create_multi_agent(session, "n", {})
 

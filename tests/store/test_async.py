@@ -83,7 +83,7 @@ async def test_errors_come_through_as_they_are(db):
     store = SessionStore()
     agent = await store.aopen_agent(await store.aopen("s"))
 
-    with pytest.raises(SessionNotFoundError, match="there is no session 'missing'"):
+    with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         await store.aget("missing")
     with pytest.raises(PayloadError, match="NaN"):
         await store.aappend(agent, float("nan"))

@@ -38,7 +38,7 @@ def test_opening_makes_a_session_once(store):
 def test_creating_a_session_twice_is_a_conflict_that_harms_no_transaction(store):
     with transaction.atomic():
         store.create("s", session_type="OTHER")
-        with pytest.raises(SessionConflictError, match="session 's' exists already"):
+        with pytest.raises(SessionConflictError, match="session 's' already exists"):
             store.create("s")
         store.create("t")
 
@@ -60,7 +60,7 @@ def test_times_of_a_session_can_be_given(store):
 def test_a_session_that_does_not_exist(store):
     assert store.find("missing") is None
     assert store.delete("missing") is False
-    with pytest.raises(SessionNotFoundError, match="there is no session 'missing'"):
+    with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         store.get("missing")
     with pytest.raises(SessionNotFoundError):
         store.usage("missing")
@@ -166,11 +166,11 @@ def test_somebody_elses_session_and_nobodys_are_as_if_they_did_not_exist(store, 
         for method in (his.get, his.usage):
             with pytest.raises(SessionNotFoundError) as refusal:
                 method(session_id)
-            assert str(refusal.value) == f"there is no session {session_id!r}"
+            assert str(refusal.value) == f"session {session_id!r} does not exist"
     for session_id in ("hers", "nobodys"):
         with pytest.raises(SessionNotFoundError) as refusal:
             his.open(session_id, title="mine now")
-        assert str(refusal.value) == f"there is no session {session_id!r}"
+        assert str(refusal.value) == f"session {session_id!r} does not exist"
     assert [session.session_id for session in his.list_sessions()] == ["his"]
     everybodys = SessionStore(owner=EVERYBODY)
     assert everybodys.get("hers").owner_id == ada.pk

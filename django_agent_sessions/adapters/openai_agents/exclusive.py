@@ -109,7 +109,7 @@ class ExclusiveSession(ABC):
         if self._turns is None:
             raise ConfigurationError(
                 f"session {self.session_id!r} is not exclusive: create it with exclusive=True, or "
-                "use it without a block"
+                "use it without a with block"
             )
         return self._turns
 

@@ -29,7 +29,7 @@ def redact_openai_item(record: MessageRecord, replacement: Any) -> Any:
     if isinstance(replacement, str):
         return _replace_text(record.message_id, item, replacement)
     if not isinstance(item, dict) or not isinstance(replacement, Mapping):
-        raise PayloadError(f"item {record.message_id} can only be replaced by an item")
+        raise PayloadError(f"item {record.message_id} and its replacement must be dicts")
     changed = [name for name in _LINK_FIELDS if item.get(name) != replacement.get(name)]
     if changed:
         raise PayloadError(
@@ -47,8 +47,8 @@ def _replace_text(position: int, item: Any, text: str) -> dict[str, Any]:
         if "role" in item and "content" in item and "tool_calls" not in item:
             return {**kept, "content": _content_parts(item, text)}
     raise PayloadError(
-        f"item {position} is neither a message nor a function's output: "
-        "pass a complete replacement item"
+        f"item {position} is neither a message nor a function call output: pass a complete "
+        "replacement item"
     )
 
 

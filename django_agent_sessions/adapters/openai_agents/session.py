@@ -397,7 +397,7 @@ class DjangoSession(ExclusiveSession):
         if agent.dialect != dialects.OPENAI:
             raise ConfigurationError(
                 f"session {self.session_id!r} contains messages of {agent.dialect!r} agents: use "
-                "another id or namespace for this one"
+                "another session_id or namespace"
             )
         if self._cached_agent is None or self._cached_agent[2].id != agent.id:
             # A new conversation. For the same one keep the older epoch, which is the safe choice.

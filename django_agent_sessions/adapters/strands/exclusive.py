@@ -72,8 +72,9 @@ class RunLeases:
         """Reject an agent whose runs have no beginning that Strands reports."""
         if isinstance(agent, BidiAgent):
             raise ConfigurationError(
-                "exclusive=True does not support a BidiAgent, whose runs Strands does not report: "
-                "create the manager without it, and run the agent within leases.acquire()"
+                "exclusive=True does not support a BidiAgent, because Strands does not report "
+                "its runs: create the manager without exclusive=True, and run the agent within "
+                "leases.acquire()"
             )
 
     def guarded(
@@ -183,7 +184,7 @@ class RunLeases:
         if is_interrupted:
             raise SessionConflictError(
                 f"the interrupt of agent {agent.agent_id!r} in session {self._work.session_id!r} "
-                "was answered in another run; the agent has been reloaded, call it with a text"
+                "was answered in another run; the agent has been reloaded, call it with a prompt"
             )
         if agent._interrupt_state.activated:
             raise SessionConflictError(

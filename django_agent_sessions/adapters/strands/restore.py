@@ -35,8 +35,8 @@ def check_dialect(record: AgentRecord) -> None:
     """Reject an agent of another SDK."""
     if record.dialect != dialects.STRANDS:
         raise ConfigurationError(
-            f"agent {record.agent_id!r} contains messages of the format {record.dialect!r}, not "
-            "of Strands: use another session or agent_id"
+            f"agent {record.agent_id!r} contains messages in the format {record.dialect!r}, not "
+            "in the format of Strands: use another session or agent_id"
         )
 
 
@@ -87,9 +87,9 @@ def _restore_conversation_manager(
         # Strands' own message names neither the stored manager nor the agent.
         raise ConfigurationError(
             f"agent {record.agent_id!r} of session {record.session} was stored with the "
-            f"conversation manager {stored}, and {current} cannot read its state: use the former, "
-            "or clear conversation_manager_state and window with SessionStore.update_agent, so "
-            "that the agent starts with all messages"
+            f"conversation manager {stored}, and {current} cannot read its state: use the stored "
+            "conversation manager, or clear conversation_manager_state and window with "
+            "SessionStore.update_agent, so that the agent starts with all messages"
         ) from error
 
 

@@ -333,7 +333,7 @@ class SessionOperations:
                 return
             latest = conversation.latest
             if latest is None:
-                raise SessionException("There is no message to redact")
+                raise SessionException("The agent has no message to redact")
             # A retried prompt is in the conversation more than once.
             same = {stored.position: stored for stored in conversation.find_same(latest.message)}
             same |= {stored.position: stored for stored in conversation.find_same(redact_message)}

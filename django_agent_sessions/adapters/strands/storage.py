@@ -87,7 +87,11 @@ class StorageSessionRepository(SessionRepository):
                 )
             except PayloadError as error:
                 # The file contains nothing that is required.
-                logger.error("Session %r is used without its file: %s", session_id, error)
+                logger.error(
+                    "The file of session %r is ignored because it cannot be parsed: %s",
+                    session_id,
+                    error,
+                )
                 return Session(session_id, SessionType.AGENT)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
@@ -153,7 +157,8 @@ class StorageSessionRepository(SessionRepository):
                 )
             except PayloadError as error:
                 logger.error(
-                    "Agent %r in session %r continues without its state: %s",
+                    "Agent %r in session %r continues with an empty state because its file "
+                    "cannot be parsed: %s",
                     agent_id,
                     session_id,
                     error,
@@ -348,7 +353,8 @@ class StorageSessionRepository(SessionRepository):
                 return self._layout.read_multi_agent(session_id, multi_agent_id)
             except PayloadError as error:
                 logger.error(
-                    "Orchestrator %r in session %r restarts without its state: %s",
+                    "Orchestrator %r in session %r restarts with an empty state because its file "
+                    "cannot be parsed: %s",
                     multi_agent_id,
                     session_id,
                     error,
@@ -416,7 +422,7 @@ class StorageSessionRepository(SessionRepository):
 
 def _log_skipped(session_id: str, agent_id: str, number: int, error: Exception) -> None:
     logger.error(
-        "Message %d of agent %r in session %r is skipped: %s", number, agent_id, session_id, error
+        "Message %d of agent %r in session %r was skipped: %s", number, agent_id, session_id, error
     )
 
 
@@ -425,7 +431,7 @@ def _strands_errors(what: str) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise SessionException(f"{what} exists already") from error
+        raise SessionException(f"{what} already exists") from error
     except FileNotFoundError as error:
         raise SessionException(f"{what} does not exist") from error
     except SuspiciousFileOperation as error:

@@ -18,7 +18,7 @@ def build_from_dict(make: Callable[[dict[str, Any]], R], document: dict[str, Any
         return make(document)
     except (KeyError, TypeError) as error:
         kind = type(error).__name__
-    raise PayloadError(f"it is not a document of Strands: {kind}")
+    raise PayloadError(f"it is not a Strands document: {kind}")
 
 
 def agent_from_dict(document: dict[str, Any]) -> SessionAgent:

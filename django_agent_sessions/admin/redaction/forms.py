@@ -87,8 +87,8 @@ class ScopeForm(forms.Form):
         max_length=LONGEST,
         widget=forms.Textarea({"rows": 2, "autocomplete": "off", "spellcheck": "false"}),
         help_text=_(
-            "Found regardless of case, escaping and line breaks, but not with formatting marks "
-            "inside it, as in 12**34**."
+            "The search ignores case, escaping and line breaks. It does not find a text with "
+            "formatting marks inside it, as in 12**34**."
         ),
     )
     detectors = forms.MultipleChoiceField(

@@ -171,10 +171,10 @@ def _success_text(result: Redaction) -> str:
 
 def _missing_files_text(count: int) -> str:
     text = ngettext(
-        "%(count)d message has a file that is missing in its storage and was not searched. "
-        "If the storage is only temporarily unavailable, redact again later.",
-        "%(count)d messages have files that are missing in their storage and were not searched. "
-        "If the storage is only temporarily unavailable, redact again later.",
+        "%(count)d message has a file that is missing from its storage and was not searched. If "
+        "the storage is only temporarily unavailable, redact again later.",
+        "%(count)d messages have files that are missing from their storage and were not "
+        "searched. If the storage is only temporarily unavailable, redact again later.",
         count,
     )
     return text % {"count": count}

@@ -149,13 +149,18 @@ def confirm_delete(viewer: Viewer, agent: AgentRecord, branch: BranchRecord) -> 
     if snapshots:
         lines.append(
             ngettext(
-                "%(count)d snapshot of it will be deleted, too.",
-                "%(count)d snapshots of it will be deleted, too.",
+                "%(count)d snapshot of the branch will be deleted, too.",
+                "%(count)d snapshots of the branch will be deleted, too.",
                 snapshots,
             )
             % words
         )
-    lines.append(_("It cannot be restored. Messages that other branches share remain there."))
+    lines.append(
+        _(
+            "The branch cannot be restored. Messages that it shares with other branches "
+            "remain on those branches."
+        )
+    )
     held = _("This session is under legal hold: none of its branches can be deleted.")
     return Confirmation(
         title=_("Delete branch %(branch)s") % words,
@@ -233,7 +238,7 @@ def _format_time(moment: Any) -> str:
 def _state_note(viewer: Viewer, agent: AgentRecord, length: int, branch: int = MAIN_BRANCH) -> str:
     snapshots = Snapshot.objects.using(viewer.using).filter(agent=agent.id, branch=branch)
     if snapshots.filter(length=length).exclude(snapshot_id="").exists():
-        return _("Its state is restored from a snapshot of that point.")
+        return _("The agent’s state is restored from a snapshot of that point.")
     return _(
         "There is no snapshot of that point. The agent keeps its current state, without "
         "references to messages that no longer exist."

@@ -96,7 +96,7 @@ def media(
         return _text_response(_("The file is missing from its storage, or damaged there."), 404)
     except BlobError:
         response = _text_response(
-            _("The storage of the file does not answer. Try again in a minute."), 503
+            _("The storage of the file is unavailable. Try again in a minute."), 503
         )
         response["Retry-After"] = "60"
         return response

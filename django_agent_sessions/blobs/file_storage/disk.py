@@ -47,11 +47,11 @@ class FileSystemBackend(StorageBackend):
             except OSError:
                 # The file system does not support hard links.
                 if os.path.lexists(path):
-                    raise FileExistsError(f"file {name!r} exists already") from None
+                    raise FileExistsError(f"file {name!r} already exists") from None
                 os.replace(temporary, path)
 
         if os.path.lexists(path):
-            raise FileExistsError(f"file {name!r} exists already")
+            raise FileExistsError(f"file {name!r} already exists")
         self._put(path, data, move_if_absent)
 
     def deleter(self) -> Callable[[str], None]:
@@ -104,7 +104,9 @@ class FileSystemBackend(StorageBackend):
             with contextlib.suppress(FileNotFoundError):
                 self._make_folders(folder)
                 return os.open(temporary, flags, 0o666)
-        raise FileNotFoundError(f"folder {folder!r} is removed by another process each time")
+        raise FileNotFoundError(
+            f"another process removed folder {folder!r} on each attempt to create a file in it"
+        )
 
     def _make_folders(self, folder: str) -> None:
         if os.path.isdir(folder):

@@ -31,7 +31,7 @@ class StorageBackend:
         except Exception as error:
             # Some storages raise their own error for a missing file, and only on reading.
             if self._is_missing(name):
-                raise FileNotFoundError(f"no file {name!r}") from error
+                raise FileNotFoundError(f"file {name!r} does not exist") from error
             raise
         return data
 
@@ -51,7 +51,7 @@ class StorageBackend:
             raise
         except Exception as error:
             if self._is_missing(name):
-                raise FileNotFoundError(f"no file {name!r}") from error
+                raise FileNotFoundError(f"file {name!r} does not exist") from error
             raise
 
     def write(self, name: str, data: bytes) -> None:
@@ -63,7 +63,7 @@ class StorageBackend:
     def create(self, name: str, data: bytes) -> None:
         """Write a new file; raise :exc:`FileExistsError` if it exists."""
         if self.storage.exists(name):
-            raise FileExistsError(f"file {name!r} exists already")
+            raise FileExistsError(f"file {name!r} already exists")
         self._save(name, data)
 
     def deleter(self) -> Callable[[str], None]:

@@ -78,7 +78,7 @@ class S3Backend(StorageBackend):
                 Bucket=self._bucket, Key=key, **self._parameters(key, _READ_PARAMETERS)
             )
         except self._client.exceptions.NoSuchKey as error:
-            raise FileNotFoundError(f"no file {name!r}") from error
+            raise FileNotFoundError(f"file {name!r} does not exist") from error
         with response["Body"] as body:
             data: bytes = body.read()
         if self.storage.gzip and response.get("ContentEncoding") == "gzip":
@@ -98,7 +98,7 @@ class S3Backend(StorageBackend):
         try:
             response = self._client.get_object(Bucket=self._bucket, Key=key, **parameters)
         except self._client.exceptions.NoSuchKey as error:
-            raise FileNotFoundError(f"no file {name!r}") from error
+            raise FileNotFoundError(f"file {name!r} does not exist") from error
         except self._client.exceptions.ClientError as error:
             if _code(error) != "InvalidRange":
                 raise
@@ -117,7 +117,7 @@ class S3Backend(StorageBackend):
         key = self._key(name)
         # Some servers ignore the condition below.
         if self._exists(key):
-            raise FileExistsError(f"file {name!r} exists already")
+            raise FileExistsError(f"file {name!r} already exists")
         put_parameters = self._client.meta.service_model.operation_model(
             "PutObject"
         ).input_shape.members
@@ -131,7 +131,7 @@ class S3Backend(StorageBackend):
             elif code not in {"PreconditionFailed", "ConditionalRequestConflict"}:
                 raise
             elif not self._was_sent_twice(name, data):
-                raise FileExistsError(f"file {name!r} exists already") from error
+                raise FileExistsError(f"file {name!r} already exists") from error
 
     def deleter(self) -> Callable[[str], None]:
         """Return a function that deletes an object with its versions, if the bucket has any."""

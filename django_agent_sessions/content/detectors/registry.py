@@ -93,7 +93,7 @@ def _load_configured(path: str) -> Detector:
     name = getattr(detector, "name", None)
     if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise ConfigurationError(
-            f"DETECTORS: {path!r} needs a name of letters, digits and underscores."
+            f"DETECTORS: {path!r} must have a name of letters, digits and underscores."
         )
     if not callable(getattr(detector, "find", None)):
         raise ConfigurationError(f"DETECTORS: {path!r} has no method find(text).")

@@ -88,7 +88,7 @@ def redact(
             original cannot be kept. Nothing is written.
     """
     if not scopes:
-        raise RedactionScopeError("there is nothing to redact: pass at least one scope")
+        raise RedactionScopeError("nothing to redact: pass at least one scope")
     if not dry_run and not reason.strip():
         raise ReasonRequiredError("a redaction requires a reason")
     session = _key(session)
@@ -100,7 +100,7 @@ def redact(
 
     def require_row(row: Session | None) -> Session:
         if row is None:
-            raise SessionNotFoundError(f"there is no session {session}")
+            raise SessionNotFoundError(f"session {session} does not exist")
         return row
 
     def search(uncertain: bool) -> Redaction:

@@ -60,7 +60,9 @@ class Names:
         """Return the file of a message; raise ``ValueError`` for an invalid number."""
         # Excludes bool, a subclass of int.
         if type(number) is not int or number < 0:
-            raise ValueError(f"the number of a message must be an integer from 0, not {number!r}")
+            raise ValueError(
+                f"the number of a message must be an integer of 0 or more, not {number!r}"
+            )
         return f"{self.messages(session_id, agent_id)}/message_{number}.json"
 
     def multi_agents(self, session_id: str) -> str:
@@ -81,7 +83,7 @@ def validate_path_id(value: str, what: str) -> str:
     validate_id(value, what)
     # A backslash is a separator on Windows, and django-storages converts it to a slash.
     if "/" in value or "\\" in value:
-        raise InvalidIdError(f"{what} must not have path separators in the file layout")
+        raise InvalidIdError(f"{what} must not contain path separators in the file layout")
     return value
 
 

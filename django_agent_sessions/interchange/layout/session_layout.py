@@ -91,7 +91,7 @@ class Layout:
             else:
                 numbers.append(number)
         for name in folders:
-            self.files.report(f"{folder}/{name}", "it is a folder among messages")
+            self.files.report(f"{folder}/{name}", "it is a folder, not a message")
         return sorted(numbers)
 
     def read_message(self, session_id: str, agent_id: str, number: int) -> Document | None:

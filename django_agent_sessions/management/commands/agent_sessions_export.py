@@ -50,8 +50,8 @@ class Command(StoppableCommand):
     """``manage.py agent_sessions_export``: redacted content is exported redacted."""
 
     stopped = (
-        "Stopped. Files without the suffix .part are complete, and the rest is missing: run the "
-        "command again with another PLACE."
+        "Stopped. Files without the suffix .part are complete; the other sessions were not "
+        "exported. Run the command again with another PLACE."
     )
     help = (
         "Exports sessions: as JSON Lines for programs, as Markdown for people, or as the files of "
@@ -67,9 +67,9 @@ class Command(StoppableCommand):
             default=STDOUT,
             metavar="PLACE",
             help=(
-                f"{JSONL}: a new file, compressed if it ends with .gz, or - for the standard "
-                f"output; {MARKDOWN}: a directory; {STRANDS}: a directory, or STORAGE:FOLDER with "
-                "an alias in STORAGES."
+                f"{JSONL}: a new file, compressed if its name ends with .gz, or - for the "
+                f"standard output; {MARKDOWN}: a directory; {STRANDS}: a directory, or "
+                "STORAGE:FOLDER with an alias in STORAGES."
             ),
         )
         group = parser.add_argument_group(
@@ -101,8 +101,8 @@ class Command(StoppableCommand):
             "--blobs-beside",
             action="store_true",
             help=(
-                f"{JSONL}: write large binaries of a storage to a directory next to the file, "
-                "which has its name with the suffix .blobs."
+                f"{JSONL}: also export the large binaries in BLOB_STORAGE, to a directory next to "
+                "the file with the same name and the suffix .blobs."
             ),
         )
         parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")

@@ -39,7 +39,8 @@ class Command(StoppableCommand):
             type=_parse_hours,
             default=DEFAULT_AGE / timedelta(hours=1),
             metavar="HOURS",
-            help="Keep newer files, which an open transaction may refer to. Default: 24.",
+            help="Keep files newer than this, because an open transaction may refer to them. "
+            "Default: 24.",
         )
         parser.add_argument(
             "--verify",
@@ -49,8 +50,9 @@ class Command(StoppableCommand):
         parser.add_argument(
             "--unknown-sessions",
             action="store_true",
-            help="Also delete files of sessions that are in no database. Do not use it if several "
-            "projects share the storage and BLOB_PREFIX: it would delete the others' files.",
+            help="Also delete files of sessions that are in no database. Do not use this option "
+            "if several projects share the storage and BLOB_PREFIX: it would delete the "
+            "files of the other projects.",
         )
         parser.add_argument(
             "--storage",

@@ -51,7 +51,8 @@ class Command(StoppableCommand):
         parser.add_argument("place", nargs="?", default="", metavar="PLACE", help=f"{places}.")
         parser.add_argument(
             "--namespace",
-            help="The namespace of the sessions; by default that of the export, or none.",
+            help="The namespace of the imported sessions; by default the namespace in the "
+            "export, or none.",
         )
         owners = parser.add_mutually_exclusive_group()
         owners.add_argument(

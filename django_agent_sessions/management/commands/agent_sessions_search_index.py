@@ -86,7 +86,7 @@ class Command(StoppableCommand):
             self.stdout.write("The index already exists.")
             return
         if state is not _State.ABSENT:
-            self.stdout.write(f"The index is {state}: it is replaced.")
+            self.stdout.write(f"The index is {state}: it will be replaced.")
             index.drop()
         index.create()
         self.stdout.write("The index was created.")

@@ -57,8 +57,8 @@ class Command(StoppableCommand):
             type=float,
             default=GRACE.total_seconds(),
             metavar="SECONDS",
-            help="In sessions with writes within this time, wrong counters are a note: the end of "
-            "a turn updates them. Default: 600.",
+            help="Report wrong counters of sessions that were written within this time as notes, "
+            "because the end of a turn updates them. Default: 600.",
         )
         parser.add_argument(
             "--format",

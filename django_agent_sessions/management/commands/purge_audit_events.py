@@ -21,7 +21,9 @@ from django_agent_sessions.models import AuditEvent
 class Command(StoppableCommand):
     """``manage.py purge_audit_events``."""
 
-    help = "Deletes the audit events before a date. There is no other way to delete audit events."
+    help = (
+        "Deletes the audit events before a date. Audit events cannot be deleted in any other way."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -80,7 +80,8 @@ class Command(StoppableCommand):
         parser.add_argument(
             "--show",
             action="store_true",
-            help="Print the content of the places, before and after; this is recorded as reading.",
+            help="Print the content of the places, before and after; the audit trail records "
+            "this as reading.",
         )
         parser.add_argument("--no-progress", action="store_true", help="Do not show progress.")
 
@@ -189,7 +190,7 @@ class _Run:
             self.stdout.write(f"{place} ({place.key}): kept, because programs use this id")
         for place in result.unread:
             self.stdout.write(
-                f"{place.kind} {place.name} ({place.key}): a file is missing in its storage and "
+                f"{place.kind} {place.name} ({place.key}): a file is missing from its storage and "
                 "was not searched"
             )
         if not result.hits and not result.states:

@@ -42,7 +42,7 @@ class MessageReferenceField(serializers.Field[UUID | int, Any, Any, Any]):
         try:
             return UUID(data)
         except (ValueError, TypeError, AttributeError):
-            hint = "Must be the id of a message, or a position from -1."
+            hint = "Must be the id of a message, or a position of -1 or more."
             raise serializers.ValidationError(hint) from None
 
 

@@ -105,7 +105,7 @@ class StrictSerializer(serializers.Serializer[Any]):
             writable = [name for name, field in self.fields.items() if not field.read_only]
             unknown = sorted(str(name) for name in data if name not in writable)
             if unknown:
-                hint = f"There is no such field. The fields are: {', '.join(writable)}."
+                hint = f"Unknown field. The fields are: {', '.join(writable)}."
                 raise serializers.ValidationError(
                     {displayable(name)[:100]: [hint] for name in unknown[:10]}
                 )

@@ -107,9 +107,10 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
     latency_ms = serializers.IntegerField(allow_null=True)
     size = serializers.IntegerField(help_text="The size of the payload in bytes.")
     truncated = serializers.BooleanField(
-        help_text="It is too large for this response: it has the start of its text only."
+        help_text="Whether the message is too large for this response, which then has only the "
+        "start of its text."
     )
-    corrupt = serializers.BooleanField(help_text="The stored payload cannot be read.")
+    corrupt = serializers.BooleanField(help_text="Whether the stored payload is unreadable.")
     parts = PartSerializer(many=True)
     raw = serializers.JSONField(required=False, help_text="The payload, with `raw=true`.")
 

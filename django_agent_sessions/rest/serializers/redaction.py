@@ -176,10 +176,12 @@ class RedactionSerializer(serializers.Serializer[Redaction]):
     dry_run = serializers.BooleanField()
     hits = HitSerializer(many=True)
     more_hits = serializers.IntegerField(help_text="How many hits are not listed.")
-    kept = PlaceSerializer(many=True, help_text="Ids that contain it and cannot be changed.")
+    kept = PlaceSerializer(
+        many=True, help_text="Ids that contain a hit and are kept, because programs use them."
+    )
     unread = PlaceSerializer(
         many=True,
-        help_text="Messages with a file that is missing in its storage and was not searched.",
+        help_text="Messages with a file that is missing from its storage and was not searched.",
     )
     messages = serializers.IntegerField(help_text="How many messages change.")
     states = serializers.IntegerField(

@@ -135,7 +135,7 @@ class SessionSerializer(SessionRowSerializer):
         source="fork",
         read_only=True,
         allow_null=True,
-        help_text="Null also if that session is out of the user's reach.",
+        help_text="Also null if the user has no access to that session.",
     )
 
     class Meta(SessionRowSerializer.Meta):

@@ -244,7 +244,7 @@ class BranchViewSet(AgentAPI):
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
         def switch(session: Session) -> BranchRecord:
-            branch = self._side_branch(agent, number, "The agent is on it already.")
+            branch = self._side_branch(agent, number, "The agent already uses it.")
             former = self.store().switch_branch(agent, branch.number)
             figures = {"branch": branch.number, "left": former.number}
             record_change(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)

@@ -102,7 +102,7 @@ class ForkMixin(SessionAPI):
             if existing is not None:
                 origin = _fork_source(existing)
                 if origin != {"session": row.pk, "message": at}:
-                    detail = "Another session has this external_id already. Choose another."
+                    detail = "Another session already has this external_id. Choose another."
                     raise Conflict(detail)
                 self.record_access(row, view="fork")
                 return existing.pk, False

@@ -378,7 +378,7 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
             return record, True
         row = self.own_sessions().defer("metadata", "origin").filter(pk=record.id).first()
         if row is None:
-            detail = "Another of the user's sessions has this external_id already. Choose another."
+            detail = "Another of the user's sessions already has this external_id. Choose another."
             raise Conflict(detail)
         if not self.has_permissions(
             row, SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])

@@ -141,7 +141,7 @@ async def test_a_text_leaves_nothing_but_the_frame(item, redacted):
             {"type": "function_call_output", "call_id": "call_2", "output": "?"},
             "must keep its type and call_id",
         ),
-        (user("a"), ["?"], "by an item"),
+        (user("a"), ["?"], "must be dicts"),
         (user("a"), {"role": "user", "content": float("nan")}, "NaN"),
     ],
 )

@@ -83,7 +83,7 @@ class TestSessions:
         assert repository.read_session("nowhere") is None
 
     def test_a_second_session_of_a_name_is_refused(self, repository, session):
-        with pytest.raises(SessionException, match="'s' exists already"):
+        with pytest.raises(SessionException, match="'s' already exists"):
             repository.create_session(Session("s", SessionType.AGENT))
         assert SessionRow.objects.count() == 1
 
@@ -169,7 +169,7 @@ class TestAgents:
         assert repository.read_agent("nowhere", "a") is None
 
     def test_a_second_agent_of_a_name_is_refused(self, repository, agent):
-        with pytest.raises(SessionException, match="'a' exists already"):
+        with pytest.raises(SessionException, match="'a' already exists"):
             repository.create_agent("s", SessionAgent("a", {}, {}))
         assert repository.read_agent("s", "a").state == {"mood": "good"}
 
@@ -332,7 +332,7 @@ class TestMultiAgents:
 
     def test_a_second_orchestrator_of_a_name_is_refused(self, repository, session):
         repository.create_multi_agent("s", graph())
-        with pytest.raises(SessionException, match="exists already"):
+        with pytest.raises(SessionException, match="already exists"):
             repository.create_multi_agent("s", graph())
 
     def test_what_is_not_there_is_not_updated(self, repository, session):

@@ -184,7 +184,10 @@ def test_nothing_found_is_said_with_a_way_to_the_stored_text(browser, talk):
 def test_the_form_says_that_a_text_with_formatting_in_it_is_not_found(browser, store, talk):
     store.append(store.open_agent(talk, dialect="strands"), said("user", "it is 12**34**"))
 
-    assert "not with formatting marks inside it" in browser.get(url_of(talk)).content.decode()
+    assert (
+        "does not find a text with formatting marks inside it"
+        in browser.get(url_of(talk)).content.decode()
+    )
     assert "Nothing was found" in preview(browser, talk, what="text", text="1234")
 
 
@@ -243,5 +246,5 @@ def test_ids_that_stay_are_named(browser, store):
 
     page = preview(browser, session, **TEXT)
 
-    assert "An id also contains it" in shown(page)
+    assert "An id also contains a match" in shown(page)
     assert "session, session_id" in shown(page)

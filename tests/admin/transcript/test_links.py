@@ -107,7 +107,7 @@ def test_a_session_leads_nowhere_without_permission(client, reader, talker):
 
 
 def test_it_is_said_what_finding_looks_at(client, reader, talker):
-    hint, more = "not tool arguments, JSON and reasoning", "searches everything"
+    hint, more = "not tool arguments, JSON or reasoning", "searches everything"
 
     page = shown(client, page_url("session-1"))
     assert hint in page

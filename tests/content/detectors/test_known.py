@@ -102,8 +102,8 @@ def test_an_instance_takes_the_place_of_a_built_in_one_of_its_name(detectors):
     ("name", "problem"),
     [
         ("missing", "cannot be imported"),
-        ("nameless", "needs a name"),
-        ("Named", "needs a name"),
+        ("nameless", "must have a name"),
+        ("Named", "must have a name"),
         ("Blind", "has no method find"),
     ],
 )

@@ -61,7 +61,8 @@ def test_a_session_that_no_import_made_is_never_mixed(store):
     assert reasons(report) == [
         (
             "session 'talk'",
-            "a session with this id exists that no import created: choose another --namespace",
+            "a session with this id already exists and was not created by an import: choose "
+            "another --namespace",
         )
     ]
     assert contents() == ["mine"]

@@ -121,7 +121,7 @@ def test_owners_are_one_user_or_whoever_a_function_says(ada, bob):
     assert {row.owner for row in Session.objects.filter(namespace="one")} == {ada}
     owners = Session.objects.filter(namespace="each").values_list("session_id", "owner")
     assert dict(owners) == {"a": ada.pk, "b": bob.pk, "c": None}
-    assert reasons(report) == [("session 'd'", "there is no user with the key 1000000000")]
+    assert reasons(report) == [("session 'd'", "no user has the key 1000000000")]
 
 
 @pytest.mark.parametrize("answer", [None, EVERYBODY, AnonymousUser()])

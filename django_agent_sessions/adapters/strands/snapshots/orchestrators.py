@@ -34,8 +34,8 @@ class OrchestratorSave:
         if known is None:
             if epoch and stored()[0] is not None:
                 raise StaleSessionError(
-                    "a redaction happened in the session, and it is unknown whether the "
-                    "orchestrator still has the text: restore the orchestrator and try again"
+                    "the session was redacted, and the orchestrator may still contain the "
+                    "redacted text: restore the orchestrator and try again"
                 )
             return self._state, self._document
         if known.epoch != epoch:

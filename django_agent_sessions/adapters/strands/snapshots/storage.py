@@ -90,7 +90,9 @@ class DjangoStorage:
             try:
                 await self._search_strategy.index(self, normalized, data)
             except Exception as error:
-                raise StorageError(f"{key!r} was written, but not indexed") from error
+                raise StorageError(
+                    f"{key!r} was written, but the search strategy could not index it"
+                ) from error
 
     async def read(self, key: str) -> bytes | None:
         """Return the bytes under a key.

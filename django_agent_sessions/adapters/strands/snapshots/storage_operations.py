@@ -176,8 +176,8 @@ class StorageOperations:
             data = self._without_redacted(session, name.owner_id, known, data, store)
         elif session.redaction_epoch not in (0, self._epochs.get(directory)):
             raise StaleSessionError(
-                f"a redaction happened in session {session.id}, and it is unknown whether "
-                f"{name.owner_id!r} still has the text: restore it and try again"
+                f"session {session.id} was redacted, and {name.owner_id!r} may still contain the "
+                "redacted text: restore it and try again"
             )
         self._delete_snapshot(name)
         self._store.write_object(key, data, session=session)

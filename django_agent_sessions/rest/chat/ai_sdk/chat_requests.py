@@ -87,9 +87,7 @@ def parse_chat_request(body: Any, limits: MessageLimits) -> ChatRequest:
     text = "\n".join(texts)
     if _LONE_SURROGATE.search(text):
         # Most model clients cannot send it, in this turn and in every later one.
-        raise _message_error(
-            "Contains half of a surrogate pair: do not cut a text within an emoji."
-        )
+        raise _message_error("Contains a lone surrogate: do not split a text within an emoji.")
     if len(text) > limits.characters:
         raise _message_error(f"Must have at most {limits.characters} characters.")
     if not text.strip() and not files:

@@ -99,11 +99,11 @@ class ChatView(ChatTranscriptMixin):
         That is the result of ``agent.stream_async(chat.strands_input)`` of Strands, or of
         ``Runner.run_streamed(agent, chat.openai_input, session=…)`` of the OpenAI Agents SDK.
         """
-        raise NotImplementedError("override respond()")
+        raise NotImplementedError("subclasses must override respond()")
 
     async def regenerate(self, incoming: ChatRequest) -> Any:
         """Return a response with a new answer to an old message; a 409 unless overridden."""
-        raise Conflict("Answers cannot be regenerated. Send the message once more.")
+        raise Conflict("Answers cannot be regenerated. Send the message again.")
 
     async def accept(self, chat: Chat) -> None:
         """Raise an ``APIException`` if the message must not be answered; to be overridden."""

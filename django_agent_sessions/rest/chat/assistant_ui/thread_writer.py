@@ -59,7 +59,7 @@ class ThreadWriter:
         """
         own_id = _own_id(content)
         if own_id is not None and own_id != name:
-            raise ValidationError({"content": ["The id must be that of the message."]})
+            raise ValidationError({"content": ["The id must be the id of the message."]})
         self._locked(lambda row: self._change(row, name, content))
 
     def _locked(self, work: Callable[[Session], R]) -> R:

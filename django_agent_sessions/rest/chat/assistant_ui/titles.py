@@ -38,7 +38,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
         with tracked_atomic(store.using):
             row = lock_session(store.using, key)
             if row is None:
-                raise SessionNotFoundError(f"there is no session {key}")
+                raise SessionNotFoundError(f"session {key} does not exist")
             if row.title or row.redaction_epoch != session.redaction_epoch:
                 return row.title
             return store.update(key, title=title).title

@@ -37,7 +37,7 @@ def test_strangers_read_nothing_and_cannot_write(ada, bob):
     assert run(theirs.list()) == []
     assert run(theirs.search("user")) == []
     for key in (LATEST, STASH):
-        with pytest.raises(StorageError, match="there is no session 's'"):
+        with pytest.raises(StorageError, match="session 's' does not exist"):
             run(theirs.write(key, saved(message("b"))))
     run(theirs.write("memory/facts", b"theirs"))
     assert run(theirs.read("memory/facts")) == b"theirs"
@@ -198,7 +198,7 @@ def test_a_session_that_a_message_log_wrote_too_stays_when_its_snapshots_go():
 def test_an_agent_of_another_sdk_is_refused(store):
     store.open_agent(store.open("s"), "default")
 
-    with pytest.raises(StorageError, match="not of Strands"):
+    with pytest.raises(StorageError, match="not in the format of Strands"):
         run(DjangoStorage().write(LATEST, saved(message("a"))))
 
 

@@ -156,7 +156,7 @@ class TestConversations:
         one("First")
         before = place.files()
 
-        with pytest.raises(Exception, match="exists already"):
+        with pytest.raises(Exception, match="already exists"):
             other("Second")
 
         assert {name: place.files()[name] for name in before if "message_" in name} == {

@@ -99,7 +99,7 @@ class TestDamage:
 
         assert len(restored.messages) == 4
         assert restored.state.get() == {}
-        assert "continues without its state" in caplog.text
+        assert "continues with an empty state" in caplog.text
         restored("Third")
         assert damaged.files()[f"{FOLDER}/agent.json.corrupt"] == data
         assert len(agent(damaged.strands("s")).messages) == 6
@@ -121,14 +121,14 @@ class TestDamage:
 
         assert place.files()[f"{name}.corrupt"] == b"{"
         assert place.repository().read_multi_agent("s", "graph")["status"] == "completed"
-        assert "restarts without its state" in caplog.text
+        assert "restarts with an empty state" in caplog.text
 
     @pytest.mark.parametrize("data", [b"{", b'{"x": 1}'])
     def test_a_session_is_used_without_its_file_if_that_is_corrupt(self, damaged, data, caplog):
         damaged.put("sessions/session_s/session.json", data)
 
         assert len(agent(damaged.ours("s")).messages) == 4
-        assert "used without its file" in caplog.text
+        assert "is ignored because it cannot be parsed" in caplog.text
 
     def test_a_folder_without_its_session_may_be_created(self, place, tmp_path):
         (tmp_path / "sessions/session_s").mkdir(parents=True)

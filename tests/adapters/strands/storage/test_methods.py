@@ -82,7 +82,7 @@ class TestMethods:
                 if text == "first":
                     attempt()
                     continue
-                with pytest.raises(SessionException, match="exists already"):
+                with pytest.raises(SessionException, match="already exists"):
                     attempt()
 
         assert repository.read_session("s").created_at == "first"
