@@ -90,7 +90,7 @@ class Site:
                 page.get_by_label("Username").fill(user)
                 page.get_by_label("Password").fill(user)
                 page.get_by_role("button", name="Log in").click()
-                page.get_by_text("Who shall answer?").wait_for()
+                page.get_by_text("Which agent should answer?").wait_for()
                 self._cookies[user] = context.storage_state()
         return self._cookies[user]
 
@@ -128,7 +128,7 @@ def enter(browser: Browser, chat_site: Site) -> Iterator[Any]:
         page = context.new_page()
         opened.append((context, Watch(page, chat_site.host), refused))
         page.goto("/")
-        page.get_by_text("Who shall answer?" if user else "Password").wait_for()
+        page.get_by_text("Which agent should answer?" if user else "Password").wait_for()
         return page
 
     yield entered

@@ -47,10 +47,10 @@ def test_a_chat_from_its_first_message_to_its_end(enter):
     expect(page.get_by_role("heading", name="The weather")).to_be_visible()
 
     page.get_by_role("button", name="Redact your message: My card").click()
-    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("dialog").get_by_text(SECRET)).to_be_visible()
     page.get_by_label("Reason").fill("it is mine")
-    page.get_by_role("button", name="Redact for good").click()
+    page.get_by_role("button", name="Redact permanently").click()
     expect(page.get_by_text(SECRET)).to_have_count(0)
     expect(page.locator(".message .chip", has_text="redacted")).to_be_visible()
     chat = chat_of(page)
@@ -60,7 +60,7 @@ def test_a_chat_from_its_first_message_to_its_end(enter):
 
     page.get_by_role("button", name="Delete this chat").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("Who shall answer?")).to_be_visible()
+    expect(page.get_by_text("Which agent should answer?")).to_be_visible()
     assert page.request.get(f"/api/agent-sessions/sessions/{chat}/").status == 404
 
 
@@ -133,14 +133,14 @@ def test_what_would_be_redacted_is_shown_before(enter):
     say(page, f"Which hotel in Lisbon? My card number is {SECRET}.")
     answered(page)
     page.get_by_role("button", name="Redact your message").click()
-    page.get_by_label("A text, wherever").check()
+    page.get_by_label("A text, everywhere").check()
     page.get_by_label("The text").fill(SECRET)
-    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_role("button", name="Preview").click()
     page.get_by_label("Reason").fill("I do not need the hotel any more")
     dialog = page.get_by_role("dialog")
     expect(dialog.locator("del")).to_contain_text(f"card number is {SECRET}")
     expect(dialog.locator("ins")).to_contain_text("card number is [REDACTED]")
-    expect(dialog).to_contain_text("The title goes, too")
+    expect(dialog).to_contain_text("The title is reset too")
     picture(page, "redact")
     assert serious_faults(page) == []
     page.keyboard.press("Escape")

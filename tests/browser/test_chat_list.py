@@ -32,7 +32,7 @@ def test_the_search_finds_a_chat_of_another_page_by_what_was_said(enter):
     expect(page.locator("#messages")).to_contain_text("Tell me: About zebras")
     expect(rows).to_have_attribute("aria-current", "page")
     search.fill("giraffes")
-    expect(page.get_by_text("No chat says that.")).to_be_visible()
+    expect(page.get_by_text("No chat found.")).to_be_visible()
     search.fill("")
     expect(rows).to_have_count(30)
 
@@ -49,11 +49,11 @@ def test_a_chat_goes_into_the_archive_and_comes_back(enter):
     page.get_by_role("button", name="Archived", exact=True).click()
     expect(row).to_be_visible()
     page.reload()
-    page.get_by_role("button", name="Take this chat out of the archive").click()
+    page.get_by_role("button", name="Restore this chat from the archive").click()
     expect(page.locator("#facts")).not_to_contain_text("archived")
     expect(row).to_be_visible()
     page.get_by_role("button", name="Archived", exact=True).click()
-    expect(page.get_by_text("Nothing is archived.")).to_be_visible()
+    expect(page.get_by_text("No archived chats.")).to_be_visible()
 
 
 def test_a_chat_that_is_held_is_not_deleted_and_the_page_says_why(enter):

@@ -68,7 +68,7 @@ def test_a_graph_is_shown_and_nothing_can_be_said_in_it(enter):
     expect(graph).to_contain_text("A weekend in Lisbon")
     expect(graph.locator(".message", has_text="planner")).to_contain_text("old town")
     expect(graph.locator(".message", has_text="writer")).to_contain_text("Dear traveller")
-    expect(page.get_by_text("This conversation is shown only")).to_be_visible()
+    expect(page.get_by_text("This conversation is read-only")).to_be_visible()
     expect(page.locator("#composer")).to_be_hidden()
     expect(page.locator(".redact")).to_have_count(0)
 
@@ -77,6 +77,6 @@ def test_the_state_of_a_graph_is_not_shown_to_users_who_may_not_read_states(ente
     page = enter("reader")
     page.locator("#list a", has_text="A letter about Lisbon").click()
     graph = page.get_by_role("region", name="graph trip")
-    expect(graph).to_contain_text("Its state is not shown to you.")
+    expect(graph).to_contain_text("You do not have permission to see its state.")
     expect(graph).not_to_contain_text("old town")
     expect(page.locator("#composer")).to_be_hidden()

@@ -16,11 +16,11 @@ API = "/api/agent-sessions/sessions/"
 def redact(page, text=None):
     page.get_by_role("button", name="Redact your message").first.click()
     if text:
-        page.get_by_label("A text, wherever").check()
+        page.get_by_label("A text, everywhere").check()
         page.get_by_label("The text").fill(text)
-    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_role("button", name="Preview").click()
     page.get_by_label("Reason").fill("it is mine")
-    page.get_by_role("button", name="Redact for good").click()
+    page.get_by_role("button", name="Redact permanently").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator(".message .chip", has_text="redacted")).to_be_visible()
 

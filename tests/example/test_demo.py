@@ -57,7 +57,7 @@ def test_the_demonstration_keeps_its_promises_and_ends(old_database) -> None:
         "ok       only the writer ran; the planner's result was restored",
         "ok       the search finds the number where it is",
         "ok       the number is in none of the 3 files any more",
-        "ok       the agent's conversation does not hold the number",
+        "ok       the agent's conversation does not contain the number",
         "assistant  No, our conversation holds no card number.",
         "My card number is [REDACTED], for the hotel. (redacted)",
     ):
@@ -126,5 +126,5 @@ def test_a_promise_that_is_not_kept_ends_the_demonstration_in_plain_words(tmp_pa
     assert "You have not told me your name." in said
     assert complaints == (
         "CommandError: This should hold, and does not: "
-        "the conversation goes on, and the rest of it is remembered\n"
+        "the conversation continues, and the agent remembers the rest\n"
     )

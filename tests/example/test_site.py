@@ -24,7 +24,7 @@ def test_logging_in_leads_to_the_chat_and_logging_out_back(site, ada) -> None:
     ada.set_password("lovelace")
     ada.save()
     login = site.post(reverse("login"), {"username": "ada", "password": "lovelace"}, follow=True)
-    assert "Who shall answer?" in login.text
+    assert "Which agent should answer?" in login.text
     logout = site.post(reverse("logout"), follow=True)
     assert "Password" in logout.text
 

@@ -37,14 +37,14 @@ SECRET = "4111 1111 1111 1111"
 
 
 def prepare(report: Report) -> None:
-    """Makes the tables and the user."""
+    """Create the tables and the user."""
     call_command("migrate", verbosity=0)
     get_user_model().objects.create_superuser(LOGIN, password=LOGIN)
-    report.line("Migrated, and made a user who may do everything here.")
+    report.line("Migrated, and created a user with all permissions.")
 
 
 def converse(report: Report) -> None:
-    """Talks to both agents, then dies in the middle of a graph."""
+    """Talk to both agents, then die in the middle of a graph."""
     from example_project.chat import model_choice, openai_agents, strands_agents
 
     owner = _owner()
@@ -73,7 +73,7 @@ def converse(report: Report) -> None:
 
 
 def carry_on(report: Report) -> None:
-    """Restores both agents and the graph, and goes on."""
+    """Restore both agents and the graph, and continue."""
     from example_project.chat import openai_agents, strands_agents
 
     owner = _owner()
@@ -104,7 +104,7 @@ def carry_on(report: Report) -> None:
 
 
 def redact(report: Report) -> None:
-    """Takes the secret out of the session, wherever it stands; no SDK is needed."""
+    """Redact the secret everywhere in the session; no SDK is needed."""
     session = SessionStore(owner=_owner()).get(STRANDS_SESSION)
     _count(report, "before", expected=True)
     secret, reason = redaction.Find(SECRET), f"Ada asked to forget {SECRET}"
@@ -116,13 +116,15 @@ def redact(report: Report) -> None:
     report.line("  redact(session.id, Find(…), reason=…, actor=user)")
     event = AuditEvent.objects.get(action=AuditEvent.Action.REDACTED)
     report.read_texts("audit", f"{event.actor} {event.get_action_display()}: {event.reason}")
-    report.promise(not _holds(event.reason, SECRET), "the audit trail tells why, without it")
+    report.promise(
+        not _holds(event.reason, SECRET), "the audit trail has the reason, without the number"
+    )
     # While this process has the database open, its write-ahead log is there to be searched too.
     _count(report, "after", expected=False)
 
 
 def prove(report: Report) -> None:
-    """Restores a third time without the secret, and prints what the database tells."""
+    """Restore a third time without the secret, and print the transcripts."""
     from example_project.chat import strands_agents
 
     owner = _owner()
@@ -130,13 +132,13 @@ def prove(report: Report) -> None:
     agent = strands_agents.concierge(STRANDS_SESSION, owner=owner)
     report.read_texts("restored", f"{len(agent.messages)} messages, state {agent.state.get()}")
     report.promise(
-        not _holds(agent.messages, SECRET), "the agent's conversation does not hold the number"
+        not _holds(agent.messages, SECRET), "the agent's conversation does not contain the number"
     )
     answer = _ask(report, agent, "What did I tell you my name was?")
-    report.promise(NAME in answer, "the conversation goes on, and the rest of it is remembered")
+    report.promise(NAME in answer, "the conversation continues, and the agent remembers the rest")
     _ask(report, agent, "Do you have my card number?")
 
-    report.heading("The transcripts, as the database has them now")
+    report.heading("The transcripts in the database")
     store = SessionStore(owner=owner)
     for session in reversed(store.list_sessions()):
         used = session.usage

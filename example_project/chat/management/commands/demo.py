@@ -44,14 +44,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Takes what may differ."""
-        parser.add_argument("--no-serve", action="store_true", help="end instead of serving")
+        parser.add_argument(
+            "--no-serve", action="store_true", help="exit instead of serving the site"
+        )
         parser.add_argument(
             "--port", type=int, help=f"port of the site; {_PORT}, or a free one if that is taken"
         )
         parser.add_argument(
             "--database",
             type=Path,
-            help="SQLite file to use; what is in it is deleted. By default one of the demo's own",
+            help="SQLite file to use; its content is deleted. By default a file of the demo",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

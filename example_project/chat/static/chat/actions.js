@@ -60,7 +60,7 @@ export class Actions {
     const archived = !opened.session.archived_at;
     try {
       this.#changed(opened, await sessions.change(opened.id, { archived }));
-      announce(archived ? "Archived." : "Taken out of the archive.");
+      announce(archived ? "Archived." : "Restored from the archive.");
       sidebar.refresh();
     } catch (error) {
       composer.notice(error.message);

@@ -67,7 +67,7 @@ async function show(id) {
     if (page.open !== opened) return;
     title(error.status === 404 ? "Not found" : "Chat", "");
     byId("actions").hidden = true;
-    hint(error.status === 404 ? "There is no such chat, or it is not yours." : error.message);
+    hint(error.status === 404 ? "This chat does not exist, or belongs to another user." : error.message);
   }
 }
 
@@ -94,7 +94,7 @@ async function fill(opened) {
     byId("title").focus({ preventScroll: true });
     await showOrchestrators(opened);
   }
-  if (page.open === opened && transcript.isEmpty && !byId("orchestrators").hasChildNodes()) hint("Nothing was said yet.");
+  if (page.open === opened && transcript.isEmpty && !byId("orchestrators").hasChildNodes()) hint("No messages yet.");
 }
 
 async function showOrchestrators(opened) {

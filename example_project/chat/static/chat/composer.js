@@ -110,7 +110,7 @@ export class Composer {
   async add(files) {
     for (const file of files) {
       if (!KINDS.includes(file.type)) {
-        this.notice(`“${file.name}” is none of the pictures that can be sent: PNG, JPEG, GIF or WebP.`);
+        this.notice(`“${file.name}” cannot be sent: use PNG, JPEG, GIF or WebP.`);
         continue;
       }
       if (this.#pictures.length === MOST) {

@@ -50,13 +50,13 @@ export function rename(title, act) {
   field.select();
 }
 
-/** Asks whether to delete for good. */
+/** Asks before deleting permanently. */
 export function remove(title, act) {
   question({
     title: "Delete this chat?",
     confirm: "Delete",
     danger: true,
-    body: [el("p", {}, "“", el("strong", { text: title }), "” and everything in it will be gone, for good.")],
+    body: [el("p", {}, "“", el("strong", { text: title }), "” and everything in it will be deleted permanently.")],
     act,
   });
 }

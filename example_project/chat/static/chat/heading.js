@@ -3,7 +3,7 @@
 import { byId, el } from "./dom.js";
 
 const STATES = {
-  offline: "You are offline. What is written meanwhile comes when you are back.",
+  offline: "You are offline. New messages are shown when you are online again.",
   reconnecting: "The connection was lost. Reconnecting …",
 };
 
@@ -29,8 +29,8 @@ export function header(session) {
     session.legal_hold ? el("span", { class: "chip warn", text: "held" }) : null,
   ]);
   const archive = byId("archive");
-  archive.setAttribute("aria-label", session.archived_at ? "Take this chat out of the archive" : "Archive this chat");
-  archive.title = session.archived_at ? "Take out of the archive" : "Archive";
+  archive.setAttribute("aria-label", session.archived_at ? "Restore this chat from the archive" : "Archive this chat");
+  archive.title = session.archived_at ? "Restore from the archive" : "Archive";
   archive.setAttribute("aria-pressed", String(Boolean(session.archived_at)));
 }
 

@@ -9,7 +9,7 @@ export function drawOrchestrator({ kind, multi_agent_id: name, state }) {
   const facts = el("p", { class: "by" }, el("span", { class: "name", text: `${kind || "Orchestrator"} “${name}”` }));
   made.append(facts);
   if (!state || typeof state !== "object") {
-    made.append(el("p", { class: "hint", text: "Its state is not shown to you." }));
+    made.append(el("p", { class: "hint", text: "You do not have permission to see its state." }));
     return made;
   }
   if (state.status) facts.append(el("span", { class: "chip", text: String(state.status) }));
@@ -18,7 +18,7 @@ export function drawOrchestrator({ kind, multi_agent_id: name, state }) {
   if (task) list.append(row("user", "Task", typed(task)));
   for (const node of Array.isArray(state.execution_order) ? state.execution_order : []) {
     const answer = wordsOf(state.node_results?.[node]?.result?.message?.content);
-    list.append(row("assistant", String(node), answer ? prose(answer) : el("p", { class: "hint", text: "No words." })));
+    list.append(row("assistant", String(node), answer ? prose(answer) : el("p", { class: "hint", text: "No text." })));
   }
   made.append(list);
   return made;

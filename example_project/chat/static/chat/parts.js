@@ -11,7 +11,7 @@ export function drawPart(part, { role, result, running = false } = {}) {
     case "text":
       return role === "assistant" ? prose(part.text) : typed(part.text);
     case "reasoning":
-      return folded("reasoning", "Thoughts", [], [pre(part.text || "Nothing that can be read.")]);
+      return folded("reasoning", "Thoughts", [], [pre(part.text || "No readable text.")]);
     case "tool_call":
       return tool(part, part.result ?? result, running);
     case "tool_result":
@@ -21,7 +21,7 @@ export function drawPart(part, { role, result, running = false } = {}) {
     case "document":
       return el("p", { class: "document" }, part.url ? link(part.url, named(part)) : named(part));
     default:
-      return folded("other", "Something else", [], [pre(pretty(part.data))]);
+      return folded("other", "Unknown content", [], [pre(pretty(part.data))]);
   }
 }
 
@@ -68,7 +68,7 @@ function folded(kind, name, beside, inside, drawing) {
 function picture(part) {
   const url = harmless(part.url) ?? blob(part.url);
   const said = part.name || "Picture";
-  if (!url) return el("p", { class: "document", text: `${said} (${named(part)}), not kept here` });
+  if (!url) return el("p", { class: "document", text: `${said} (${named(part)}), not stored here` });
   // What is elsewhere is not loaded: it would tell them who reads.
   if (!isOurs(url)) return el("p", { class: "document" }, link(part.url, `${said} at ${url.hostname}`));
   const shown = el("img", { src: url.href, alt: said, decoding: "async" });

@@ -1,4 +1,4 @@
-// Taking something out for good: what it would change is shown first.
+// Redacts a message or a text after a preview.
 
 import { messages, sessions } from "./api.js";
 import { el } from "./dom.js";
@@ -8,11 +8,11 @@ import { textOf } from "./transcript.js";
 const MOST = 30;
 
 /**
- * Asks what of a message to redact, shows what would go, and asks for the reason.
+ * Asks what to redact, shows a preview, and asks for the reason.
  *
  * @param {object} message The message.
  * @param {{texts: string[], hasItsWords: boolean, before: () => Promise<void>, done: () => Promise<void>}} chat
- *   What is said in it, whether its title is of its first words, and what is called before and after.
+ *   Its texts, whether its title repeats its first words, and functions to call before and after.
  */
 export function redact(message, { texts, hasItsWords, before, done }) {
   const marked = selectedIn(message);
@@ -22,7 +22,7 @@ export function redact(message, { texts, hasItsWords, before, done }) {
   const part = el("input", { type: "radio", name: "what", value: "text", checked: Boolean(marked) });
   const textRow = el("p", { class: "under", hidden: !marked }, el("label", { for: "redact-text", text: "The text" }), text);
   const shown = el("div", { class: "preview", role: "status" });
-  const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: "Reason (it is kept in the audit trail)" }), reason);
+  const reasonRow = el("p", { hidden: true }, el("label", { for: "redact-reason", text: "Reason (stored in the audit trail)" }), reason);
   let seen = "";
 
   const scope = () => (part.checked ? { find: text.value } : {});
@@ -36,22 +36,22 @@ export function redact(message, { texts, hasItsWords, before, done }) {
     reasonRow.hidden = true;
     reason.required = false;
     shown.replaceChildren();
-    asked.go.textContent = "Show what would go";
+    asked.go.textContent = "Preview";
     asked.go.className = "primary";
   };
 
   const asked = question({
     title: "Redact your message",
-    confirm: "Show what would go",
+    confirm: "Preview",
     body: [
-      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: "What" }), el("label", {}, whole, " The whole message"), el("label", {}, part, " A text, wherever it stands in this chat"), textRow),
+      el("fieldset", { class: "choice" }, el("legend", { class: "unseen", text: "What" }), el("label", {}, whole, " The whole message"), el("label", {}, part, " A text, everywhere in this chat"), textRow),
       shown,
       reasonRow,
     ],
     async act() {
       if (part.checked && !text.value.trim()) {
         text.focus();
-        throw new Error("Give the text that shall go.");
+        throw new Error("Enter the text to redact.");
       }
       if (seen === JSON.stringify(scope())) {
         await before();
@@ -62,11 +62,11 @@ export function redact(message, { texts, hasItsWords, before, done }) {
       const found = await send({ dry_run: true });
       shown.replaceChildren(...preview(found, part.checked ? null : message, texts));
       if (!found.hits.length) return false;
-      if (hasItsWords) shown.append(el("p", { class: "hint", text: "The title goes, too: it was made of the first words." }));
+      if (hasItsWords) shown.append(el("p", { class: "hint", text: "The title is reset too, because it repeats the first words." }));
       seen = JSON.stringify(scope());
       reasonRow.hidden = false;
       reason.required = true;
-      asked.go.textContent = "Redact for good";
+      asked.go.textContent = "Redact permanently";
       asked.go.className = "danger";
       reason.focus();
       return false;
@@ -85,7 +85,7 @@ function selectedIn(message) {
 
 function preview(found, message, texts) {
   const hits = found.hits;
-  if (!hits.length) return [el("p", { class: "hint", text: "Nothing would change: it is not there." })];
+  if (!hits.length) return [el("p", { class: "hint", text: "The text was not found; nothing would change." })];
   const list = el("ul", { class: "hits" });
   for (const hit of hits.slice(0, MOST)) {
     const [start, end] = cuts(hit.before, texts);
@@ -95,9 +95,9 @@ function preview(found, message, texts) {
   }
   const all = hits.length + (found.more_hits ?? 0);
   const places = all === 1 ? "1 place" : `${all} places`;
-  const made = [el("p", {}, el("strong", { text: `This would go, in ${places}:` })), list];
+  const made = [el("p", {}, el("strong", { text: `This would be redacted, in ${places}:` })), list];
   if (all > MOST) made.push(el("p", { class: "hint", text: `… and ${all - Math.min(hits.length, MOST)} more.` }));
-  if (found.kept?.length) made.push(el("p", { class: "hint", text: "It also stands in an id, which stays." }));
+  if (found.kept?.length) made.push(el("p", { class: "hint", text: "An id also contains it and is kept." }));
   return made;
 }
 
@@ -111,6 +111,6 @@ function cuts(passage, texts) {
 /** Where it is; messages are counted from 1 by people. */
 function placeOf({ place }) {
   if (place.kind === "message") return `Message ${Number(place.name) + 1}`;
-  if (place.kind === "session") return "What is noted about the chat";
-  return `What the ${place.kind} “${place.name}” keeps`;
+  if (place.kind === "session") return "Title and metadata of the chat";
+  return `State of the ${place.kind} “${place.name}”`;
 }

@@ -107,7 +107,7 @@ export class Sidebar {
       this.#next = found.next;
     }
     found.results.forEach((session, index) => this.#put(session, index));
-    this.#hint(found.search?.truncated ? "There may be more: search for something rarer." : "");
+    this.#hint(found.search?.truncated ? "There may be more results: search for a rarer word." : "");
   }
 
   async #more() {
@@ -163,7 +163,7 @@ export class Sidebar {
 
   #hint(words = "") {
     byId("list-more").hidden = !this.#next;
-    const nothing = this.#q ? "No chat says that." : this.#archived ? "Nothing is archived." : "No chats yet.";
+    const nothing = this.#q ? "No chat found." : this.#archived ? "No archived chats." : "No chats yet.";
     byId("list-hint").textContent = words || (this.#rows.size ? "" : nothing);
   }
 }
