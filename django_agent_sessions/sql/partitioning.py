@@ -111,9 +111,11 @@ def _rebuild(editor: BaseDatabaseSchemaEditor, table: str, partitions: int | Non
         cursor.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
         # Also drops its indexes, so that the new ones can have their names.
         cursor.execute(f"DROP TABLE {old}")
-        for constraint, kind, columns, definition in constraints:
+        for constraint, kind, columns, definition, options in constraints:
             if kind in ("p", "u"):
                 definition = _unique(kind, columns, with_session=partitions is not None)
+                if options:
+                    definition += f" WITH ({options})"
             cursor.execute(f"ALTER TABLE {name} ADD CONSTRAINT {quote(constraint)} {definition}")
         for definition in indexes:
             # PostgreSQL's definition has ONLY, which would leave out the partitions.
@@ -136,7 +138,8 @@ _CONSTRAINTS = """
 SELECT conname, contype::text, ARRAY(
     SELECT attname::text FROM unnest(conkey) WITH ORDINALITY AS k (number, place)
     JOIN pg_attribute ON attrelid = conrelid AND attnum = k.number ORDER BY place
-), pg_get_constraintdef(oid)
+), pg_get_constraintdef(oid),
+    (SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE pg_class.oid = conindid)
 FROM pg_constraint WHERE conrelid = %s::regclass AND contype IN ('p', 'u', 'f', 'c')
 ORDER BY contype DESC, conname
 """
