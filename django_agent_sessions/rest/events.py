@@ -54,8 +54,8 @@ _EVENT: dict[str, Any] = {
         "id": {"type": "string", "description": "Send it as `Last-Event-ID` to resume after it."},
         "data": {
             "type": "string",
-            "description": "JSON. Of `message`: a message with `change`: new, changed or redacted. "
-            "After `reset`, read the session again.",
+            "description": "JSON. For the event `message`, a message with the field `change`: "
+            "new, changed or redacted. After `reset`, read the session again.",
         },
     },
     "required": ["event", "data"],

@@ -73,7 +73,7 @@ class DocumentFiles:
         self._refuse_link(name)
         data = file_storage.read_file(self.storage, name)
         file_storage.write_file(self.storage, f"{name}.corrupt", data)
-        self.report(name, f"it cannot be read; a copy is {name}.corrupt")
+        self.report(name, f"it cannot be read; a copy is kept as {name}.corrupt")
 
     def delete_folder(self, folder: str) -> bool:
         """Delete a folder recursively; return whether it existed."""

@@ -100,13 +100,16 @@ class Command(StoppableCommand):
 
     def _report_unknown(self, collection: CollectionResult) -> None:
         for alias in collection.unavailable_databases:
-            self.stdout.write(f"database {alias!r} did not answer and may contain more sessions")
+            self.stdout.write(
+                f"database {alias!r} is unavailable and may contain more sessions; "
+                "run the command again when it is available"
+            )
         if collection.unknown_files:
             self.stdout.write(
                 f"{collection.unknown_files} files of {collection.unknown_sessions} unknown "
-                "sessions kept: the sessions were deleted while the storage did not answer, or "
-                "belong to another project. If no other project uses this storage and BLOB_PREFIX, "
-                "delete them with --unknown-sessions"
+                "sessions kept: the sessions were deleted while the storage was unavailable, or "
+                "belong to another project. If no other project uses this storage and "
+                "BLOB_PREFIX, delete them with --unknown-sessions"
             )
 
 

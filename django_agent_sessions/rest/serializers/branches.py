@@ -63,7 +63,7 @@ class BranchSerializer(serializers.Serializer[Any]):
     name = DisplayableField(help_text=f"The main branch is `{MAIN_NAME}`.")
     kind = serializers.ChoiceField(
         choices=["", *Branch.Kind.values],
-        help_text="How it was created; empty for the main branch.",
+        help_text="How the branch was created; empty for the main branch.",
     )
     parent = serializers.IntegerField(  # type: ignore[assignment] # a field, not the property
         help_text="The number of the branch that it was created from."
@@ -86,7 +86,9 @@ class SetAsideSerializer(serializers.Serializer[Any]):
 class ComparisonSerializer(serializers.Serializer[Any]):
     """A comparison of two branches."""
 
-    common = serializers.IntegerField(help_text="How many identical messages both start with.")
+    common = serializers.IntegerField(
+        help_text="The number of identical messages at the start of both branches."
+    )
     left = serializers.IntegerField(help_text="How many messages the first branch has.")
     right = serializers.IntegerField(help_text="How many messages the second branch has.")
 
@@ -126,7 +128,8 @@ class ForkSerializer(StrictSerializer):
     )
     title = TitleField(required=False, help_text="Default: the title of the session.")
     external_id = SessionIdField(
-        help_text="The client's own id. If the same fork exists with it, that fork is returned.",
+        help_text="The client's own id. If the same fork already exists with this id, it is "
+        "returned.",
     )
 
 

@@ -95,13 +95,13 @@ class MessageSerializer(serializers.Serializer[MessagePreview]):
     )
     position = serializers.IntegerField(help_text="The position on that branch, from 0.")
     role = serializers.CharField(help_text="user, assistant, system, tool, or empty.")
-    revision = serializers.IntegerField(help_text="How often it was changed.")
+    revision = serializers.IntegerField(help_text="How often the message was changed.")
     run_id = serializers.UUIDField(
         allow_null=True, help_text="The same for all messages of one invocation of an agent."
     )
     created_at = UTCDateTimeField()
     updated_at = UTCDateTimeField()
-    redacted_at = UTCDateTimeField(allow_null=True, help_text="When it was redacted.")
+    redacted_at = UTCDateTimeField(allow_null=True, help_text="When the message was redacted.")
     input_tokens = serializers.IntegerField(allow_null=True)
     output_tokens = serializers.IntegerField(allow_null=True)
     latency_ms = serializers.IntegerField(allow_null=True)

@@ -163,7 +163,9 @@ class HitSerializer(serializers.Serializer[Hit]):
     """A hit of a redaction."""
 
     place = PlaceSerializer()
-    kind = serializers.CharField(help_text="The kind in its mask, such as EMAIL; or empty.")
+    kind = serializers.CharField(
+        help_text="The kind that the mask names, such as EMAIL; may be empty."
+    )
     before = serializers.CharField(
         help_text="The hit with the text around it, or its start; only in a dry run."
     )

@@ -193,7 +193,8 @@ class SessionCreateSerializer(StrictSerializer):
     """The fields of a new session."""
 
     external_id = SessionIdField(
-        help_text="The client's own id. If the user has a session with it, that one is returned.",
+        help_text="The client's own id. If the user already has a session with this id, it is "
+        "returned.",
     )
     title = TitleField(required=False)
     metadata = _MetadataField(required=False)

@@ -156,7 +156,7 @@ class BranchViewSet(AgentAPI):
     def create(self, request: Any, agent_key: str) -> Response:
         """Create a side branch that starts as a copy of another.
 
-        With a ``name`` the request is safe to repeat: a name that is taken is a 409.
+        With a ``name`` the request is safe to repeat: a name that is already in use returns a 409.
         """
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
         serializer = BranchCreateSerializer(data=request.data)

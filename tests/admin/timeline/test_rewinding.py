@@ -92,7 +92,7 @@ def test_an_answer_to_other_figures_is_asked_for_anew(client, traveller, talker,
 
     for given in ({"seen": seen}, {"seen": ""}, {}):
         page = client.post(address, given).content.decode()
-        assert "Nothing was changed yet" in page
+        assert "Nothing has been changed yet" in page
         assert "4 messages after it" in page
     assert words(talker) == list("0123456")
 
