@@ -15,6 +15,7 @@ class AgentSessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from django_agent_sessions import checks  # noqa: F401 - registers the system checks
         from django_agent_sessions.blobs.blob_rows import before_session_deletion
         from django_agent_sessions.db import sqlite_secure_delete, transaction_join, workers
         from django_agent_sessions.governance import legal_hold

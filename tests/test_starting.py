@@ -33,6 +33,10 @@ def loaded(other_process) -> set[str]:
     return set(done.stdout.split())
 
 
+def test_a_start_registers_the_system_checks(loaded):
+    assert "django_agent_sessions.checks" in loaded
+
+
 def test_a_start_registers_the_admin(loaded):
     assert "django_agent_sessions.admin.sessions" in loaded
     assert "django_agent_sessions.admin.usage" in loaded
