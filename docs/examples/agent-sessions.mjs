@@ -1,4 +1,4 @@
-// A small client of the REST API, for browsers and Node. Copy it and change it.
+// A small client of the REST API, for browsers and Node. Copy and adapt it.
 
 export class Problem extends Error {
   constructor(status, body) {
@@ -30,7 +30,7 @@ export function agentSessions(
   }
   const read = async (url) => (await call("GET", url)).json();
 
-  // Every page of a list, one result after the other.
+  // Iterates over all results of all pages of a list.
   async function* each(url) {
     while (url) {
       const page = await read(url);
@@ -41,19 +41,19 @@ export function agentSessions(
 
   return {
     sessions: (query = {}) => each(`sessions/?${new URLSearchParams(query)}`),
-    // The same external_id finds the same session again; a title given with it replaces the title.
+    // The same external_id returns the same session; a title replaces its title.
     open: async (given) => (await call("POST", "sessions/", { body: given })).json(),
     session: (id) => read(`sessions/${id}/`),
     messages: (id, query = {}) => each(`sessions/${id}/messages/?${new URLSearchParams(query)}`),
     async rename(id, title) {
-      // What somebody else changed meanwhile is not overwritten: that is a Problem with status 412.
+      // If the session was changed in between, the answer is a Problem with status 412.
       const etag = (await call("GET", `sessions/${id}/`)).headers.get("ETag");
       return (await call("PATCH", `sessions/${id}/`, { body: { title }, etag })).json();
     },
     archive: async (id, archived = true) =>
       (await call("PATCH", `sessions/${id}/`, { body: { archived } })).json(),
     remove: (id) => call("DELETE", `sessions/${id}/`),
-    // First with dry_run, to show what would go; then with a reason.
+    // First with dry_run, for a preview; then with a reason.
     redact: async (message, given) =>
       (await call("POST", `messages/${message}/redact/`, { body: given })).json(),
     export: async (id, form = "markdown") =>

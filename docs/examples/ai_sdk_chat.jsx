@@ -4,30 +4,30 @@ import { useState } from 'react';
 
 const api = '/api/support';
 
-// Django's protection against forged requests.
+// Django's CSRF token.
 function headers() {
   const [, token] = document.cookie.match(/(?:^|;\s*)csrftoken=([^;]*)/) ?? [];
   return token ? { 'X-CSRFToken': token } : {};
 }
 
-// The conversations that were loaded without the answer to their last message.
+// The conversations that were loaded without an answer to their last message.
 const unanswered = new Set();
 
 const transport = new DefaultChatTransport({
   api,
   headers,
-  // The server knows what was said before: the last message is enough.
+  // The server has the conversation: send the last message only.
   prepareSendMessagesRequest: ({ id, messages, trigger, messageId, headers }) => ({
     headers,
     body: { id, message: messages.at(-1), trigger, messageId },
   }),
-  // Such an answer is given again for a moment when it is over: it may just have ended.
+  // The answer may just have ended; the server still sends it for some seconds.
   prepareReconnectToStreamRequest: ({ id }) => ({
     api: `${api}/${encodeURIComponent(id)}/stream${unanswered.has(id) ? '?unanswered=true' : ''}`,
   }),
 });
 
-// The messages of a conversation, the latest page of them; none if it has not begun.
+// Returns the latest page of a conversation's messages; empty if it does not exist yet.
 export async function loadMessages(id) {
   const answer = await fetch(`${api}/${encodeURIComponent(id)}/messages`);
   if (answer.status === 404) return [];
@@ -44,13 +44,13 @@ export function Chat({ id, initialMessages }) {
     id,
     messages: initialMessages,
     transport,
-    // Goes on with an answer that was being given when the page was left.
+    // Continues an answer that was running when the page was left.
     resume: true,
   });
   const busy = status === 'submitted' || status === 'streaming';
 
   async function stopAnswer() {
-    // Leaving is not stopping: the server is told, and ends the stream.
+    // Leaving does not stop an answer: ask the server, which ends the stream.
     const path = `${api}/${encodeURIComponent(id)}/stop`;
     const answer = await fetch(path, { method: 'POST', headers: headers() });
     if (!answer.ok) await stop();
@@ -83,7 +83,7 @@ export function Chat({ id, initialMessages }) {
   );
 }
 
-// A refusal is a problem (RFC 9457), which the AI SDK hands on as a text.
+// An error is a problem (RFC 9457), which the AI SDK passes on as a text.
 function explained(error) {
   try {
     return JSON.parse(error.message).detail;

@@ -17,15 +17,15 @@ UNTRACED = agents.RunConfig(tracing_disabled=True)
 
 @strands.tool
 def weather(city: str) -> str:
-    """Tells the weather in a city."""
+    """Return the weather in a city."""
     return f"It is sunny in {city}."
 
 
 class SupportChat(ChatView):
-    """Answers with an agent of Strands."""
+    """Answer with a Strands agent."""
 
     async def respond(self, chat: Chat) -> Any:
-        """Says something to the agent."""
+        """Pass the message to the agent."""
         agent = strands.Agent(
             model=settings.SUPPORT_MODEL,
             tools=[weather],
@@ -38,12 +38,12 @@ class SupportChat(ChatView):
 
 
 class ResearchChat(ChatView):
-    """Answers with an agent of the OpenAI Agents SDK."""
+    """Answer with an agent of the OpenAI Agents SDK."""
 
     namespace = "research"
 
     async def respond(self, chat: Chat) -> Any:
-        """Runs the agent."""
+        """Run the agent."""
         agent: agents.Agent[Any] = agents.Agent(
             name="researcher",
             model=settings.RESEARCH_MODEL,
@@ -58,7 +58,7 @@ class ResearchChat(ChatView):
 
 
 urlpatterns = [
-    # The binaries of messages are served here.
+    # This API serves the binaries of messages.
     path("api/agent-sessions/", include("django_agent_sessions.rest.urls")),
     *chat_urls(SupportChat, "api/support"),
     *chat_urls(ResearchChat, "api/research", name="research"),

@@ -6,15 +6,15 @@ export async function follow(url, tell, { headers = {}, signal, fetch = globalTh
     const asked = { ...headers, Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
     const answer = await fetch(url, { headers: asked, signal }).catch(() => null);
     signal?.throwIfAborted();
-    if (answer?.status === 404) return; // It is gone, or not yours any more.
+    if (answer?.status === 404) return; // The session is gone, or belongs to another user now.
     if (answer?.status >= 400 && answer.status < 500 && answer.status !== 429) {
-      // Asking again would not help, such as with a token that has expired.
+      // A retry would not help, for example with an expired token.
       throw new Error(`The server answered ${answer.status}.`);
     }
     if (answer?.ok) {
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
-      // A line that breaks is as good as one that ends: the next one goes on after the last event.
+      // A lost connection is like an ended one: the next one continues after the last event.
       for (let piece; !(piece = await reader.read().catch(() => ({ done: true }))).done; ) {
         const events = (text + piece.value).split("\n\n");
         text = events.pop();
@@ -26,7 +26,7 @@ export async function follow(url, tell, { headers = {}, signal, fetch = globalTh
       }
       signal?.throwIfAborted();
     }
-    // At once after an end, later after a refusal such as too many streams.
+    // Reconnect at once after an end, later after an error such as too many streams.
     await new Promise((resolve) => setTimeout(resolve, answer?.ok ? 100 : 10_000));
   }
 }
