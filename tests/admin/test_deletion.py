@@ -157,7 +157,7 @@ def test_a_hold_that_comes_between_question_and_answer_is_said(
         keys = {"action": "delete_selected", "_selected_action": [str(conversation.id)]}
         response = officer.post(reverse(LIST), {**keys, "post": "yes"}, follow=True)
 
-    assert "a session is under legal hold" in response.content.decode()
+    assert "at least one session is under legal hold" in response.content.decode()
     assert Session.objects.exists()
 
 

@@ -286,7 +286,7 @@ def test_the_index_is_made_once_repaired_remade_and_dropped():
                     [search.WORDS_INDEX],
                 )
             assert "invalid" in index("status")
-            assert "it is replaced" in index("create")
+            assert "it will be replaced" in index("create")
             assert "ready" in index("status")
         with override_settings(AGENT_SESSIONS={"FULL_TEXT_SEARCH": "english"}):
             assert "another configuration" in index("status")
@@ -335,7 +335,7 @@ def test_what_postgresql_gives_up_is_told_with_what_to_do(say):
         assert err.startswith("CommandError: PostgreSQL failed (canceling statement due to ")
         assert "run the command again" in err
         assert err.count("\n") == 1
-        assert "it is replaced" in ended(start("tests.queries.search_process", "create"))[0]
+        assert "it will be replaced" in ended(start("tests.queries.search_process", "create"))[0]
     finally:
         index("drop")
 

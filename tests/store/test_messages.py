@@ -310,7 +310,7 @@ def test_a_message_is_replaced_with_all_its_columns(store, agent):
 def test_replacing_what_is_not_there_says_so(store, agent):
     store.append(agent, user("a"))
     with transaction.atomic():
-        with pytest.raises(SessionNotFoundError, match="no such message"):
+        with pytest.raises(SessionNotFoundError, match="the message does not exist"):
             store.update_message(agent, 1, user("b"))
         with pytest.raises(PayloadError):
             store.update_message(agent, 0, {1: 2})

@@ -80,7 +80,7 @@ def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
 def test_redacting_what_is_not_there_changes_nothing(store, agent):
     store.append(agent, user("a"))
     with transaction.atomic():
-        with pytest.raises(SessionNotFoundError, match="no such message"):
+        with pytest.raises(SessionNotFoundError, match="the message does not exist"):
             store.redact_message(agent, 1, user("[gone]"))
         with pytest.raises(PayloadError):
             store.redact_message(agent, 0, float("nan"))
