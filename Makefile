@@ -182,6 +182,7 @@ check: lint types imports migrations-check docs ## Run every check that is not a
 lint: $(INSTALLED) ## Check style and formatting.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m maintenance.prose --check
 
 .PHONY: format
 format: $(INSTALLED) ## Correct what can be corrected of both.
@@ -193,8 +194,9 @@ types: $(INSTALLED) ## Check types.
 	$(BIN)/mypy
 
 .PHONY: imports
-imports: $(INSTALLED) ## Check who imports whom.
+imports: $(INSTALLED) ## Check who imports whom, and that no name stands for two things.
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+	$(BIN)/python -m maintenance.names
 
 .PHONY: migrations-check
 migrations-check: $(INSTALLED) ## Check that the migrations say what the models say.

@@ -89,7 +89,7 @@ MODULES = {
     "testing.removal": "testing.optional_contracts",
     "leases.hold": "leases.held_lease",
     "leases.rows": "leases.lease_rows",
-    "usage.counting": "usage.roll_up",
+    "usage.counting": "usage.rollups",
     "usage.tallies": "usage.rollup_rows",
     "usage.latencies": "usage.histograms",
     "usage.reading": "usage.figures",

@@ -24,15 +24,7 @@ _STATE_COLUMNS = ("state", "conversation_manager_state", "internal_state", "wind
 
 
 class BranchExtent(NamedTuple):
-    """A branch of an agent's conversation.
-
-    Attributes:
-        agent: Primary key of the agent.
-        branch: Number of the branch.
-        messages: Number of messages.
-        first: First position.
-        last: Last position.
-    """
+    """A branch of an agent's conversation."""
 
     agent: UUID
     branch: int

@@ -22,11 +22,7 @@ OwnerOf = Callable[..., Any]
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
-    """Return a function that returns the owner's key, for a user, a key, ``NOBODY`` or a function.
-
-    Raises:
-        ConfigurationError: The owner cannot own sessions, or is ``EVERYBODY``.
-    """
+    """Return a function that returns the owner's key, for a user, a key, ``NOBODY`` or a function."""
     if callable(owner):
         known: set[Any] = set()
 

@@ -34,14 +34,7 @@ _AGENT_ID = SessionAgent._meta.get_field("agent_id")
 
 
 def get_session(using: str, namespace: str, session_id: str, owner: Any) -> Session | None:
-    """Read a session; None if it does not exist or has another owner.
-
-    Args:
-        using: The alias of the database.
-        namespace: The namespace of the session's id.
-        session_id: The session's id.
-        owner: The owner's primary key, ``NOBODY`` or ``EVERYBODY``.
-    """
+    """Read a session; None if it does not exist or has another owner."""
     values: list[tuple[_Field, Any]] = [(_NAMESPACE, namespace), (_SESSION_ID, session_id)]
     if owner is not EVERYBODY:
         values.append((_OWNER, None if owner is NOBODY else owner))

@@ -40,11 +40,7 @@ class ObjectStore(StorePart):
     """
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
-        """Create or overwrite an object.
-
-        Raises:
-            ConfigurationError: The object does not exist, and the store creates none.
-        """
+        """Create or overwrite an object."""
         owner = self.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 

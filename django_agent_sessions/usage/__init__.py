@@ -21,7 +21,7 @@ from .figures import (
     total,
 )
 from .histograms import percentile
-from .roll_up import RollUpResult, rebuild, roll_up
+from .rollups import RollUpResult, rebuild, roll_up
 
 __all__ = [
     "AgentFigures",

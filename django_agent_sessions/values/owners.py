@@ -75,19 +75,7 @@ def refuse_none(owner: Any) -> None:
 
 
 def owner_key(owner: Any) -> Any:
-    """Return the primary key of an owner.
-
-    Args:
-        owner: A user of the project's user model; another object that authenticates a request,
-            such as a token's user; a user's primary key; :data:`NOBODY`; or :data:`EVERYBODY`.
-
-    Returns:
-        The key as the user model's type; ``NOBODY`` and ``EVERYBODY`` unchanged.
-
-    Raises:
-        ConfigurationError: The owner cannot own sessions: None, an anonymous or unsaved user, an
-            instance of another model, or a value that is no key of a user.
-    """
+    """Return the primary key of an owner."""
     if owner is NOBODY or owner is EVERYBODY:
         return owner
     refuse_none(owner)
@@ -122,12 +110,7 @@ def owner_key(owner: Any) -> Any:
 
 
 def reached(owner: Any, column: str = "owner") -> Q:
-    """Return the condition for rows of an owner; an empty one for ``EVERYBODY``.
-
-    Args:
-        owner: A result of :func:`owner_key`, or any value that Django compares with a user.
-        column: The lookup path of the owner.
-    """
+    """Return the condition for rows of an owner; an empty one for ``EVERYBODY``."""
     if owner is EVERYBODY:
         return Q()
     return Q(**{column: None if owner is NOBODY else owner})

@@ -64,15 +64,7 @@ _EXCERPT = 40
 
 @dataclass(frozen=True, slots=True)
 class MaskedMatch:
-    """A match that was masked.
-
-    Attributes:
-        path: Its path in the payload.
-        kind: The kind in its mask; empty if the caller named the text.
-        found: The matched text.
-        before: The matched text and the text around it.
-        after: The same after masking.
-    """
+    """A match that was masked."""
 
     path: Path = field(repr=False)
     kind: str
