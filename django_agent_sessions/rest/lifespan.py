@@ -2,9 +2,9 @@
 
 ::
 
-    from django_agent_sessions.rest.lifespan import ending_answers
+    from django_agent_sessions.rest.lifespan import end_answers_at_shutdown
 
-    application = ending_answers(get_asgi_application())
+    application = end_answers_at_shutdown(get_asgi_application())
 
 Django does not implement the lifespan protocol, so a server such as uvicorn drops running answers
 at shutdown. What is stored stays valid then, too, but other processes notice only after half a

@@ -318,7 +318,7 @@ class MessageReader(StorePart):
         return SessionMessage.objects.using(self.using).conversation(agent.id, agent.branch)
 
 
-# Same as `PlacedPayload._make`, without a Python call for each of thousands of rows.
+# Same as `PositionedPayload._make`, without a Python call for each of thousands of rows.
 _placed_payload = functools.partial(tuple.__new__, PositionedPayload)
 
 

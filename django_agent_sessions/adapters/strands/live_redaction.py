@@ -85,7 +85,7 @@ class StateCache:
         return corrections.apply(given)
 
     def apply_to_orchestrator(self, key: UUID, stored: Any, given: Any) -> Any:
-        """Return an orchestrator's state without redacted texts; see `corrected_agent`."""
+        """Return an orchestrator's state without redacted texts; see `apply_to_agent`."""
         corrected = self.apply_to_agent(key, as_state(stored), as_state(given))
         return corrected.conversation_manager_state
 
