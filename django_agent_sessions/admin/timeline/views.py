@@ -144,7 +144,7 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
 
 def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     """Confirm a fork, create it and redirect to it."""
-    _require(viewer.forks)
+    _require(viewer.can_fork)
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
@@ -160,7 +160,7 @@ def fork(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
 
 def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
     """Confirm a rewind to a message and apply it."""
-    _require(viewer.changes)
+    _require(viewer.can_change)
     spot = get_message_or_404(viewer, message)
 
     def apply() -> _Outcome:
@@ -183,7 +183,7 @@ def rewind(model_admin: Any, viewer: Viewer, message: UUID) -> HttpResponse:
 
 def switch(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpResponse:
     """Confirm that a side branch becomes the main branch, and apply it."""
-    _require(viewer.changes)
+    _require(viewer.can_change)
     record = get_agent_or_404(viewer, agent)
     branch = get_branch_or_404(viewer, record, number)
 
@@ -216,7 +216,7 @@ def delete(model_admin: Any, viewer: Viewer, agent: UUID, number: int) -> HttpRe
 
 def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
     """Confirm the restoration of a snapshot and apply it."""
-    _require(viewer.changes)
+    _require(viewer.can_change)
     moment = get_snapshot_or_404(viewer, snapshot)
 
     def apply() -> _Outcome:
@@ -230,7 +230,7 @@ def restore(model_admin: Any, viewer: Viewer, snapshot: UUID) -> HttpResponse:
 
 def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
     """Take a snapshot, without a confirmation: nothing else changes."""
-    _require(viewer.changes)
+    _require(viewer.can_change)
     record = get_agent_or_404(viewer, agent)
     if viewer.request.method != "POST":
         return HttpResponseNotAllowed(["POST"])

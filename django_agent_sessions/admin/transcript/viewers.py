@@ -35,10 +35,10 @@ class Viewer:
     can_redact: bool
     can_view_originals: bool
     can_export: bool
-    changes: bool
+    can_change: bool
     """Whether the viewer may rewind, restore, and change branches."""
 
-    forks: bool
+    can_fork: bool
     """Whether the viewer may fork the session."""
 
     can_delete_branches: bool
@@ -144,8 +144,8 @@ def get_viewer_or_404(model_admin: Any, request: HttpRequest, object_id: Any) ->
         can_redact=reads and may(request, SessionPermission.REDACT),
         can_view_originals=reads and may(request, SessionPermission.VIEW_ORIGINAL),
         can_export=reads and may(request, SessionPermission.EXPORT),
-        changes=changes,
-        forks=reads and changes and may(request, SessionPermission.ADD),
+        can_change=changes,
+        can_fork=reads and changes and may(request, SessionPermission.ADD),
         can_delete_branches=changes and may(request, SessionPermission.DELETE),
         audit_url=_audit_url(model_admin, request, key),
     )
