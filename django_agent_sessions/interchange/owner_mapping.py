@@ -22,7 +22,7 @@ OwnerOf = Callable[..., Any]
 
 
 def owner_of(owner: Any) -> Callable[[SourceSession, str], Any]:
-    """Return a function that returns the owner's key, for a user, a key, ``NOBODY`` or a function."""
+    """Return a function that returns a session's owner: a user's key or ``NOBODY``."""
     if callable(owner):
         known: set[Any] = set()
 
