@@ -184,7 +184,7 @@ def test_a_regeneration_is_refused_with_a_reason(browser):
         "strands", json={"id": "c-1", "messages": [], "trigger": "regenerate-message"}
     )
     assert refused.status_code == 409
-    assert "once more" in refused.json()["message"]
+    assert "Send the message again" in refused.json()["message"]
     assert Session.objects.count() == 1
 
 
