@@ -111,13 +111,15 @@ class DatabaseFuture(Generic[R]):
             self._result = function()
         except BaseException as error:
             self._error = error
+        # Before the waiter wakes up, who may expect that nothing refers to its objects any more.
+        function = None
         try:
             if tidy is not None:
                 tidy()
         finally:
             self._notify()
             # The error refers to this frame, and this to the error.
-            del self, function
+            del self
 
     def _notify(self) -> None:
         with self._lock:
