@@ -19,6 +19,20 @@ from .driver import ExclusiveDriver
 E = TypeVar("E", bound=ExclusiveDriver)
 
 
+def is_free(session_id: str) -> bool:
+    """Return whether a run in another thread would get a session's lease at once."""
+
+    def attempt() -> bool:
+        session = Session.objects.get(session_id=session_id).pk
+        try:
+            leases.acquire(session, wait=0).release()
+        except SessionBusyError:
+            return False
+        return True
+
+    return bool(run_in_threads(attempt)[0])
+
+
 class ExclusiveContract(Contract[E]):
     """Only one run uses an exclusive session at a time, in any thread or process."""
 
@@ -27,30 +41,17 @@ class ExclusiveContract(Contract[E]):
         driver: E = options.pop("driver", None) or self.driver()
         asyncio.run(driver.arun(session_id, text, **options))
 
-    def is_free(self, session_id: str) -> bool:
-        """Return whether a run in another thread would get the session's lease at once."""
-        session = Session.objects.get(session_id=session_id).pk
-
-        def attempt() -> bool:
-            try:
-                leases.acquire(session, wait=0).release()
-            except SessionBusyError:
-                return False
-            return True
-
-        return bool(run_in_threads(attempt)[0])
-
     @pytest.mark.django_db(transaction=True)
     def test_a_run_holds_the_session_and_its_end_frees_it(self) -> None:
         free: list[bool] = []
 
         async def look() -> None:
-            free.append(await asyncio.to_thread(self.is_free, "held"))
+            free.append(await asyncio.to_thread(is_free, "held"))
 
         self.run("held", "Hello", during=look)
 
         assert free == [False]
-        assert self.is_free("held")
+        assert is_free("held")
         assert self.read_texts("held")[0] == "Hello"
 
     @pytest.mark.django_db(transaction=True)
@@ -106,7 +107,7 @@ class ExclusiveContract(Contract[E]):
         with pytest.raises(type(error)):
             self.run("failed", "Hello", during=fail)
 
-        assert self.is_free("failed")
+        assert is_free("failed")
 
     @pytest.mark.django_db(transaction=True)
     def test_a_run_that_is_cancelled_frees_the_session(self) -> None:
@@ -125,7 +126,7 @@ class ExclusiveContract(Contract[E]):
 
         asyncio.run(main())
 
-        assert self.is_free("cancelled")
+        assert is_free("cancelled")
 
     @pytest.mark.django_db(transaction=True)
     def test_a_run_that_lost_its_session_writes_nothing_more(self, settings: Any) -> None:

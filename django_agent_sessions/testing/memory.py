@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.governance.redaction import (
     Block,
     Detect,
@@ -27,8 +28,6 @@ from .leaks import columns_containing, files_containing
 
 A = TypeVar("A", bound=AgentDriver)
 C = TypeVar("C", bound=ClearingDriver)
-
-Path = tuple[str | int, ...]
 
 SECRET = "plantedsecret 0815"  # noqa: S105 - what a test looks for
 
@@ -80,7 +79,9 @@ class MemoryContract(Contract[D]):
         assert columns_containing("plantedsecret") == []
         assert files_containing("plantedsecret") == []
         expected = [*left, "And now?", "I said [REDACTED]"]
-        assert self.read_texts("held", driver=driver) == self.read_texts("held") == expected
+        assert self.read_texts("held") == expected
+        # An agent may still have the mask of a message that was rewound.
+        assert "plantedsecret" not in str(driver.read("held"))
 
     @pytest.mark.django_db(transaction=True)
     @pytest.mark.parametrize(

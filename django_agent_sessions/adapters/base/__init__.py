@@ -7,9 +7,9 @@ thread, opens the session, reloads after redactions and runs exclusively.
 
 from __future__ import annotations
 
+from .adapter_session import AdapterSession, check_dialect
 from .conversation import MAIN_AGENT, ConversationMemory, ConversationSession
 from .exclusive import ExclusiveRuns
-from .session import AdapterSession, check_dialect
 
 __all__ = [
     "MAIN_AGENT",

@@ -20,8 +20,8 @@ from django_agent_sessions.values.records import (
     Usage,
 )
 
+from .adapter_session import AdapterSession, check_dialect
 from .exclusive import ExclusiveRuns
-from .session import AdapterSession, check_dialect
 
 R = TypeVar("R")
 

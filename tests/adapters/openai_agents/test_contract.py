@@ -89,9 +89,7 @@ class SessionDriver:
             TypeAdapter(ResponseInputItemParam).validate_python(item)
 
     def session(self, session_id: str, **options: Any) -> DjangoSession:
-        return self.session_class(
-            session_id, owner=self.owner, namespace=self.namespace, **options
-        )
+        return self.session_class(session_id, owner=self.owner, namespace=self.namespace, **options)
 
 
 def _tool_call(step: testing.ToolCall) -> Any:
