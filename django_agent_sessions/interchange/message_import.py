@@ -212,7 +212,7 @@ class MessageImport:
         if not self.agent.columns:
             # Only this package's format has keys; other sources have newly created ones.
             return
-        taken = set(self.parent.all.positions([row.id for row in self.rows]))
+        taken = set(self.parent.all.messages.positions([row.id for row in self.rows]))
         for row in self.rows:
             message = row.message
             if row.id in taken:

@@ -203,11 +203,11 @@ class SessionImport:
         made = valid_time(agent.created_at) or self.created_at
         changed = valid_time(agent.updated_at) or made
         if self.run.dry_run:
-            existing = None if self.fresh else self.all.read_agent(session, agent.agent_id)
+            existing = None if self.fresh else self.all.agents.find(session, agent.agent_id)
             return existing or AgentRecord(
                 new_id(), session.id, agent.agent_id, agent.dialect, data, made, changed
             )
-        existing = None if self.fresh else self.store.read_agent(session, agent.agent_id)
+        existing = None if self.fresh else self.store.agents.find(session, agent.agent_id)
         if existing is not None:
             return existing
         free = self.store.unused_or_new_key(
@@ -215,7 +215,7 @@ class SessionImport:
         )
 
         def create(data: AgentState) -> AgentRecord:
-            return self.store.create_agent(
+            return self.store.agents.create(
                 session,
                 agent.agent_id,
                 dialect=agent.dialect,
@@ -253,10 +253,10 @@ class SessionImport:
             if isinstance(found.state, CorruptPayload):
                 self.skip(place, "its state is corrupt")
             elif not (
-                self.run.dry_run or self.store.read_multi_agent(session, found.multi_agent_id)
+                self.run.dry_run or self.store.multi_agents.find(session, found.multi_agent_id)
             ):
                 known = valid_key(found.columns.get("id"), self.now)
-                self.store.create_multi_agent(
+                self.store.multi_agents.create(
                     session,
                     found.multi_agent_id,
                     found.state,

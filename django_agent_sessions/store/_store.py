@@ -16,7 +16,7 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
 
         store = SessionStore(owner=request.user)
         session = store.open("user-123", title="Holiday plans")
-        agent = store.open_agent(session)
+        agent = store.agents.open(session)
         store.append(agent, {"role": "user", "content": "Where shall we go?"})
         history = store.payloads(agent)
 

@@ -47,8 +47,8 @@ def redact_and_rewind(session_id: str) -> None:
     """Redact the secret, and go back to before its message."""
     redact_text(session_id, SECRET)
     store = SessionStore()
-    (agent,) = store.list_agents(store.get(session_id))
-    store.rewind(agent, 0)
+    (agent,) = store.agents.list(store.get(session_id))
+    store.branches.rewind(agent, 0)
 
 
 class MemoryContract(Contract[D]):

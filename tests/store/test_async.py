@@ -48,40 +48,44 @@ async def test_every_async_twin_does_what_the_sync_one_does(db):
     session = await store.aopen("s", title="Plans")
     assert await store.aget("s") == await store.afind("s") == session
     other = await store.acreate("t")
-    agent = await store.aopen_agent(session)
-    second = await store.acreate_agent(session, "second", data=AgentState(state={"a": 1}))
-    assert await store.aread_agent(session, "second") == second
-    assert [found.id for found in await store.alist_agents(session)] == [agent.id, second.id]
-    await store.aupdate_agent(second, AgentState(state={"a": 2}))
-    assert (await store.aopen_agent(session, "second")).data.state == {"a": 2}
+    agent = await store.agents.aopen(session)
+    second = await store.agents.acreate(session, "second", data=AgentState(state={"a": 1}))
+    assert await store.agents.afind(session, "second") == second
+    assert [found.id for found in await store.agents.alist(session)] == [agent.id, second.id]
+    await store.agents.aupdate(second, AgentState(state={"a": 2}))
+    assert (await store.agents.aopen(session, "second")).data.state == {"a": 2}
 
     first = await store.aappend(agent, user("a"))
     await store.aappend_many(agent, [user("b"), user("c")])
-    assert await store.aread_message(agent, 0) == first
-    assert len(await store.amessages(agent, limit=2)) == len(await store.alatest(agent, 2)) == 2
-    await store.aupdate_message(agent, 1, user("B"))
-    assert await store.aredact_message(agent, 0, user("[gone]")) == 1
+    assert await store.messages.afind(agent, 0) == first
+    assert (
+        len(await store.messages.alist(agent, limit=2))
+        == len(await store.messages.alatest(agent, 2))
+        == 2
+    )
+    await store.messages.aupdate(agent, 1, user("B"))
+    assert await store.messages.aredact(agent, 0, user("[gone]")) == 1
     assert await store.apayloads(agent) == [user("[gone]"), user("B"), user("c")]
-    assert await store.anext_position(agent) == 3
+    assert await store.messages.anext_position(agent) == 3
     assert await store.apop(agent) == user("c")
-    assert [row[0] for row in await store.arestore(agent, offset=1)] == [1]
+    assert [row[0] for row in await store.messages.arestore(agent, offset=1)] == [1]
     await store.atouch(session.id, Usage(0, 10, 5))
-    assert await store.ausage("s") == Usage(2, 10, 5)
+    assert await store.sessions.ausage("s") == Usage(2, 10, 5)
     assert await store.aclear(agent) == 2
 
-    await store.acreate_multi_agent(session, "graph", {"a": 1}, kind="graph")
-    assert await store.aupdate_multi_agent(session, "graph", {"a": 2})
-    graph = await store.aread_multi_agent(session, "graph")
+    await store.multi_agents.acreate(session, "graph", {"a": 1}, kind="graph")
+    assert await store.multi_agents.aupdate(session, "graph", {"a": 2})
+    graph = await store.multi_agents.afind(session, "graph")
     assert graph is not None
     assert graph.state == {"a": 2}
-    assert {found.id for found in await store.alist_sessions()} == {session.id, other.id}
+    assert {found.id for found in await store.sessions.alist()} == {session.id, other.id}
     assert await store.adelete("s") is True
     assert await store.afind("s") is None
 
 
 async def test_errors_come_through_as_they_are(db):
     store = SessionStore()
-    agent = await store.aopen_agent(await store.aopen("s"))
+    agent = await store.agents.aopen(await store.aopen("s"))
 
     with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         await store.aget("missing")
@@ -107,7 +111,7 @@ async def test_under_the_plain_fixture_an_async_test_leaves_nothing_either(db):
 @pytest.mark.django_db(transaction=True)
 async def test_a_cancelled_append_is_settled_before_the_caller_goes_on(db):
     store = SessionStore()
-    agent = await store.aopen_agent(await store.aopen("s"))
+    agent = await store.agents.aopen(await store.aopen("s"))
     batch = [user(str(number)) for number in range(450)]
     writing = asyncio.create_task(store.aappend_many(agent, batch))
     # One turn of the loop: the work is under way in another thread.
@@ -126,7 +130,7 @@ async def test_a_cancelled_append_is_settled_before_the_caller_goes_on(db):
 @pytest.mark.django_db(transaction=True)
 async def test_the_loop_goes_on_while_the_database_works(db):
     store = SessionStore()
-    agent = await store.aopen_agent(await store.aopen("s"))
+    agent = await store.agents.aopen(await store.aopen("s"))
     ticks = 0
 
     async def tick() -> None:

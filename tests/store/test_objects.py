@@ -97,7 +97,7 @@ def test_a_session_goes_with_its_last_object_unless_it_is_held_or_used(store):
         store.delete_object("key", session=session)
     release(session.id, reason="over")
     store.delete_object("key", session=session)
-    store.open_agent(session, dialect="openai")
+    store.agents.open(session, dialect="openai")
     assert not store.delete_session_if_empty(session.id)
 
     other = store.open("other")

@@ -63,7 +63,7 @@ def test_a_session_that_does_not_exist(store):
     with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         store.get("missing")
     with pytest.raises(SessionNotFoundError):
-        store.usage("missing")
+        store.sessions.usage("missing")
 
 
 @pytest.mark.parametrize("method", ["open", "create", "find", "get", "delete", "usage"])
@@ -248,21 +248,21 @@ def test_sessions_are_listed_by_their_last_activity_page_by_page(store, ada):
     assert [session.session_id for session in mine.list_sessions()] == [
         session_id for page in pages for session_id in page
     ]
-    assert "nobodys" in [session.session_id for session in store.list_sessions()]
+    assert "nobodys" in [session.session_id for session in store.sessions.list()]
 
 
 def test_a_turn_brings_a_session_to_the_top_and_moves_its_counters_once(store):
-    session, agent = store.open("s"), store.open_agent(store.open("s"))
+    session, agent = store.open("s"), store.agents.open(store.open("s"))
     store.open("t")
     store.append(agent, {"role": "user", "content": "Hi"}, count=False)
     store.append(agent, {"role": "assistant", "content": "Hello"}, count=False)
-    assert store.usage("s") == Usage()
+    assert store.sessions.usage("s") == Usage()
 
     store.touch(session.id, Usage(2, 10, 5))
     store.touch(session.id, Usage(0, 1, 2))
 
-    assert store.usage("s") == Usage(2, 11, 7)
-    assert [found.session_id for found in store.list_sessions()] == ["s", "t"]
+    assert store.sessions.usage("s") == Usage(2, 11, 7)
+    assert [found.session_id for found in store.sessions.list()] == ["s", "t"]
     assert store.get("s").last_activity_at > session.last_activity_at
 
 
@@ -272,8 +272,8 @@ def test_a_turn_brings_a_session_to_the_top_and_moves_its_counters_once(store):
 def test_deleting_a_session_takes_all_that_belongs_to_it_and_nothing_else(store):
     for session_id in ("s", "t"):
         session = store.open(session_id)
-        store.append_many(store.open_agent(session), [{"role": "user", "content": "x"}] * 3)
-        store.create_multi_agent(session, "graph", {})
+        store.append_many(store.agents.open(session), [{"role": "user", "content": "x"}] * 3)
+        store.multi_agents.create(session, "graph", {})
 
     assert store.delete("s") is True
     assert store.delete("s") is False

@@ -44,7 +44,7 @@ def test_a_save_makes_the_session_and_the_agent(store):
     assert (head.end, head.revision, head.epoch) == (2, 0, 0)
     session = store.get("s")
     assert session.usage.messages == 2
-    agent = store.read_agent(session, "a")
+    agent = store.agents.find(session, "a")
     assert agent.dialect == dialects.STRANDS
     assert agent.data.state == {"n": 1}
     assert store.payloads(agent) == [said("1"), said("2")]
@@ -134,6 +134,6 @@ def test_an_orchestrator_has_its_state_and_the_rest(store):
 
     _, epoch, state, document = store.load_orchestrator("s", "g")
     assert (epoch, state, document) == (0, {"type": "graph", "n": 2}, DOCUMENT)
-    assert store.read_multi_agent(store.get("s"), "g").kind == "graph"
+    assert store.multi_agents.find(store.get("s"), "g").kind == "graph"
     assert store.delete_snapshot("s", "", multi_agent_id="g")
     assert store.load_orchestrator("s", "g") is None

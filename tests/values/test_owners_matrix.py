@@ -161,18 +161,21 @@ ENTRIES: dict[str, Entry] = {
         "StorePart", lambda name, **given: bool(SessionStore(**given).find(name))
     ),
     "SessionStore.find_agent": Entry(
-        "StorePart", lambda name, **given: bool(SessionStore(**given).find_agent(name, "default"))
+        "StorePart",
+        lambda name, **given: bool(SessionStore(**given).sessions.find_with_agent(name, "default")),
     ),
     "SessionStore.list_sessions": Entry(
         "StorePart",
         lambda name, **given: (
-            name in [found.session_id for found in SessionStore(**given).list_sessions()]
+            name in [found.session_id for found in SessionStore(**given).sessions.list()]
         ),
     ),
     "SessionStore.update": Entry(
         "StorePart",
         lambda name, **given: bool(
-            SessionStore(**given).update(Session.objects.get(session_id=name).pk, title="seen")
+            SessionStore(**given).sessions.update(
+                Session.objects.get(session_id=name).pk, title="seen"
+            )
         ),
     ),
     "SessionStore.delete": Entry(
@@ -185,9 +188,9 @@ ENTRIES: dict[str, Entry] = {
     "SessionStore.open_external": Entry(
         "StorePart",
         lambda name, **given: (
-            SessionStore(**given).open_external(f"external {name}")[0].session_id == name
+            SessionStore(**given).sessions.open_external(f"external {name}")[0].session_id == name
         ),
-        lambda **given: SessionStore(**given).open_external("new"),
+        lambda **given: SessionStore(**given).sessions.open_external("new"),
     ),
     "KeyedStore.object_keys": Entry(
         "StorePart",
@@ -268,7 +271,7 @@ def prepared(ada, bob) -> Callable[[str], None]:
             name = NAMES[whose]
             store = SnapshotStorageStore(owner=owner)
             session = store.open(name)
-            agent = store.open_agent(session, dialect=dialect)
+            agent = store.agents.open(session, dialect=dialect)
             # A run marks what a storage's latest snapshot may be made of.
             message = MESSAGE if dialect == STRANDS else ITEM
             store.append(agent, message, run_id=session.id)
@@ -442,7 +445,7 @@ def test_a_fork_belongs_to_the_owner_of_the_session_whoever_makes_it(prepared, a
 
     assert fork.owner_id == ada.pk
     with pytest.raises(SessionNotFoundError):
-        SessionStore().fork(everybodys.get("adas"))
+        SessionStore().sessions.fork(everybodys.get("adas"))
     assert SessionMessage.objects.filter(session=fork.id).count() == 1
 
 

@@ -145,7 +145,7 @@ class ConversationSession(AdapterSession):
 
     def read_from(self, latest: int | None, agent: AgentRecord) -> list[Any] | None:
         """Read the branch of an agent record; None if it is empty."""
-        found = self.store.positioned_payloads(agent, latest=latest)
+        found = self.store.messages.positioned(agent, latest=latest)
         self.memory.record_read(found, branch=agent.branch)
         return [placed.payload for placed in found] or None
 
@@ -167,7 +167,7 @@ class ConversationSession(AdapterSession):
         """Remove the latest message and return it; None if there is none."""
 
         def pop(agent: AgentRecord) -> Any:
-            taken = self.store.pop_with_position(agent)
+            taken = self.store.messages.pop(agent)
             self.memory.record_popped(taken)
             return None if taken is None else taken.payload
 
@@ -213,7 +213,7 @@ class ConversationSession(AdapterSession):
         if branch is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
         # With its key, so that copies on other branches are redacted as well.
-        self.store.redact_message(
+        self.store.messages.redact(
             branch, record.message_id, make(record), key=record.id, actor=actor, reason=reason
         )
 
@@ -226,7 +226,11 @@ class ConversationSession(AdapterSession):
         forwards = position >= 0
         count = position + 1 if forwards else -position
         store = self.store
-        records = store.messages(agent, limit=count) if forwards else store.latest(agent, count)
+        records = (
+            store.messages.list(agent, limit=count)
+            if forwards
+            else store.messages.latest(agent, count)
+        )
         # Fewer if the conversation is shorter or one is corrupt, so that the index is unknown.
         return records[-1 if forwards else 0] if len(records) == count else None
 
@@ -250,7 +254,7 @@ class ConversationSession(AdapterSession):
         for message in batch:
             exact_json.dumps(message)  # Raises before a session is created for an invalid one.
         session = self.open()
-        agent = self.store.open_agent(session, MAIN_AGENT, dialect=self.dialect)
+        agent = self.store.agents.open(session, MAIN_AGENT, dialect=self.dialect)
         append_to(self._remember(agent, session))
 
     def on_conversation(self, operate: Callable[[AgentRecord], R | None]) -> R | None:
@@ -266,7 +270,7 @@ class ConversationSession(AdapterSession):
 
     def find(self) -> AgentRecord | None:
         """Find the agent; raise ``SessionNotFoundError`` if the session has another owner."""
-        found = self.store.find_agent(self.session_id, MAIN_AGENT)
+        found = self.store.sessions.find_with_agent(self.session_id, MAIN_AGENT)
         if found is None:
             self.memory.found = None
             return None
@@ -278,9 +282,9 @@ class ConversationSession(AdapterSession):
         epoch = self.store.get(self.session_id).redaction_epoch
         aside = [
             PositionedPayload(record.message_id, record.content, True)
-            for record in self.store.redacted_on_other_branches(agent)
+            for record in self.store.messages.redacted_elsewhere(agent)
         ]
-        found = self.store.positioned_payloads(agent)
+        found = self.store.messages.positioned(agent)
         self.memory.record_moved(aside, found, branch=agent.branch)
         self.memory.record_read(found, branch=agent.branch)
         self.memory.epoch = epoch

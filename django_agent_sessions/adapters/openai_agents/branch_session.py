@@ -206,9 +206,9 @@ class BranchSession(ConversationSession):
 
         def read(agent: AgentRecord) -> TurnCosts | None:
             if not branch_id:
-                return self.store.total_cost(agent)
+                return self.store.turns.total(agent)
             branch = self.store.named_branch(agent, branch_id)
-            return None if branch is None else self.store.total_cost(agent, branch=branch.branch)
+            return None if branch is None else self.store.turns.total(agent, branch=branch.branch)
 
         return self.on_conversation(read)
 

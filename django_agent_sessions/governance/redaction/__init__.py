@@ -146,7 +146,7 @@ def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
     Returns:
         Primary keys of all direct and indirect forks, including those of other owners.
     """
-    return SessionStore(owner=EVERYBODY, using=using).descendants(session)
+    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(session)
 
 
 def _locked_forks(using: str, session: UUID) -> list[Session]:

@@ -196,7 +196,7 @@ def test_a_tools_result_that_was_put_away_is_content_whatever_its_keys_are_calle
 
 def test_names_of_branches_snapshots_and_keys_are_told_and_stay(store):
     session, agent = plant(store, "x")
-    store.create_branch(agent, name=SECRET)
+    store.branches.create(agent, name=SECRET)
     add_snapshot(agent, document("x"), [], snapshot_id=SECRET)
     store.write_object(SECRET, b"x", session=session)
     store.append(agent, user(SECRET))
@@ -205,7 +205,7 @@ def test_names_of_branches_snapshots_and_keys_are_told_and_stay(store):
 
     kept = {(place.kind, place.column) for place in done.kept}
     assert kept == {("branch", "name"), ("snapshot", "snapshot_id"), ("object", "key")}
-    assert store.find_branch(agent, SECRET) is not None
+    assert store.branches.find(agent, SECRET) is not None
 
 
 def test_what_a_snapshot_is_restored_by_stays(store):
@@ -218,7 +218,7 @@ def test_what_a_snapshot_is_restored_by_stays(store):
     row.refresh_from_db()
     assert (row.document["scope"], row.document["created_at"][:4]) == ("agent", "2026")
     assert {("snapshot", "document")} <= {(place.kind, place.column) for place in done.kept}
-    assert store.restore_snapshot(agent, row.pk)
+    assert store.snapshots.restore(agent, row.pk)
 
 
 def test_detectors_look_there_too(store):
@@ -233,7 +233,7 @@ def test_detectors_look_there_too(store):
 
 def test_a_dry_run_writes_nothing_and_lists_the_same(store):
     session, _ = plant(store, SECRET)
-    fork = store.fork(session)
+    fork = store.sessions.fork(session)
     before = rows_of(*TABLES)
 
     preview = redact(session.id, Find(SECRET), reason="", dry_run=True, descendants=True)
@@ -253,10 +253,10 @@ def test_a_dry_run_writes_nothing_and_lists_the_same(store):
 @pytest.mark.parametrize("kind", SCOPES)
 @pytest.mark.parametrize("branch", [0, 1, 2])
 def test_a_redacted_message_is_redacted_on_every_branch(store, kind, branch):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user(text) for text in ("a", SECRET, "c", "d")])
-    store.rewind(agent, 2)
-    store.create_branch(agent, source=1)
+    store.branches.rewind(agent, 2)
+    store.branches.create(agent, source=1)
     named = spot(agent, branch, 1)
 
     done = redact(agent.session, SCOPES[kind](named.pk), reason="r")
@@ -268,11 +268,11 @@ def test_a_redacted_message_is_redacted_on_every_branch(store, kind, branch):
 
 
 def test_a_copy_that_differs_loses_what_was_taken_out(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(f"my {SECRET} and"), user("c")])
-    side = store.rewind(agent, 1)
+    side = store.branches.rewind(agent, 1)
     changed = {"role": "user", "content": [{"text": "more"}, {"text": f"again {SECRET}"}]}
-    store.update_message(agent.on_branch(side.number), 1, changed)
+    store.messages.update(agent.on_branch(side.number), 1, changed)
 
     redact(
         agent.session,
@@ -296,9 +296,9 @@ def test_a_place_that_is_not_there_is_an_error_and_redacts_no_copy(store):
 
 
 def test_another_form_of_a_redacted_message_is_dropped(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    side = store.create_branch(agent)
+    side = store.branches.create(agent)
     rows = [
         add_snapshot(agent.on_branch(number), document("x"), [[0, 1], form("sh", 1), form("s")])
         for number in (0, side.number)
@@ -313,12 +313,12 @@ def test_another_form_of_a_redacted_message_is_dropped(store):
 
 
 def test_a_guardrail_redacts_copies_and_other_forms_too(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    side = store.rewind(agent, 1)
+    side = store.branches.rewind(agent, 1)
     row = add_snapshot(agent.on_branch(side.number), document("x"), [[0, 1], form(SECRET, 1)])
 
-    store.redact_message(agent, 1, user("[gone]"))
+    store.messages.redact(agent, 1, user("[gone]"))
 
     assert found_in_database(SECRET) == []
     assert said(store, agent) == ["a", "[gone]"]
@@ -344,7 +344,7 @@ def test_a_hold_refuses_what_snapshots_and_objects_hold(store):
 
 
 def test_under_a_hold_another_form_stays_hidden_until_the_originals_go(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
     row = add_snapshot(agent, document("x"), [[0, 1], form(SECRET, 1)])
     hold(agent.session, reason="court")
@@ -364,9 +364,9 @@ def test_under_a_hold_another_form_stays_hidden_until_the_originals_go(store):
 
 def test_originals_on_side_branches_are_purged(store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    store.rewind(agent, 1)
+    store.branches.rewind(agent, 1)
     redact(agent.session, WholeMessage(spot(agent, 0, 1).pk), reason="r")
     assert found_in_database(SECRET) != []
 
@@ -378,12 +378,12 @@ def test_originals_on_side_branches_are_purged(store, settings):
 def test_an_original_is_in_no_fork_and_on_no_new_branch(store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
     redact(session.id, Find(SECRET), reason="r")
 
-    store.fork(session)
-    store.rewind(agent, 1)
+    store.sessions.fork(session)
+    store.branches.rewind(agent, 1)
 
     holding = [row.pk for row in SessionMessage.objects.all() if SECRET in json.dumps(row.message)]
     assert holding == [spot(agent, 0, 1).pk]
@@ -407,36 +407,36 @@ STEPS = st.lists(
 def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
     Session.objects.all().delete()
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     named = store.append(agent, user(f"first {SECRET}")).id
     for step, number, secret in steps:
         text = f"{SECRET} {number}" if secret and everywhere else f"text {number}"
         if step == "say":
             store.append(agent, user(text))
         elif step == "rewind":
-            store.rewind(agent, min(number, len(store.payloads(agent)) - 1))
+            store.branches.rewind(agent, min(number, len(store.payloads(agent)) - 1))
         elif step == "branch":
-            store.create_branch(agent, upto=number + 1)
+            store.branches.create(agent, upto=number + 1)
         elif step == "switch":
-            branches = store.branches(agent)
+            branches = store.branches.list(agent)
             if other := branches[number % len(branches)].number:
-                store.switch_branch(agent, other)
+                store.branches.switch(agent, other)
         elif step == "moment":
-            store.take_snapshot(agent)
+            store.snapshots.take(agent)
         elif step == "form":
             shorter = form(f"first {SECRET[:9]} {SECRET}", 0)
             add_snapshot(agent, document(text), [shorter, form(text)])
         elif step == "fork":
-            store.fork(session)
+            store.sessions.fork(session)
         else:
             store.write_object(f"k{number}", text.encode(), session=session)
-    before = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches(agent)]
+    before = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches.list(agent)]
 
     scope = Find(SECRET) if everywhere else WholeMessage(named)
     redact(session.id, scope, reason="r", descendants=True)
 
     assert found_in_database(SECRET) == []
-    after = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches(agent)]
+    after = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches.list(agent)]
     assert after == before
 
 
@@ -445,9 +445,9 @@ def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
 
 def test_a_search_finds_a_message_once_and_on_the_main_branch(store):
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user(text) for text in ("needle", "needle two", "needle three")])
-    store.rewind(agent, 1)
+    store.branches.rewind(agent, 1)
     main = [spot(agent, 0, position).pk for position in (0, 1)]
 
     assert find_messages(session.id, "needle") == [*main, spot(agent, 1, 2).pk]
@@ -457,12 +457,12 @@ def test_a_search_finds_a_message_once_and_on_the_main_branch(store):
 
 def test_copies_are_not_counted_as_usage(store):
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     usage = {"metadata": {"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12}}}
     store.append_many(agent, [user("a"), {**user("b"), "role": "assistant", **usage}, user("c")])
-    store.rewind(agent, 1)
-    store.create_branch(agent)
-    store.fork(session)
+    store.branches.rewind(agent, 1)
+    store.branches.create(agent)
+    store.sessions.fork(session)
 
     counted = roll_up(until=timezone.now() + timedelta(minutes=1))
 

@@ -64,13 +64,13 @@ def document(secret: str) -> dict[str, Any]:
 def plant(store: SnapshotStorageStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
     """Plants it: on three branches, in snapshots, forms of messages, and stored objects."""
     session = store.open("s", title="Trips")
-    agent = store.open_agent(
+    agent = store.agents.open(
         session, "a", dialect="strands", data=AgentState(state={"note": secret})
     )
     store.append_many(agent, [user(text) for text in ("a", secret, "c", f"d {secret}", "e")])
-    store.rewind(agent, 2)
+    store.branches.rewind(agent, 2)
     store.append(agent, user(f"other {secret}"))
-    store.create_branch(agent, name="third", upto=2)
+    store.branches.create(agent, name="third", upto=2)
     add_snapshot(agent, document(secret), [[0, 1], form(secret, 1), form(f"sum {secret}")])
     store.write_object(f"{PREFIX}/stash.txt", f"kept {secret}".encode(), session=session)
     said = json.dumps(["ä", {"role": "user", "said": secret}], ensure_ascii=False)
