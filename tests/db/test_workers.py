@@ -266,7 +266,7 @@ from django.db import connections
 from django_agent_sessions.db.bridge import _own_pool
 from django_agent_sessions.store import SessionStore
 store = SessionStore()
-agent = store.open_agent(store.open("talk"))
+agent = store.agents.open(store.open("talk"))
 connections.close_all()
 message = {"role": "user", "content": "hello"}
 asyncio.run(store.aappend(agent, message))
