@@ -34,7 +34,7 @@ RECORD_COLUMNS = (
 )
 
 
-def read_payloads(using: str, agent: AgentRecord, latest: int | None) -> list[Any]:
+def payloads_of(using: str, agent: AgentRecord, latest: int | None) -> list[Any]:
     """Read the readable payloads of a conversation, or the last ones."""
     if latest is not None and latest <= 0:
         return []
@@ -126,7 +126,7 @@ def _payloads_if_readable(using: str, agent: AgentRecord, latest: int | None) ->
         decoded = exact_json.loads_all(texts)
     except ValueError:
         return None
-    return with_binaries(using, agent, decoded, texts)
+    return _with_binaries(using, agent, decoded, texts)
 
 
 def _rows_to_restore(using: str, agent: AgentRecord, offset: int) -> list[tuple[int, str, Any]]:
@@ -170,10 +170,10 @@ def _read(
         readable = list(_decode(agent, rows))
         rows, decoded = [row for row, _ in readable], [payload for _, payload in readable]
         texts = [row[1] for row in rows]
-    return rows, with_binaries(using, agent, decoded, texts)
+    return rows, _with_binaries(using, agent, decoded, texts)
 
 
-def with_binaries(
+def _with_binaries(
     using: str, agent: AgentRecord, decoded: list[Any], texts: list[str]
 ) -> list[Any]:
     """Restore the large binaries in payloads whose texts reference any."""

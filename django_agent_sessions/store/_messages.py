@@ -25,7 +25,7 @@ from ._message_reading import (
 )
 from ._pop import pop_message
 from ._queries import conversation, lock_session_row, next_position, positions_of
-from ._redaction import redact_message
+from ._redaction import redact_at
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
 
@@ -287,7 +287,7 @@ class Messages(StorePart):
             SessionNotFoundError: There is no message at this position.
             PayloadError: The redacted version is not JSON or exceeds a limit.
         """
-        return redact_message(
+        return redact_at(
             self.using, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
 

@@ -27,7 +27,7 @@ from ._statement_sizes import check_statement_size
 from .locking import lock_session, with_lock
 
 
-def redact_message(
+def redact_at(
     using: str,
     agent: AgentRecord,
     message_id: int,

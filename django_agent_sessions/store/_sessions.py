@@ -216,7 +216,7 @@ class Sessions(StorePart):
         Raises:
             SessionNotFoundError: The session does not exist or belongs to another owner.
         """
-        return get_session(self._context, session_id).usage
+        return require_session(self._context, session_id).usage
 
     ausage = twin(usage)
 
@@ -308,7 +308,7 @@ class Sessions(StorePart):
 
 
 @retry_reads
-def find_session(context: StoreContext, session_id: str) -> SessionRecord | None:
+def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
     row = lookup.get_session(
         context.using, context.namespace, validate_id(session_id), context.reach
@@ -316,9 +316,9 @@ def find_session(context: StoreContext, session_id: str) -> SessionRecord | None
     return None if row is None else session_record(row)
 
 
-def get_session(context: StoreContext, session_id: str) -> SessionRecord:
+def require_session(context: StoreContext, session_id: str) -> SessionRecord:
     """Read a session that must exist."""
-    session = find_session(context, session_id)
+    session = read_session(context, session_id)
     if session is None:
         raise context.not_found(session_id)
     return session

@@ -33,12 +33,12 @@ from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
 from ._counters import move_counters, touch
-from ._message_reading import read_payloads
+from ._message_reading import payloads_of
 from ._messages import Messages
 from ._multi_agents import MultiAgents
 from ._pop import pop_message
 from ._queries import conversation, session_rows
-from ._sessions import Sessions, find_session, get_session, insert_session
+from ._sessions import Sessions, insert_session, read_session, require_session
 from ._turns import Turns
 from .locking import with_session_lock
 
@@ -252,7 +252,7 @@ class SessionStore:
         Raises:
             InvalidIdError: The id is invalid.
         """
-        return find_session(self._context, session_id)
+        return read_session(self._context, session_id)
 
     afind = twin(find)
 
@@ -269,7 +269,7 @@ class SessionStore:
             SessionNotFoundError: The session does not exist or belongs to another owner.
             InvalidIdError: The id is invalid.
         """
-        return get_session(self._context, session_id)
+        return require_session(self._context, session_id)
 
     aget = twin(get)
 
@@ -423,7 +423,7 @@ class SessionStore:
             The payloads in order. Corrupt ones are skipped and logged; ``latest`` does not count
             them.
         """
-        return read_payloads(self.using, agent, latest)
+        return payloads_of(self.using, agent, latest)
 
     apayloads = twin(payloads)
 
