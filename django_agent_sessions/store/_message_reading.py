@@ -100,7 +100,7 @@ def _decode(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> Iterator[tup
 def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> list[MessageRecord]:
     records = []
     for row in rows:
-        record = MessageRecord._make(row)
+        record = MessageRecord(*row)
         if isinstance(record.content, CorruptPayload):
             _log_corrupt(agent, record.message_id)
         else:

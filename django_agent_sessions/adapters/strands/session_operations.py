@@ -262,7 +262,7 @@ class SessionOperations:
         conversation.remember_written(written)
         if connections[self.store.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        conversation.spent += _usage_of(new)
+        conversation.spent = sum((record.usage for record in written), conversation.spent)
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.
@@ -436,11 +436,3 @@ def _is_writable(message: NewMessage) -> bool:
     except PayloadError:
         return False
     return True
-
-
-def _usage_of(messages: list[NewMessage]) -> Usage:
-    spent = Usage()
-    for message in messages:
-        summary = dialects.summary(dialects.STRANDS, message.payload)
-        spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-    return spent
