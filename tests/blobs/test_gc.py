@@ -188,7 +188,7 @@ def test_another_database_that_uses_the_same_storage_keeps_its_files(
     pictures, store, stored, archive
 ):
     there = SessionStore(using=archive)
-    agent = there.open_agent(there.open("theirs"), "main", dialect="strands")
+    agent = there.agents.open(there.open("theirs"), "main", dialect="strands")
     there.append_many(agent, store.payloads(pictures))
     assert len(stored()) == 4
 

@@ -95,7 +95,7 @@ def everything(store: SessionStore, folder: Path) -> None:
     redacted(store)
     with_binaries(store)
     leased(store)
-    SnapshotStorageStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100)
     lines = folder / "sessions.jsonl"
     lines.write_text("".join(export_sessions(Session.objects.all())))
     call_command("agent_sessions_import", "jsonl", str(lines), "--namespace", "copy", verbosity=0)

@@ -19,6 +19,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 
 from .healthy import said, talk, travelled
@@ -115,7 +116,7 @@ def test_nothing_is_mended_under_legal_hold(store):
 
 def test_figures_are_compared_alike_on_each_database(store):
     agent = travelled(store)
-    SnapshotStorageStore().write_object("key", bytes(range(256)))
+    SnapshotStorageStore(SessionStore()).write_object("key", bytes(range(256)))
     usage.roll_up(until=timezone.now() + timedelta(minutes=1))
     ago = timezone.now() - timedelta(days=2)
     RunLease.objects.create(session_id=agent.session, expires_at=timezone.now())

@@ -248,14 +248,14 @@ def an_orchestrator_was_damaged(store):
 
 @planted("stored-object")
 def a_part_of_an_object_was_lost(store):
-    SnapshotStorageStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100)
     StoredPart.objects.all().delete()
 
 
 @planted("stored-object")
 def an_object_of_a_session_is_longer_than_it_says(store):
     talk(store)
-    SnapshotStorageStore().write_object("key", b"x" * 100, session=store.get("talk"))
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100, session=store.get("talk"))
     StoredObject.objects.update(size=99)
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import (
+    Agents,
+    Branches,
+    Messages,
+    MultiAgents,
+    Sessions,
+    SessionStore,
+    Snapshots,
+    Turns,
+)
 from django_agent_sessions.values.records import AgentState, Usage
 
 
@@ -16,28 +25,34 @@ def user(text: str) -> dict:
     return {"role": "user", "content": text}
 
 
-def public_methods() -> dict[str, Callable[..., Any]]:
+def public_methods(kind: type) -> dict[str, Callable[..., Any]]:
     return {
         name: function
-        for name, function in inspect.getmembers(SessionStore, inspect.isfunction)
+        for name, function in inspect.getmembers(kind, inspect.isfunction)
         if not name.startswith("_")
     }
 
 
-SYNC = sorted(
-    name for name, method in public_methods().items() if not inspect.iscoroutinefunction(method)
-)
+KINDS = (SessionStore, Sessions, Agents, MultiAgents, Messages, Turns, Branches, Snapshots)
+SYNC = [
+    pytest.param(kind, name, id=f"{kind.__name__}.{name}")
+    for kind in KINDS
+    for name, method in public_methods(kind).items()
+    if not inspect.iscoroutinefunction(method)
+]
 
 
-def test_there_is_nothing_async_without_a_sync_twin():
-    twins = [name for name, method in public_methods().items() if name not in SYNC]
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_nothing_async_without_a_sync_twin(kind):
+    methods = public_methods(kind)
+    twins = {name for name, method in methods.items() if inspect.iscoroutinefunction(method)}
 
-    assert sorted(twins) == sorted(f"a{name}" for name in SYNC)
+    assert twins == {f"a{name}" for name in methods.keys() - twins}
 
 
-@pytest.mark.parametrize("name", SYNC)
-def test_an_async_twin_takes_and_returns_the_same(name):
-    methods = public_methods()
+@pytest.mark.parametrize(("kind", "name"), SYNC)
+def test_an_async_twin_takes_and_returns_the_same(kind, name):
+    methods = public_methods(kind)
 
     assert inspect.signature(methods[f"a{name}"]) == inspect.signature(methods[name])
     assert f":meth:`{name}`" in (inspect.getdoc(methods[f"a{name}"]) or "")

@@ -92,7 +92,7 @@ def test_reading_takes_one_statement(store, agent, statements):
 
     assert statements(store.payloads, agent) == 1
     assert statements(store.payloads, agent, latest=20) == 1
-    assert statements(store.messages, agent, limit=10, offset=10) == 1
+    assert statements(store.messages.list, agent, limit=10, offset=10) == 1
     assert statements(store.messages.latest, agent, 20) == 1
     assert statements(store.messages.restore, agent) == 1
     assert statements(store.messages.find, agent, 3) == 1

@@ -14,7 +14,7 @@ from django.db import Error
 
 from django_agent_sessions.adapters.base import ConversationSession
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.store import BranchNameStore
+from django_agent_sessions.store import Turns
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord
 
@@ -49,7 +49,6 @@ class AdvancedDjangoSession(DjangoSession):
     the current branch, and ``wrapper`` the context of a run, for a callable owner.
     """
 
-    _store_class = BranchNameStore
     _session_class = BranchSession
     _memory: BranchMemory
 
@@ -64,13 +63,13 @@ class AdvancedDjangoSession(DjangoSession):
     async def _read(
         self,
         branch_id: str | None,
-        read: Callable[[BranchNameStore, AgentRecord], R | None],
+        read: Callable[[Turns, AgentRecord], R | None],
         wrapper: _Context | None,
     ) -> R | None:
         """Read a branch, by default the object's current one; None if it does not exist."""
         place = self._place_of(branch_id)
         return await self._ask(
-            lambda session: session.on_place(place, partial(read, session.store)), wrapper
+            lambda session: session.on_place(place, partial(read, session.store.turns)), wrapper
         )
 
     def _place_of(self, branch_id: str | None) -> CurrentBranch:
@@ -222,7 +221,7 @@ class AdvancedDjangoSession(DjangoSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
         """List the user's messages, with the numbers of their turns to branch from."""
-        turns = await self._read(branch_id, BranchNameStore.turns, wrapper)
+        turns = await self._read(branch_id, Turns.list, wrapper)
         return describe_turns(turns or [], shortened=True)
 
     async def find_turns_by_content(
@@ -233,7 +232,7 @@ class AdvancedDjangoSession(DjangoSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
         """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
-        turns = await self._read(branch_id, BranchNameStore.turns, wrapper)
+        turns = await self._read(branch_id, Turns.list, wrapper)
         matches = [turn for turn in turns or [] if contains_text(search_term, turn.payload)]
         return describe_turns(matches, shortened=False)
 
@@ -241,14 +240,14 @@ class AdvancedDjangoSession(DjangoSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
         """Return the types and tool names of the items of each turn."""
-        items = await self._read(branch_id, BranchNameStore.turn_items, wrapper)
+        items = await self._read(branch_id, Turns.items, wrapper)
         return group_by_turn(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
         """Count the calls of tools: tool name, number of calls and turn."""
-        items = await self._read(branch_id, BranchNameStore.turn_items, wrapper)
+        items = await self._read(branch_id, Turns.items, wrapper)
         return tool_usage(items or [])
 
     # --- usage --------------------------------------------------------------------------------
@@ -300,7 +299,7 @@ class AdvancedDjangoSession(DjangoSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
         """Return the usage of each turn, or of one turn; empty if none was stored."""
-        read = partial(BranchNameStore.turn_costs, turn=user_turn_number)
+        read = partial(Turns.costs, turn=user_turn_number)
         costs = await self._read(branch_id, read, wrapper) or []
         if user_turn_number is not None:
             return cost_as_dict(costs[0]) if costs else {}

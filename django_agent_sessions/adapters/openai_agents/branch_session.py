@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django_agent_sessions.adapters.base import ConversationMemory, ConversationSession
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.store import BranchNameStore, BranchSummary
+from django_agent_sessions.store import BranchNames, BranchSummary
 from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts
 
 R = TypeVar("R")
@@ -47,7 +47,11 @@ class BranchSession(ConversationSession):
 
     memory_class = BranchMemory
     memory: BranchMemory
-    store: BranchNameStore
+
+    @property
+    def names(self) -> BranchNames:
+        """The branches of the session by name."""
+        return BranchNames(self.store)
 
     # --- the branch --------------------------------------------------------------------------
 
@@ -58,9 +62,9 @@ class BranchSession(ConversationSession):
     def find_place(self, place: CurrentBranch, agent: AgentRecord) -> AgentRecord | None:
         """Return the record of a branch; None if it does not exist."""
         if place.agent is None:
-            return self.store.named_branch(agent, place.name)
+            return self.names.find(agent, place.name)
         # The conversation may have been deleted and created again.
-        branch = self.store.follow(agent, place.name) if place.agent == agent.id else agent
+        branch = self.names.follow(agent, place.name) if place.agent == agent.id else agent
         return self._reset_if_main(place, branch)
 
     def _reset_if_main(
@@ -98,14 +102,14 @@ class BranchSession(ConversationSession):
     ) -> None:
         def append() -> None:
             clean = [self.memory.clean(item) for item in items]
-            branch, written = self.store.append_to(
+            branch, written = self.names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self.memory.epoch
             )
             self._reset_if_main(place, branch)
             self.memory.record_written(written, branch=branch.branch)
 
         self.reload_if_stale(
-            append, lambda: self.reload(self.store.follow(agent, place.name) or agent)
+            append, lambda: self.reload(self.names.follow(agent, place.name) or agent)
         )
 
     def pop_on(self, place: CurrentBranch) -> Any:
@@ -113,7 +117,7 @@ class BranchSession(ConversationSession):
 
         def pop(agent: AgentRecord) -> Any:
             name = place.name if place.agent in (None, agent.id) else INITIAL_BRANCH.name
-            branch, taken = self.store.pop_from(agent, name)
+            branch, taken = self.names.pop(agent, name)
             if branch is None or taken is None:
                 return None
             self._reset_if_main(place, branch)
@@ -127,7 +131,7 @@ class BranchSession(ConversationSession):
         # Redactions must be read before the deletion: a compaction writes items back.
         branch = self.branch_of(agent) or agent
         return self.reload_if_stale(
-            lambda: self.store.clear_all(agent, epoch=self.memory.epoch),
+            lambda: self.names.clear(agent, epoch=self.memory.epoch),
             partial(self.reload, branch),
         )
 
@@ -145,7 +149,7 @@ class BranchSession(ConversationSession):
         try:
             if agent is None:
                 raise SessionNotFoundError
-            branch_name = self.store.branch_at_turn(
+            branch_name = self.names.create_at_turn(
                 agent, source, turn, default_name if name is None else name, numbered=name is None
             )
         except SessionNotFoundError:
@@ -162,8 +166,8 @@ class BranchSession(ConversationSession):
     def find_branch(self, name: str) -> CurrentBranch:
         """Find a branch that has items."""
         agent = self.find()
-        branch = None if agent is None else self.store.named_branch(agent, name)
-        if branch is None or not self.store.has_messages(branch):
+        branch = None if agent is None else self.names.find(agent, name)
+        if branch is None or not self.names.has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
         return INITIAL_BRANCH if name == INITIAL_BRANCH.name else CurrentBranch(name, branch.id)
 
@@ -173,7 +177,7 @@ class BranchSession(ConversationSession):
         try:
             if agent is None:
                 raise SessionNotFoundError
-            self.store.delete_branch_by_name(agent, name)
+            self.names.delete(agent, name)
         except SessionNotFoundError:
             pass
         else:
@@ -185,7 +189,7 @@ class BranchSession(ConversationSession):
 
         def read(agent: AgentRecord) -> tuple[str, list[BranchSummary]]:
             name = _name_of(place, self.find_place(place, agent))
-            return name, self.store.named_branches(agent)
+            return name, self.names.list(agent)
 
         return self.on_conversation(read)
 
@@ -197,7 +201,7 @@ class BranchSession(ConversationSession):
         def store(agent: AgentRecord) -> int | None:
             if place.agent not in (None, agent.id):
                 return None
-            return self.store.store_turn_cost_on(agent, place.name, cost)
+            return self.names.save_cost(agent, place.name, cost)
 
         self.on_conversation(store)
 
@@ -207,7 +211,7 @@ class BranchSession(ConversationSession):
         def read(agent: AgentRecord) -> TurnCosts | None:
             if not branch_id:
                 return self.store.turns.total(agent)
-            branch = self.store.named_branch(agent, branch_id)
+            branch = self.names.find(agent, branch_id)
             return None if branch is None else self.store.turns.total(agent, branch=branch.branch)
 
         return self.on_conversation(read)

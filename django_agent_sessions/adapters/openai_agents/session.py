@@ -76,7 +76,6 @@ class DjangoSession:
 
     session_id: str
     session_settings: SessionSettings | None
-    _store_class: type[SessionStore] = SessionStore
     _session_class: type[ConversationSession] = ConversationSession
 
     def __init__(
@@ -252,7 +251,7 @@ class DjangoSession:
                 "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
         return self._session_class(
-            self._store_class(
+            SessionStore(
                 owner=owner, namespace=self._namespace, using=self._using, create=self._create
             ),
             self.session_id,

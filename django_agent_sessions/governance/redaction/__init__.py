@@ -12,7 +12,7 @@
 The conversation stays valid for the next model call: roles, blocks, and the ids of calls and
 results are kept. The SDKs' guardrails, the admin, the REST API and ``manage.py
 redact_agent_session`` use these functions or, to replace a whole message with a new text,
-``SessionStore.redact_message``.
+``store.messages.redact``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.governance.redaction import Find, aredact, descendants_of, redact
 from django_agent_sessions.models import AuditEvent, Branch, SessionMessage, Snapshot
-from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.store import SessionStore
 from tests.test_documentation import example
 
 from .planting import SECRET
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+def store() -> SessionStore:
+    return SessionStore()
 
 
 def forked(store: Any) -> tuple[Any, Any, list[Any]]:

@@ -32,8 +32,10 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.queries.search import find_messages, find_sessions
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.usage import roll_up
+from django_agent_sessions.values.records import SessionRecord
 
 from .planting import SECRET
 from .timelines import (
@@ -55,8 +57,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+def store() -> SessionStore:
+    return SessionStore()
+
+
+def object_of(store: SessionStore, session: SessionRecord, key: str) -> bytes:
+    data = SnapshotStorageStore(store).read_object(key, session=session)
+    assert data is not None
+    return data
 
 
 # --- everywhere ---------------------------------------------------------------------------------
@@ -104,10 +112,10 @@ def test_what_is_left_is_what_programs_read(store):
         "app_data": {"their": ["[REDACTED]"]},
     }
     assert list(row.document["data"]) == list(document("x")["data"])
-    assert store.read_object(f"{PREFIX}/stash.txt", session=session) == b"kept [REDACTED]"
-    tree = store.read_object(f"{PREFIX}/tree.json", session=session)
+    assert object_of(store, session, f"{PREFIX}/stash.txt") == b"kept [REDACTED]"
+    tree = object_of(store, session, f"{PREFIX}/tree.json")
     assert tree.decode() == '["ä", {"role": "user", "said": "[REDACTED]"}]'
-    raw = store.read_object(f"{PREFIX}/raw", session=session)
+    raw = object_of(store, session, f"{PREFIX}/raw")
     assert raw == b"\xff\x00" + b"*" * len(SECRET) + b"\xfe"
     sizes = dict(StoredObject.objects.values_list("key", "size"))
     assert sizes[f"{PREFIX}/stash.txt"] == len("kept [REDACTED]")
@@ -116,14 +124,14 @@ def test_what_is_left_is_what_programs_read(store):
 def test_what_is_not_found_is_not_written(store):
     session, agent = plant(store, SECRET)
     other = add_snapshot(agent, document("x"), [[0, 2], form("short", 0)])
-    store.write_object(f"{PREFIX}/clean", b'{"a":1}', session=session)
+    SnapshotStorageStore(store).write_object(f"{PREFIX}/clean", b'{"a":1}', session=session)
     clean = Snapshot.objects.filter(pk=other.pk)
     before = clean.values().get()
 
     done = redact(session.id, Find(SECRET), reason="r")
 
     assert clean.values().get() == before
-    assert store.read_object(f"{PREFIX}/clean", session=session) == b'{"a":1}'
+    assert object_of(store, session, f"{PREFIX}/clean") == b'{"a":1}'
     assert StoredObject.objects.get(key=f"{PREFIX}/clean").revision == 0
     assert done.states == Snapshot.objects.exclude(pk=other.pk).count() + 3 + 1
 
@@ -141,12 +149,12 @@ def test_fifty_snapshots_of_one_agent(store):
 
 def test_a_large_stored_object_is_redacted_across_its_parts(store, session):
     data = b"x" * (1024 * 1024 - 5) + SECRET.encode() + b"y" * 1024 * 1024
-    store.write_object(f"{PREFIX}/large", data, session=session)
+    SnapshotStorageStore(store).write_object(f"{PREFIX}/large", data, session=session)
     assert StoredPart.objects.count() == 3
 
     redact(session.id, Find(SECRET), reason="r")
 
-    found = store.read_object(f"{PREFIX}/large", session=session)
+    found = object_of(store, session, f"{PREFIX}/large")
     assert found == data.replace(SECRET.encode(), b"[REDACTED]")
     assert found_in_database(SECRET) == []
 
@@ -163,11 +171,11 @@ def test_a_large_stored_object_is_redacted_across_its_parts(store, session):
     ],
 )
 def test_stored_objects_of_any_form(store, session, data):
-    store.write_object("k", data, session=session)
+    SnapshotStorageStore(store).write_object("k", data, session=session)
 
     redact(session.id, Find(SECRET), reason="r")
 
-    found = store.read_object("k", session=session)
+    found = object_of(store, session, "k")
     assert b"planted" not in found
     assert (data == found) == (not data)
 
@@ -186,11 +194,11 @@ def test_stored_objects_of_any_form(store, session, data):
 def test_a_tools_result_that_was_put_away_is_content_whatever_its_keys_are_called(
     store, session, said, left
 ):
-    store.write_object("k", json.dumps(said).encode(), session=session)
+    SnapshotStorageStore(store).write_object("k", json.dumps(said).encode(), session=session)
 
     done = redact(session.id, Find("47114711"), reason="r")
 
-    assert json.loads(store.read_object("k", session=session)) == left
+    assert json.loads(object_of(store, session, "k")) == left
     assert done.kept == []
 
 
@@ -198,7 +206,7 @@ def test_names_of_branches_snapshots_and_keys_are_told_and_stay(store):
     session, agent = plant(store, "x")
     store.branches.create(agent, name=SECRET)
     add_snapshot(agent, document("x"), [], snapshot_id=SECRET)
-    store.write_object(SECRET, b"x", session=session)
+    SnapshotStorageStore(store).write_object(SECRET, b"x", session=session)
     store.append(agent, user(SECRET))
 
     done = redact(session.id, Find(SECRET), reason="r")
@@ -224,7 +232,7 @@ def test_what_a_snapshot_is_restored_by_stays(store):
 def test_detectors_look_there_too(store):
     session, _ = plant(store, "ada@example.org")
     # In what is no text, letters stand by chance.
-    store.delete_object(f"{PREFIX}/raw", session=session)
+    SnapshotStorageStore(store).delete_object(f"{PREFIX}/raw", session=session)
 
     redact(session.id, Detect(("email",)), reason="r")
 
@@ -429,7 +437,7 @@ def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
         elif step == "fork":
             store.sessions.fork(session)
         else:
-            store.write_object(f"k{number}", text.encode(), session=session)
+            SnapshotStorageStore(store).write_object(f"k{number}", text.encode(), session=session)
     before = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches.list(agent)]
 
     scope = Find(SECRET) if everywhere else WholeMessage(named)
