@@ -32,6 +32,7 @@ second thread can connect to: for SQLite, a file. This is the only package that 
 ``BatchContract``                 several messages are written completely or not at all
 ``PopContract``                   removing the last message
 ``ClearContract``                 deleting all messages
+``ReplaceContract``               replacing the history with a summary
 ``RedactionContract``             a redacted original is stored nowhere any more
 ================================  =============================================================
 """
@@ -50,12 +51,19 @@ from .driver import (
     ExclusiveDriver,
     PoppingDriver,
     RedactingDriver,
+    ReplacingDriver,
     ToolCall,
 )
 from .exclusive import ExclusiveContract
 from .leaks import columns_containing, error_texts, files_containing
 from .memory import AgentContract, MemoryContract, RewriteContract
-from .optional_contracts import BatchContract, ClearContract, PopContract, RedactionContract
+from .optional_contracts import (
+    BatchContract,
+    ClearContract,
+    PopContract,
+    RedactionContract,
+    ReplaceContract,
+)
 from .processes import ProcessContract
 from .statements import StatementContract
 
@@ -93,6 +101,8 @@ __all__ = [
     "ProcessContract",
     "RedactingDriver",
     "RedactionContract",
+    "ReplaceContract",
+    "ReplacingDriver",
     "RewriteContract",
     "StatementContract",
     "ToolCall",

@@ -63,6 +63,13 @@ class ClearingDriver(Driver, Protocol):
         """Delete all messages."""
 
 
+class ReplacingDriver(Driver, Protocol):
+    """A driver for :class:`~.ReplaceContract`."""
+
+    def replace(self, session_id: str, kept: Sequence[Any], summary: Any) -> None:
+        """Replace the history with a summary and the messages that are kept."""
+
+
 class RedactingDriver(Driver, Protocol):
     """A driver for :class:`~.RedactionContract`."""
 

@@ -41,6 +41,7 @@ class AdapterSession:
     ) -> None:
         self.session_id = validate_id(session_id)
         self.store = store
+        self.using = store.using
         self.dialect = dialect
         self.runs = runs
         self._title = title
@@ -50,11 +51,11 @@ class AdapterSession:
 
     def run(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Run a function; under the lease of a run if the session is exclusive."""
-        return bridge.run_sync(self._guarded(work, key), using=self.store.using)
+        return bridge.run_sync(self._guarded(work, key), using=self.using)
 
     async def arun(self, work: Callable[[], R], *, key: Hashable = None) -> R:
         """Async twin of :meth:`run`, with a single thread switch."""
-        return await bridge.run_async(self._guarded(work, key), using=self.store.using)
+        return await bridge.run_async(self._guarded(work, key), using=self.using)
 
     def _guarded(self, work: Callable[[], R], key: Hashable) -> Callable[[], R]:
         return work if self.runs is None else self.runs.guarded(work, key)
@@ -111,18 +112,16 @@ class ExclusiveBlock:
         self._key = key
 
     def __enter__(self) -> None:
-        using = self._session.store.using
-        session = bridge.run_sync(self._session.open, using=using)
-        self._runs.begin(session.id, using, self._key)
+        session = bridge.run_sync(self._session.open, using=self._session.using)
+        self._runs.begin(session.id, self._session.using, self._key)
 
     def __exit__(self, *error: object) -> None:
         self._runs.end(self._key)
 
     # Not a generator: an SDK may leave a loop in which no async generator can be started.
     async def __aenter__(self) -> None:
-        using = self._session.store.using
-        session = await bridge.run_async(self._session.open, using=using)
-        await self._runs.abegin(session.id, using, self._key)
+        session = await bridge.run_async(self._session.open, using=self._session.using)
+        await self._runs.abegin(session.id, self._session.using, self._key)
 
     async def __aexit__(self, *error: object) -> None:
         await self._runs.aend(self._key)

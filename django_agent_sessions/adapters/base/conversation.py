@@ -189,7 +189,7 @@ class ConversationSession(AdapterSession):
         messages = [*([] if summary is None else [summary]), *kept]
 
         def replace(agent: AgentRecord) -> None:
-            with transaction.atomic(using=self.store.using):
+            with transaction.atomic(using=self.using):
                 self.clear_all(agent)
                 self.append_to(messages, None, agent)
 

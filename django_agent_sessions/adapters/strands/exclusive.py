@@ -96,7 +96,7 @@ class RunLeases:
     async def _on_agent_ended(self, event: AfterInvocationEvent) -> None:
         # A hook resumes the agent: the same turn continues.
         if event.resume is None:
-            await self._runs.aend(run_key(event.agent))
+            await self._runs.aend(event.agent.agent_id)
 
     async def _on_group_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
         await self._runs.aend(run_key(event.source))
@@ -143,14 +143,14 @@ class RunLeases:
         old = self._work.conversation(agent)
         new_conversation = Conversation(weakref.ref(agent), run_id=old.run_id, spent=old.spent)
         restore_agent(agent, new_conversation, found)
-        if old.record is not None and run_key(agent) not in self._runs.rejected:
+        if old.record is not None and agent.agent_id not in self._runs.rejected:
             # Unwritten because the database was unavailable: not lost because of another run.
             new_conversation.pending_messages, new_conversation.may_be_written = (
                 old.pending_messages,
                 old.may_be_written,
             )
             agent.messages.extend(new.payload for new in old.pending_messages)
-        self._runs.rejected.discard(run_key(agent))
+        self._runs.rejected.discard(agent.agent_id)
         self._work.conversations[agent.agent_id] = new_conversation
         # Strands interpreted the input of this run, as a text or as answers, before it had a lease.
         if is_interrupted:
@@ -175,7 +175,7 @@ class RunLeases:
             conversation.record is not None
             and conversation.record.id == record.id
             and conversation.known_state == record.data
-            and run_key(agent) not in self._runs.rejected
+            and agent.agent_id not in self._runs.rejected
         )
         if same:
             latest = self._work.store.messages.latest(record, 1)

@@ -221,7 +221,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
             SessionBusyError: The run lost its lease.
         """
         append = functools.partial(self._work.append, message, agent)
-        self._session.run(append, key=run_key(agent))
+        self._session.run(append, key=agent.agent_id)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:
         """Write the agent's state, if it has changed since it was last written.
@@ -236,7 +236,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         conversation = self._work.conversation(agent)
         if conversation.has_changes(agent):
             sync = functools.partial(self._work.sync, conversation, agent)
-            self._session.run(sync, key=run_key(agent))
+            self._session.run(sync, key=agent.agent_id)
 
     def redact_latest_message(
         self, redact_message: Message, agent: LocalAgent, **kwargs: Any
@@ -294,11 +294,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         append = functools.partial(self._work.append, event.message, event.agent)
-        await self._session.arun(append, key=run_key(event.agent))
+        await self._session.arun(append, key=event.agent.agent_id)
 
     async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
         update = functools.partial(self._work.update, event.message, event.agent)
-        await self._session.arun(update, key=run_key(event.agent))
+        await self._session.arun(update, key=event.agent.agent_id)
 
     async def _on_run_ended(
         self, event: AfterInvocationEvent | BidiResponseStopEvent | BidiAgentStopEvent

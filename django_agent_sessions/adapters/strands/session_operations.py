@@ -237,9 +237,10 @@ class SessionOperations:
         conversation.pending_messages = []
         conversation.may_be_written = False
         conversation.remember_written(written)
-        if connections[self.store.using].in_atomic_block:
+        if connections[self._session.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        conversation.spent = sum((record.usage for record in written), conversation.spent)
+        for record in written:
+            conversation.spent += record.usage
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.
@@ -252,7 +253,7 @@ class SessionOperations:
         conversation.must_check_rollback = False
         existing = self.store.messages.positions(conversation.uncommitted_ids)
         missing = conversation.uncommitted_ids - existing.keys()
-        in_transaction = connections[self.store.using].in_atomic_block
+        in_transaction = connections[self._session.using].in_atomic_block
         conversation.uncommitted_ids = set(existing) if in_transaction else set()
         if missing and conversation.record is not None:
             conversation.forget(missing)
