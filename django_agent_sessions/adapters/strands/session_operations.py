@@ -441,6 +441,6 @@ def _is_writable(message: NewMessage) -> bool:
 def _usage_of(messages: list[NewMessage]) -> Usage:
     spent = Usage()
     for message in messages:
-        summary = dialects.summary(dialects.STRANDS, message.payload)
+        summary = dialects.get(dialects.STRANDS).summary(message.payload)
         spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
     return spent
