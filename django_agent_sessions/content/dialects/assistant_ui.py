@@ -5,7 +5,7 @@ A payload is ``{"id": …, "parent_id": …, "format": …, "content": {…}}``.
 ``aui/v0``, assistant-ui's own (``role`` and ``content``). Other formats are converted as far as
 they have the same fields.
 
-Clients are untrusted: a summary has no token counts.
+Clients are untrusted: a summary has no token counts, which a client could invent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django_agent_sessions.content.blob_refs import PLACEHOLDER_IMAGE
 from django_agent_sessions.content.paths import Path
 
 from .arguments import parse_json, parse_json_container
-from .base import Dialect, ToolCallIds, TranscriptBlock, parts_of
+from .base import Dialect, ToolCallIds, TranscriptBlock
 from .media import (
     EncodedText,
     Media,
@@ -30,13 +30,9 @@ from .media import (
     media_type,
 )
 from .parts import (
-    EMPTY_SUMMARY,
     Part,
     PartKind,
-    Summary,
-    join_searchable_text,
     neutral_role,
-    readable_texts,
     result_part,
     text_of,
     text_or_media_part,
@@ -118,13 +114,9 @@ class AssistantUI(Dialect):
                 return
         yield TranscriptBlock(("content",), (unknown_part(content),))
 
-    def summarize(self, payload: object) -> Summary:
-        """Return the neutral columns without token counts, which a client could invent."""
-        content = payload.get("content") if isinstance(payload, dict) else None
-        if not isinstance(content, dict):
-            return EMPTY_SUMMARY
-        text = join_searchable_text(readable_texts(parts_of(self.read(payload))))
-        return Summary(neutral_role(content.get("role")), text, None, None, None)
+    def role(self, payload: Message) -> str:
+        content = payload.get("content")
+        return neutral_role(content.get("role")) if isinstance(content, dict) else ""
 
     def call_ids(self, payload: object) -> ToolCallIds:
         """Return none: no model reads these messages, so that no call waits for its result."""

@@ -161,7 +161,11 @@ class Dialect:
         if not isinstance(payload, dict):
             return EMPTY_SUMMARY
         text = join_searchable_text(readable_texts(parts_of(self.read(payload))))
-        return Summary(neutral_role(payload.get("role")), text, None, None, None)
+        return Summary(self.role(payload), text, None, None, None)
+
+    def role(self, payload: Message) -> str:
+        """Return the neutral role: ``user``, ``assistant``, ``system``, ``tool`` or empty."""
+        return neutral_role(payload.get("role"))
 
     def call_ids(self, payload: object) -> ToolCallIds:
         """Return the ids of calls and results; by default those of all parts."""

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from django_agent_sessions.content.detectors import Detector, detect
-from django_agent_sessions.content.detectors.escapes import Unescaped
+from django_agent_sessions.content.detectors.detection import Unescaped
 
 from . import masks
 from .encodings import base64_texts
