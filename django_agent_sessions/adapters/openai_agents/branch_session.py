@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.store import BranchNames, BranchSummary, SessionStore, Turns
+from django_agent_sessions.store import BranchNames, BranchSummary, SessionStore
 from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts
 
 from .fifo_lock import FifoLock
@@ -66,7 +66,7 @@ class BranchedSession(DjangoSession):
     async def _read_branch(
         self,
         branch_id: str | None,
-        read: Callable[[Turns, AgentRecord], R | None],
+        read: Callable[[SessionStore, AgentRecord], R | None],
         wrapper: _Context | None,
     ) -> R | None:
         """Read a branch, by default the object's current one; None if it does not exist."""
@@ -74,7 +74,7 @@ class BranchedSession(DjangoSession):
 
         def find_and_read(names: BranchNames, agent: AgentRecord) -> R | None:
             branch = self._find_place(place, names, agent)
-            return None if branch is None else read(names.store.turns, branch)
+            return None if branch is None else read(names.store, branch)
 
         return await self._ask(find_and_read, wrapper)
 
