@@ -30,7 +30,7 @@ from django_agent_sessions.content.dialects.parts import (
 from django_agent_sessions.content.dialects.redaction import Message, Redactor
 
 from . import items, messages, redaction
-from .vocabulary import VOCABULARY
+from .keys import VOCABULARY
 
 
 class OpenAI(Dialect):
@@ -48,7 +48,7 @@ class OpenAI(Dialect):
     def read(self, payload: object) -> Iterable[TranscriptBlock]:
         if isinstance(payload, dict):
             if messages.is_message(payload):
-                return messages.read(payload)
+                return messages.message_blocks(payload)
             reader = items.find_reader(payload)
             found = reader.read(payload) if reader is not None else None
             if found is not None:
@@ -76,8 +76,8 @@ class OpenAI(Dialect):
         if not isinstance(payload, dict):
             return ToolCallIds()
         if payload.get("type") in (None, "message"):
-            return messages.call_ids(payload)
-        return items.call_ids(payload)
+            return messages.message_call_ids(payload)
+        return items.item_call_ids(payload)
 
     def binaries(self, block: Any) -> Iterator[Any]:
         if isinstance(block, str):
@@ -97,7 +97,7 @@ class OpenAI(Dialect):
         return {"type": "input_text" if is_responses else "text", "text": text}
 
     def redact(self, message: Message, redactor: Redactor) -> Any:
-        return redaction.redact(message, redactor)
+        return redaction.redact_item(message, redactor)
 
     def drop_copies(self, before: Message, after: Message, changed: frozenset[str]) -> Message:
         if "logprobs" in after and "text" in changed:

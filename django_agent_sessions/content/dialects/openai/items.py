@@ -46,7 +46,7 @@ def find_reader(item: Item) -> ItemReader | None:
     return _ITEMS.get(kind) if isinstance(kind, str) else None
 
 
-def call_ids(item: Item) -> ToolCallIds:
+def item_call_ids(item: Item) -> ToolCallIds:
     """Return the id of an item that is a call or a result."""
     kind, call_id = item.get("type"), _call_id(item)
     if not isinstance(kind, str) or not call_id:

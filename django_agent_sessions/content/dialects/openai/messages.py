@@ -33,7 +33,7 @@ def is_message(payload: Item) -> bool:
     return kind == "message" and not _CONTENT_KEYS.isdisjoint(payload)
 
 
-def read(message: Item) -> Iterator[TranscriptBlock]:
+def message_blocks(message: Item) -> Iterator[TranscriptBlock]:
     """Yield the blocks of a message: its reasoning, its content, and its calls."""
     yield from _reasoning(message)
     content = blocks.read_content(message, "content")
@@ -45,7 +45,7 @@ def read(message: Item) -> Iterator[TranscriptBlock]:
     yield from _tool_calls(message)
 
 
-def call_ids(message: Item) -> ToolCallIds:
+def message_call_ids(message: Item) -> ToolCallIds:
     """Return the ids of the calls of a message, or of the call that it answers."""
     calls = message.get("tool_calls")
     call_list = calls if isinstance(calls, list) else []

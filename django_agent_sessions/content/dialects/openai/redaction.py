@@ -18,7 +18,7 @@ _MASKS = {"IMAGE": "IMAGE", "FILE": "DOCUMENT", "AUDIO": "AUDIO"}
 _COMPACTIONS = ("compaction", "compaction_summary")
 
 
-def redact(item: Message, redactor: Redactor) -> Message:
+def redact_item(item: Message, redactor: Redactor) -> Message:
     """Redact all content of an item or a message."""
     if item.get("type") in _COMPACTIONS:
         # The item consists of one required encrypted text.
