@@ -100,11 +100,11 @@ def read_redactions(
     store: SnapshotStorageStore, session: SessionRecord, agent_id: str, known: KnownAgent
 ) -> None:
     """Read the redactions since an agent was last read or written."""
-    agent = store.read_agent(session, agent_id)
+    agent = store.store.agents.find(session, agent_id)
     if agent is None or agent.id != known.agent:
         return
     contents = {
-        row.position: row.payload for row in store.positioned_payloads(agent) if row.redacted
+        row.position: row.payload for row in store.store.messages.positioned(agent) if row.redacted
     }
     _note_messages(known, contents)
     note_redacted(known.corrections, known, *store.stored_snapshot(agent, known.snapshot_id))
