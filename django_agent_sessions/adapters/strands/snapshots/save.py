@@ -158,7 +158,7 @@ class AgentSave:
         self, head: SaveState, known: KnownAgent | None
     ) -> tuple[list[SnapshotMessage], Mapping[int, Any]]:
         """Match the messages in the database; return also the redacted ones by position."""
-        rows = self._store.positioned_payloads(head.agent)
+        rows = self._store.store.messages.positioned(head.agent)
         redacted = {row.position: row.payload for row in rows if row.redacted}
         # A redacted message is recognized by its content before the redaction.
         originals = raw_by_position(known, redacted) if redacted else {}
