@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.adapters.strands.live_redaction import RedactionLog
-from django_agent_sessions.adapters.strands.restore import check_dialect
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.exceptions import StaleSessionError
 from django_agent_sessions.models import Branch
 from django_agent_sessions.store.snapshots import (
@@ -78,7 +78,7 @@ class AgentSave:
 
         Raises ``StaleSessionError`` if the writer may still have redacted texts that are not known.
         """
-        check_dialect(head.agent)
+        check_dialect(head.agent, dialects.STRANDS)
         known = self._known
         if known is not None and known.agent != head.agent.id:
             known = None
