@@ -13,6 +13,7 @@ import pytest
 from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.dialects import Part, PartKind
 from django_agent_sessions.exceptions import MissingDependencyError
+from tests.adapters.processes import start_worker
 
 PAGE = Path(__file__).resolve().parent.parent / "ADDING_AN_ADAPTER.md"
 ADAPTER, FORMAT, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
@@ -39,7 +40,8 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
-TestParrot = with_the_sdk()
+class TestParrot(with_the_sdk()):
+    start = staticmethod(start_worker)
 
 
 def test_without_the_sdk_the_adapter_names_its_extra():
