@@ -30,7 +30,7 @@ from django_agent_sessions.content.dialects.parts import (
 from django_agent_sessions.content.dialects.redaction import Message, Redactor
 
 from . import items, messages, redaction
-from .keys import VOCABULARY
+from .item_vocabulary import VOCABULARY
 
 
 class OpenAI(Dialect):
