@@ -66,7 +66,7 @@ class AgentAPI(ChangeAPI):
         )
 
     def find_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
-        for branch in self.store().branches(agent):
+        for branch in self.store().branches.list(agent):
             if branch.number == number:
                 return branch
         raise Http404

@@ -60,7 +60,7 @@ class MessageRow:
         self.stored = extracted.value
         self.binaries: Mapping[BlobRef, bytes] = extracted.binaries
         self._payload = self.stored.text if corrupt else exact_json.dumps(self.stored, settings)
-        self._summary = dialects.summary(dialect, cleaned)
+        self._summary = dialects.get(dialect).summary(cleaned)
 
     @property
     def hashes(self) -> set[str]:
@@ -120,6 +120,7 @@ class MessageRow:
             revision=0,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            usage=Usage(1, *self.tokens),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -14,9 +14,9 @@ from strands.types.content import Message
 from strands.types.exceptions import SessionException
 from strands.types.session import SessionAgent
 
+from django_agent_sessions.adapters.base import AdapterSession, check_dialect
 from django_agent_sessions.content import dialects, exact_json, masking
 from django_agent_sessions.exceptions import PayloadError, SessionConflictError, StaleSessionError
-from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.records import AgentRecord, NewMessage, SessionRecord, Usage
 
 from . import formats
@@ -29,46 +29,29 @@ from .conversation import (
 )
 from .live_redaction import mask_agent
 from .orchestrators import Orchestrators
-from .restore import Restored, StoredAgent, check_dialect, is_strands_message
+from .restore import Restored, StoredAgent, is_strands_message
 
 logger = logging.getLogger("django_agent_sessions")
 
 R = TypeVar("R")
 
-_MAX_RELOADS = 10
 
-
-class OpenSession:
-    """A session that is read, or created, at its first use.
+class OpenSession(AdapterSession):
+    """A session that stays open, with the redaction epoch that writes send.
 
     It must not be part of a reference cycle, which would keep the conversations in memory until the
     garbage collector runs.
     """
 
-    def __init__(
-        self,
-        store: SessionStore,
-        session_id: str,
-        *,
-        title: str,
-        metadata: Mapping[str, Any] | None,
-    ) -> None:
-        self.store = store
-        self.session_id = session_id
-        self.epoch = 0
-        self._title = title
-        self._metadata = metadata
-        self._record: SessionRecord | None = None
+    epoch = 0
+    _record: SessionRecord | None = None
 
     def open(self) -> SessionRecord:
         """Return the session; read or create it at the first call."""
         if self._record is None:
-            self._record = self._open_or_create()
+            self._record = super().open()
             self.epoch = self._record.redaction_epoch
         return self._record
-
-    def _open_or_create(self) -> SessionRecord:
-        return self.store.open(self.session_id, title=self._title, metadata=self._metadata)
 
     def reopen(self) -> SessionRecord:
         """Read the session again, or create it."""
@@ -111,14 +94,14 @@ class SessionOperations:
         session = self.open()
         self.loaded_agents = {
             record.agent_id: self._read_found(record)
-            for record in self.store.list_agents(session)
+            for record in self.store.agents.list(session)
             if record.dialect == dialects.STRANDS
         }
         self.orchestrators.load_ahead()
 
     def read_or_create(self, conversation: Conversation, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent with its messages; None if it did not exist and was created."""
-        record = self.store.read_agent(self.open(), agent.agent_id)
+        record = self.store.agents.find(self.open(), agent.agent_id)
         if record is not None:
             return self._read_found(record)
         conversation.pending_messages = initial_messages(agent)
@@ -127,14 +110,14 @@ class SessionOperations:
 
     def _read_found(self, record: AgentRecord) -> StoredAgent:
         # Read the end first: a message that is appended after it is either read too or a conflict.
-        end = self.store.next_position(record) if self._raises else 0
+        end = self.store.messages.next_position(record) if self._raises else 0
         return StoredAgent(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
-        check_dialect(record)
+        check_dialect(record, dialects.STRANDS)
         # Without a window, Strands' own count of removed messages is the offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
-        restored = self.store.restore(record, offset=removed)
+        restored = self.store.messages.restore(record, offset=removed)
         invalid = [position for position, message, _ in restored if not is_strands_message(message)]
         for position in invalid:
             logger.warning(
@@ -177,7 +160,7 @@ class SessionOperations:
     def _replace(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
         row = _row_of(conversation)
         try:
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         except StaleSessionError:
@@ -186,7 +169,7 @@ class SessionOperations:
                 # Another process redacted it; the content that was added after it stays.
                 added = message["content"][len(stored.content) :]
                 message["content"] = [*stored.message["content"], *added]
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, message, stored.key)
@@ -198,13 +181,7 @@ class SessionOperations:
             self._at_epoch(lambda: self._write_at(conversation, agent, self._session.epoch))
 
     def _at_epoch(self, write: Callable[[], R]) -> R:
-        """Write, and reload and retry after each redaction or rewind since the last read."""
-        for _ in range(_MAX_RELOADS):
-            try:
-                return write()
-            except StaleSessionError:
-                self._reload()
-        return write()
+        return self._session.reload_if_stale(write, self._reload)
 
     def _write_at(self, conversation: Conversation, agent: LocalAgent, epoch: int) -> None:
         if conversation.record is None:
@@ -212,10 +189,10 @@ class SessionOperations:
             current = fingerprint(agent)
             state = formats.agent_state(SessionAgent.from_agent(agent))
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                record = self.store.open_agent(
+                record = self.store.agents.open(
                     self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
                 )
-            check_dialect(record)
+            check_dialect(record, dialects.STRANDS)
             conversation.record = record
             conversation.mark_synced(current, state)
         if conversation.pending_messages:
@@ -223,7 +200,7 @@ class SessionOperations:
         if (news := conversation.state_to_write(agent)) is not None:
             state, current = news
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                self.store.update_agent(conversation.record, state, epoch=epoch)
+                self.store.agents.update(conversation.record, state, epoch=epoch)
             conversation.mark_synced(current, state)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
@@ -260,9 +237,10 @@ class SessionOperations:
         conversation.pending_messages = []
         conversation.may_be_written = False
         conversation.remember_written(written)
-        if connections[self.store.using].in_atomic_block:
+        if connections[self._session.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        conversation.spent += _usage_of(new)
+        for record in written:
+            conversation.spent += record.usage
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.
@@ -273,15 +251,15 @@ class SessionOperations:
         if not conversation.must_check_rollback:
             return
         conversation.must_check_rollback = False
-        existing = self.store.positions(conversation.uncommitted_ids)
+        existing = self.store.messages.positions(conversation.uncommitted_ids)
         missing = conversation.uncommitted_ids - existing.keys()
-        in_transaction = connections[self.store.using].in_atomic_block
+        in_transaction = connections[self._session.using].in_atomic_block
         conversation.uncommitted_ids = set(existing) if in_transaction else set()
         if missing and conversation.record is not None:
             conversation.forget(missing)
             # The session and the agent may have been rolled back too.
             session = self._session.reopen()
-            conversation.record = self.store.read_agent(session, conversation.record.agent_id)
+            conversation.record = self.store.agents.find(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write the agent's state, and changed pins."""
@@ -292,12 +270,12 @@ class SessionOperations:
     def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
         row = _row_of(conversation)
         # The stored content, because a conversation manager may have shortened the agent's.
-        record = self.store.read_message(row, stored.position)
+        record = self.store.messages.find(row, stored.position)
         if record is not None:
             message = {k: v for k, v in record.content.items() if k != "metadata"}
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, stored.message, stored.key)
@@ -306,7 +284,7 @@ class SessionOperations:
         """Write everything at the end of an invocation, and count its usage."""
         self.sync(conversation, agent)
         if conversation.spent != Usage():
-            self.store.touch(_row_of(conversation).session, conversation.spent)
+            self._session.after_run(_row_of(conversation).session, conversation.spent)
             conversation.spent = Usage()
 
     def write_orchestrator(
@@ -344,7 +322,7 @@ class SessionOperations:
         self, conversation: Conversation, stored: StoredMessage, redact_message: Message
     ) -> None:
         redacted = _with_tracking_id_of(redact_message, stored.message)
-        epoch = self.store.redact_message(
+        epoch = self.store.messages.redact(
             _row_of(conversation), stored.position, redacted, key=stored.key
         )
         # If another process has redacted too, the next write must reload.
@@ -357,7 +335,7 @@ class SessionOperations:
         """Reload redactions, and apply them to the agents and orchestrators in memory."""
         session = self._session.reopen()
         secrets = self.orchestrators.redacted_texts()
-        for record in self.store.list_agents(session):
+        for record in self.store.agents.list(session):
             conversation = self.conversations.get(record.agent_id)
             if conversation is not None and conversation.record is not None:
                 conversation.corrections.note(conversation.known_state, record.data)
@@ -379,13 +357,13 @@ class SessionOperations:
     def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
         redacted = {
             row.message_id: row.content
-            for row in self.store.messages(record)
+            for row in self.store.messages.list(record)
             if row.redact_message is not None
         }
         # A rewind moves messages to another branch, so they are matched by their tracking ids.
         moved = {
             row.content.get("tracking_id"): row.content
-            for row in self.store.redacted_on_other_branches(record)
+            for row in self.store.messages.redacted_elsewhere(record)
         }
         secrets: set[str] = set()
         for stored in conversation.all_stored():
@@ -436,11 +414,3 @@ def _is_writable(message: NewMessage) -> bool:
     except PayloadError:
         return False
     return True
-
-
-def _usage_of(messages: list[NewMessage]) -> Usage:
-    spent = Usage()
-    for message in messages:
-        summary = dialects.summary(dialects.STRANDS, message.payload)
-        spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-    return spent

@@ -100,7 +100,7 @@ class RewindViewSet(AgentAPI):
         def rewind(session: Session) -> BranchRecord | None:
             # Read under the lock, so that no other process can move the message.
             _, position = self.resolve_position(agent, "to", data["to"], MAIN_BRANCH)
-            branch = self.store().rewind(agent, position, name=data.get("name"))
+            branch = self.store().branches.rewind(agent, position, name=data.get("name"))
             if branch is not None:
                 figures: dict[str, Any] = {
                     "branch": branch.number,
@@ -137,7 +137,7 @@ class BranchViewSet(AgentAPI):
     def list(self, request: Any, agent_key: UUID) -> Response:
         """List the branches: the main branch first, then by number."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
-        page: Any = self.paginate_queryset(self.store().branches(agent))
+        page: Any = self.paginate_queryset(self.store().branches.list(agent))
         self.record_access(row, agent.id, view="branches", branches=len(page))
         return self.get_paginated_response(self._representation(page, many=True))
 
@@ -163,7 +163,7 @@ class BranchViewSet(AgentAPI):
             if "at" in data:
                 source, position = self.resolve_position(agent, "at", data["at"], source)
                 upto = position + 1
-            branch = self.store().create_branch(
+            branch = self.store().branches.create(
                 agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
             )
             self.record_access(row, agent.id, view="branch", branch=branch.number)
@@ -208,7 +208,7 @@ class BranchViewSet(AgentAPI):
             branch = self._side_branch(
                 agent, number, "Switch to another branch before deleting it."
             )
-            deleted = self.store().delete_branch(agent, branch.number)
+            deleted = self.store().branches.delete(agent, branch.number)
             figures: dict[str, Any] = {"branch": branch.number, "messages": deleted}
             self.record(AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
 
@@ -234,7 +234,7 @@ class BranchViewSet(AgentAPI):
 
         def switch(session: Session) -> BranchRecord:
             branch = self._side_branch(agent, number, "The agent already uses it.")
-            former = self.store().switch_branch(agent, branch.number)
+            former = self.store().branches.switch(agent, branch.number)
             figures: dict[str, Any] = {"branch": branch.number, "left": former.number}
             self.record(AuditEvent.Action.RESTORED, row, agent.id, **figures)
             return former
@@ -261,11 +261,11 @@ class BranchViewSet(AgentAPI):
         reject_unknown_parameters(request, [_LEFT, _RIGHT])
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
         left, right = (self._branch_parameter(request, name) for name in (_LEFT, _RIGHT))
-        lengths = {branch.number: branch.length for branch in self.store().branches(agent)}
+        lengths = {branch.number: branch.length for branch in self.store().branches.list(agent)}
         for name, number in ((_LEFT, left), (_RIGHT, right)):
             if number not in lengths:
                 raise ReferenceNotFound(name, _NO_BRANCH)
-        common = self.store().common_length(agent, left, right)
+        common = self.store().branches.common_length(agent, left, right)
         self.record_access(row, agent.id, view="compare", left=left, right=right)
         comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
         return Response(ComparisonSerializer(comparison).data)
@@ -279,7 +279,7 @@ class BranchViewSet(AgentAPI):
         return branch
 
     def _has_branch(self, agent: AgentRecord, number: int) -> bool:
-        return any(branch.number == number for branch in self.store().branches(agent))
+        return any(branch.number == number for branch in self.store().branches.list(agent))
 
     def _branch_parameter(self, request: Any, name: str) -> int:
         number = parse_branch_number(request.query_params.get(name, str(MAIN_BRANCH)))
@@ -362,7 +362,7 @@ class SnapshotViewSet(AgentAPI):
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
         def take(session: Session) -> SnapshotRecord:
-            snapshot = self.store().take_snapshot(agent)
+            snapshot = self.store().snapshots.take(agent)
             self.record_access(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
             return snapshot
 
@@ -389,7 +389,7 @@ class SnapshotViewSet(AgentAPI):
         def restore(session: Session) -> SnapshotRecord:
             if not self._rows(agent).filter(pk=snapshot).exists():
                 raise Http404
-            restored = self.store().restore_snapshot(agent, snapshot)
+            restored = self.store().snapshots.restore(agent, snapshot)
             self.record(AuditEvent.Action.RESTORED, row, snapshot, messages=restored.length)
             return restored
 

@@ -207,7 +207,7 @@ class SessionViewSet(SessionDetailAPI):
                 require_match(
                     request, self.representation(self.row_of(self.accessible_sessions(), session))
                 )
-            self._store(row).update(row.pk, **fields)
+            self._store(row).sessions.update(row.pk, **fields)
             self.record_access(row, view="change")
         return etag_response(
             request, self.representation(self.row_of(self.accessible_sessions(), session))
@@ -361,7 +361,7 @@ class SessionViewSet(SessionDetailAPI):
         if external_id is None:
             key = new_id()
             return store.create(str(key), id=key, **fields), True
-        record, created = store.open_external(external_id, **fields)
+        record, created = store.sessions.open_external(external_id, **fields)
         if created:
             return record, True
         row = self.own_sessions().defer("metadata", "origin").filter(pk=record.id).first()
@@ -372,7 +372,7 @@ class SessionViewSet(SessionDetailAPI):
             row, SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])
         ):
             raise Http404
-        return (store.update(record.id, **fields) if fields else record), False
+        return (store.sessions.update(record.id, **fields) if fields else record), False
 
     def _fork(self, row: Session, data: dict[str, Any]) -> tuple[UUID, bool]:
         """Fork a session whose row is locked; return the fork's key, and whether it is new."""
@@ -389,7 +389,7 @@ class SessionViewSet(SessionDetailAPI):
         messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
         if at is not None and not messages.filter(pk=at).exists():
             raise ReferenceNotFound("at", "The session has no such message.")
-        fork = self.store().fork(
+        fork = self.store().sessions.fork(
             session_record(row), at=at, title=data.get("title"), external_id=external_id
         )
         figures: dict[str, Any] = {"fork": str(fork.id), "messages": fork.usage.messages}

@@ -17,8 +17,8 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.crypto import salted_hmac
 from django.utils.encoding import escape_uri_path
 
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.models import Session, SessionMessage
@@ -71,7 +71,7 @@ class ChatSessionAPI(StreamingAPI):
                 store.create(name, id=key, external_id=incoming.id)
             except SessionConflictError:
                 # The client sent the first message twice, or the id is one of another chat.
-                record = store.find_external(incoming.id)
+                record = store.sessions.find_external(incoming.id)
                 if record is None or record.namespace != namespace:
                     raise Conflict("This id is already in use: choose another.") from None
                 key, name, epoch = record.id, record.session_id, record.redaction_epoch
@@ -116,9 +116,9 @@ class ChatSessionAPI(StreamingAPI):
         return Session.objects.using(self.using).filter(pk=session).exists()
 
     def _messages(self, session: UUID) -> QuerySet[SessionMessage]:
-        """Return the session's messages, except those that clients of assistant-ui keep."""
+        """Return the session's messages, except those that clients wrote."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
-        return rows.exclude(agent__dialect=ASSISTANT_UI)
+        return rows.exclude(agent__dialect__in=dialects.client_written())
 
     def own_session(self, key: str) -> Session:
         """Return a session of the user, because users chat in their own sessions only."""

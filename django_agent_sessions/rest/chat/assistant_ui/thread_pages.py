@@ -10,9 +10,9 @@ from django.db.models import Case, TextField, Value, When
 from django.db.models.functions import Substr
 
 from django_agent_sessions import blobs
-from django_agent_sessions.content import masking
+from django_agent_sessions.content import dialects, masking
 from django_agent_sessions.content.blob_refs import BlobRef, references, resolve
-from django_agent_sessions.content.dialects import ASSISTANT_UI, displayable
+from django_agent_sessions.content.dialects import displayable
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, ExactJSONField
 from django_agent_sessions.models.functions import OctetLength
@@ -188,7 +188,7 @@ def find_server_message(session: Session, name: str, using: str) -> UUID | None:
     if key is None:
         return None
     rows = SessionMessage.objects.using(using).filter(session=session, pk=key)
-    return key if rows.exclude(agent__dialect=ASSISTANT_UI).exists() else None
+    return key if rows.exclude(agent__dialect__in=dialects.client_written()).exists() else None
 
 
 def server_page(
