@@ -24,7 +24,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.store import DEFAULT_AGENT, SessionStore
-from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY, refuse_none
 from django_agent_sessions.values.records import AgentRecord, PositionedPayload, SessionRecord
 
@@ -48,13 +48,14 @@ class DjangoSession(ExclusiveSession):
     first item creates the rows. An object may be used by several tasks at once.
 
     Args:
-        session_id: The id of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace and scope for all owners.
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
             database. Left out, only sessions without an owner are reached and created;
             ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
@@ -73,7 +74,7 @@ class DjangoSession(ExclusiveSession):
         session_settings: The given settings, or ``SessionSettings()``; can be assigned.
 
     Raises:
-        InvalidIdError: The session id or the namespace is invalid.
+        InvalidIdError: The session id, the namespace or the scope is invalid.
         ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
@@ -87,6 +88,7 @@ class DjangoSession(ExclusiveSession):
         *,
         owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
+        scope: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -102,6 +104,7 @@ class DjangoSession(ExclusiveSession):
         refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
+        self._scope = validate_scope(scope)
         self._title = title
         self._metadata = metadata
         # Resolved now: a stream outlives its request, and a router that depends on the request
@@ -251,7 +254,11 @@ class DjangoSession(ExclusiveSession):
                 "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
         return SessionStore(
-            owner=owner, namespace=self._namespace, using=self._using, create=self._create
+            owner=owner,
+            namespace=self._namespace,
+            scope=self._scope,
+            using=self._using,
+            create=self._create,
         )
 
     # --- what runs in the database's thread --------------------------------------------------
