@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from django_agent_sessions.exceptions import MissingDependencyError
+from tests.adapters.processes import start_worker
 
 PAGE = Path(__file__).resolve().parent.parent / "ADDING_AN_ADAPTER.md"
 ADAPTER, CONTRACT_TEST = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.S | re.M)
@@ -37,7 +38,8 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
-TestParrot = with_the_sdk()
+class TestParrot(with_the_sdk()):
+    start = staticmethod(start_worker)
 
 
 def test_without_the_sdk_the_adapter_names_its_extra():
