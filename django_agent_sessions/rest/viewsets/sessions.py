@@ -351,7 +351,7 @@ class SessionViewSet(SessionDetailAPI):
 
     def _store(self, row: Session) -> SessionStore:
         owner = self.request.user if self.owns(row) else EVERYBODY
-        return SessionStore(owner=owner, namespace=row.namespace, using=self.using)
+        return SessionStore(owner=owner, namespace=row.namespace, scope=row.scope, using=self.using)
 
     def _create(self, fields: dict[str, Any]) -> tuple[SessionRecord, bool]:
         store = SessionStore(

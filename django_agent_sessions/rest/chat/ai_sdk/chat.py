@@ -71,6 +71,9 @@ class Chat:
     namespace: str
     """The session's namespace for ``DjangoSessionManager`` and ``DjangoSession``."""
 
+    scope: str
+    """The scope of the session's id in its namespace; pass it on with the namespace."""
+
     user: Any = field(repr=False)
     """The user who asks, who is the session's owner."""
 

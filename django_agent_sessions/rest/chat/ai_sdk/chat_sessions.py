@@ -61,11 +61,11 @@ class ChatSessionAPI(StreamingAPI):
         store = SessionStore(owner=user, namespace=namespace, using=self.using)
         try:
             session = self.own_session(incoming.id)
-            key, name, namespace = session.pk, session.session_id, session.namespace
+            key, (namespace, scope, name) = session.pk, session.key
             epoch = session.redaction_epoch
         except Http404:
             self.check_room()
-            key, epoch = new_id(), 0
+            key, scope, epoch = new_id(), "", 0
             name = str(key)
             try:
                 store.create(name, id=key, external_id=incoming.id)
@@ -74,12 +74,14 @@ class ChatSessionAPI(StreamingAPI):
                 record = store.sessions.find_external(incoming.id)
                 if record is None or record.namespace != namespace:
                     raise Conflict("This id is already in use: choose another.") from None
-                key, name, epoch = record.id, record.session_id, record.redaction_epoch
+                key, (_, scope, name) = record.id, record.key
+                epoch = record.redaction_epoch
         chat = Chat(
             id=incoming.id,
             key=key,
             session_id=name,
             namespace=namespace,
+            scope=scope,
             user=user,
             text=incoming.text,
             files=incoming.files,

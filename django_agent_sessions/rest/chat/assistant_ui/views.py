@@ -24,7 +24,7 @@ from django_agent_sessions.rest.pagination import page_size
 from django_agent_sessions.rest.problems import Conflict
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import mask_on_write
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import SessionKey, new_id
 from django_agent_sessions.values.records import SessionRecord
 
 from . import CLIENT_AGENT_ID
@@ -72,8 +72,10 @@ class AssistantUIView(SessionAPI):
 
     def store_of(self, session: Session | None = None) -> SessionStore:
         """Return the user's store for a session, or for a new one."""
-        namespace = self.namespace or "" if session is None else session.namespace
-        return SessionStore(owner=self.request.user, namespace=namespace, using=self.using)
+        key = SessionKey(self.namespace or "", "", "") if session is None else session.key
+        return SessionStore(
+            owner=self.request.user, namespace=key.namespace, scope=key.scope, using=self.using
+        )
 
 
 class ThreadsView(AssistantUIView):
