@@ -6,7 +6,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
-from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, TurnUsage
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionMessage, TurnUsage
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
@@ -71,6 +71,7 @@ class BranchWriter(AgentSnapshotStore, MessageStore):
         free = self._free_number(agent)
         self._move_branch(agent, MAIN_BRANCH, free)
         self._move_branch(agent, number, MAIN_BRANCH)
+        self._mark_as_new(agent)
         former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
         # A new name, because it now holds other messages than the branch that had the old name.
         former_main.number, former_main.name = free, f"branch-{free}"
@@ -92,6 +93,12 @@ class BranchWriter(AgentSnapshotStore, MessageStore):
         snapshots.filter(branch=number).update(branch=to)
         turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=number)
         turns.update(branch=to)
+
+    def _mark_as_new(self, agent: AgentRecord) -> None:
+        """Write that the messages of the main branch got their positions with this change."""
+        session = Session.objects.using(self.using).filter(pk=agent.session)
+        change = session.values_list("change", flat=True).get() + 1
+        self._messages(agent.on_branch(MAIN_BRANCH)).order_by().update(change=change)
 
     def _insert_branch(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import F
 
 from django_agent_sessions.blobs import Uploads, delete_unreferenced, is_enabled, restore_binaries
 from django_agent_sessions.content import exact_json
@@ -231,7 +232,8 @@ class MessageStore(MessageAppender):
     def _count_and_mark(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
         """Decrement the message counter and write the mark, in the session's row."""
         free = self._all().filter(pk=agent.session, legal_hold=False)
-        if self._move_counters(free, Usage(messages=-1), last_write=mark):
+        changed = {"last_write": mark, "change": F("change") + 1}
+        if self._move_counters(free, Usage(messages=-1), **changed):
             return True
         check_session_not_held(self.using, agent, what)
         return False
