@@ -64,7 +64,7 @@ Event = MessageEvent | RemovedEvent | SessionEvent | ResetEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Events in order, all as of one change number of the session."""
 
     session: Session

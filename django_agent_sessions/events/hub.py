@@ -16,7 +16,7 @@ from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 
 from .postgresql_listener import Listener, get_listener
-from .states import SessionState, read_states
+from .session_states import SessionState, read_states
 
 logger = logging.getLogger("django_agent_sessions")
 

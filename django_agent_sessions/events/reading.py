@@ -18,20 +18,20 @@ from django_agent_sessions.queries.message_pages import MessagePreview
 
 from .cursor import Cursor, MessagePosition, RedactionPosition
 from .event_types import (
-    Batch,
     Change,
     Event,
+    EventBatch,
     MessageEvent,
     Reason,
     RemovedEvent,
     ResetEvent,
     SessionEvent,
 )
-from .states import (
+from .session_states import (
     MAX_AGENTS_PER_STATEMENT,
     MessageVersion,
     SessionState,
-    last_position,
+    last_message_upto,
     messages_after,
     messages_at,
     positions_unchanged_since,
@@ -69,7 +69,9 @@ def current_cursor(session: Session) -> Cursor | None:
     return None if state is None else _cursor_at(session, state)
 
 
-def read(session: Session, cursor: Cursor, *, count: int = EVENTS_PER_BATCH) -> Batch | None:
+def read_events(
+    session: Session, cursor: Cursor, *, count: int = EVENTS_PER_BATCH
+) -> EventBatch | None:
     """Read the events after a cursor; None if the session was deleted or has another owner.
 
     All events are as of one change number: if it increases between two statements, the batch is
@@ -79,13 +81,13 @@ def read(session: Session, cursor: Cursor, *, count: int = EVENTS_PER_BATCH) -> 
         state = _read_state(session)
         if state is None:
             return None
-        events, after, more = _read_events(session, state, cursor, count)
+        events, after, more = _events_after(session, state, cursor, count)
         current = Session.objects.using(bridge.database()).filter(pk=session.pk).first()
         if current is None or current.owner_id != session.owner_id:
             return None
         if current.change == state.change:
-            return Batch(current, events, after, more)
-    return Batch(session, [], cursor, more=True)
+            return EventBatch(current, events, after, more)
+    return EventBatch(session, [], cursor, more=True)
 
 
 def _read_state(session: Session) -> SessionState | None:
@@ -98,7 +100,7 @@ def _cursor_at(session: Session, state: SessionState) -> Cursor:
     return Cursor(session.pk, state.change, positions)
 
 
-def _read_events(
+def _events_after(
     session: Session, state: SessionState, cursor: Cursor, count: int
 ) -> tuple[list[Event], Cursor, bool]:
     """Return events, the cursor after them, and whether there are more."""
@@ -162,11 +164,11 @@ class _Reader:
 
     def _remove(self, agent: UUID, intact: int) -> None:
         """Add the event for the messages after a position."""
-        last = last_position(agent, intact)
+        last = last_message_upto(agent, intact)
         if last is not None and last.revision:
             # It may have changed since it is the last one: it is sent again.
             intact = last.position - 1
-            last = last_position(agent, intact)
+            last = last_message_upto(agent, intact)
         self.cursor = self.cursor.with_agent(agent, last)
         self.events.append(RemovedEvent(self.cursor, agent, intact + 1))
 

@@ -281,7 +281,7 @@ class SessionEventsView(StreamingAPI):
         allowed = self._recheck(session)
         if allowed is None:
             return None
-        batch = reading.read(allowed, cursor)
+        batch = reading.read_events(allowed, cursor)
         if batch is None:
             return None
         rows = [event.row for event in batch.events if isinstance(event, MessageEvent)]

@@ -168,12 +168,12 @@ def test_a_message_that_goes_while_a_stream_is_read_is_not_told(seven, monkeypat
         fill(*given, **more)
 
     monkeypatch.setattr(message_pages, "read_payloads", popped)
-    page = reading.read(session, cursor)
+    page = reading.read_events(session, cursor)
     assert page is not None
     told = [event.row for event in page.events if isinstance(event, MessageEvent)]
     assert [row.message_id for row in told] == list(range(6))
     assert all(row.payload is not None for row in told)
-    following = reading.read(session, page.cursor)
+    following = reading.read_events(session, page.cursor)
     assert following is not None
     assert following.events == []
 

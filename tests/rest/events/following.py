@@ -29,7 +29,7 @@ class Follower:
         told: list[tuple[str, str]] = []
         for _ in range(1000):
             cursor = Cursor.decode(self.last, self.talk.id)
-            page = reading.read(self.session, cursor, count=count)
+            page = reading.read_events(self.session, cursor, count=count)
             assert page is not None
             for event in page.events:
                 if drop_after is not None and len(told) >= drop_after:

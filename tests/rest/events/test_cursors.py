@@ -155,7 +155,7 @@ def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
     assert cursor is not None
     crowd.agents["a"] = crowd.store.agents.open(crowd.session, "agent 7", dialect="strands")
     crowd.say("once more")
-    page = reading.read(session, cursor)
+    page = reading.read_events(session, cursor)
     assert page is not None
     (event,) = page.events
     assert isinstance(event, MessageEvent)
@@ -170,7 +170,7 @@ def test_many_agents_take_no_more_statements_than_few(crowd):
     start = reading.first_cursor(session)
     assert start is not None
     with CaptureQueriesContext(connection) as queries:
-        page = reading.read(session, start)
+        page = reading.read_events(session, start)
     assert page is not None
     assert len(page.events) == 50
     assert len(queries) < 10

@@ -152,7 +152,7 @@ def test_a_session_that_is_gone_ends_it(talk):
     follower = Follower(talk)
     cursor = Cursor.decode(follower.last, talk.id)
     talk.store.delete("talk")
-    assert reading.read(follower.session, cursor) is None
+    assert reading.read_events(follower.session, cursor) is None
     assert reading.current_cursor(follower.session) is None
     assert reading.first_cursor(follower.session) is None
 
@@ -161,7 +161,7 @@ def test_what_is_said_after_a_session_changed_hands_is_not_read_for_the_one_befo
     follower = Follower(talk)
     Session.objects.filter(pk=talk.id).update(owner=bob)
     talk.say("for Bob only")
-    assert reading.read(follower.session, Cursor.decode(follower.last, talk.id)) is None
+    assert reading.read_events(follower.session, Cursor.decode(follower.last, talk.id)) is None
 
 
 def test_an_agent_that_is_gone_makes_the_client_read_anew(talk):
@@ -189,7 +189,7 @@ def test_a_page_holds_no_more_than_a_few_megabytes_of_payloads(talk):
     cursor = reading.first_cursor(session)
     sizes = []
     while cursor is not None:
-        page = reading.read(session, cursor)
+        page = reading.read_events(session, cursor)
         assert page is not None
         rows = [event.row for event in page.events if isinstance(event, MessageEvent)]
         assert all(row.read for row in rows)
@@ -205,7 +205,7 @@ def test_looking_when_nothing_happened_takes_two_statements_however_many_message
     cursor = reading.current_cursor(session)
     assert cursor is not None
     with CaptureQueriesContext(connection) as queries:
-        page = reading.read(session, cursor)
+        page = reading.read_events(session, cursor)
     assert page is not None
     assert page.events == []
     assert len(queries) == 2

@@ -126,7 +126,7 @@ def messages_after(agent: UUID, position: int, count: int) -> list[MessageVersio
     return [MessageVersion(*values) for values in columns[:count]]
 
 
-def last_position(agent: UUID, upto: int) -> MessagePosition | None:
+def last_message_upto(agent: UUID, upto: int) -> MessagePosition | None:
     """Return an agent's last message at a position or before it; None if there is none."""
     rows = _main_messages(bridge.database()).filter(agent=agent, message_id__lte=upto)
     last = rows.order_by("-message_id").values_list("message_id", "revision").first()
