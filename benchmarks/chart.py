@@ -58,15 +58,7 @@ _PANELS = (
 
 
 def draw(measured: Measured, theme: str) -> str:
-    """Draws the stores of one database.
-
-    Args:
-        measured: Their figures, the raw driver first.
-        theme: ``light`` or ``dark``; the ground stays transparent.
-
-    Returns:
-        An SVG document.
-    """
+    """Draws the stores of one database."""
     colors = THEMES[theme]
     found = [_values(panel, measured) for panel in _PANELS]
     high = [_HEAD + _ROW * len(values) + 14 for values in found]
@@ -131,11 +123,7 @@ def _panel(panel: _Panel, values: list[tuple[str, float]], colors: _Theme) -> It
 
 
 def is_ours(name: str) -> bool:
-    """Tells whether a store is the app's.
-
-    Args:
-        name: What it is called in the results.
-    """
+    """Tells whether a store is the app's."""
     return any(part in name for part in ("SessionStore", "DjangoS", "DjangoStorage"))
 
 

@@ -20,11 +20,7 @@ from . import settings
 
 @contextmanager
 def prepared(alias: str) -> Iterator[None]:
-    """Makes a database, migrates it and lets the app use it; drops it at the end.
-
-    Args:
-        alias: ``sqlite`` or ``postgresql``.
-    """
+    """Makes a database, migrates it and lets the app use it; drops it at the end."""
     if alias == "postgresql":
         _administer("CREATE DATABASE {}")
     try:
@@ -39,11 +35,7 @@ def prepared(alias: str) -> Iterator[None]:
 
 
 def used(alias: str) -> Any:
-    """Lets the app use a database that is there.
-
-    Args:
-        alias: ``sqlite`` or ``postgresql``.
-    """
+    """Lets the app use a database that is there."""
     return override_settings(AGENT_SESSIONS={"DATABASE": alias})
 
 
@@ -53,11 +45,7 @@ def postgresql_parameters() -> dict[str, Any]:
 
 
 def postgresql_url(scheme: str = "postgresql+asyncpg") -> str:
-    """The measured database, as a URL.
-
-    Args:
-        scheme: By default SQLAlchemy's.
-    """
+    """The measured database, as a URL."""
     given = settings.DATABASES["postgresql"]
     user = f"{given['USER']}:{given['PASSWORD']}"
     return f"{scheme}://{user}@{given['HOST']}:{given['PORT']}/{settings.NAME}"
@@ -69,14 +57,7 @@ def file(name: str) -> str:
 
 
 def table_size(names: Sequence[str]) -> int:
-    """Measures tables with their indexes on PostgreSQL.
-
-    Args:
-        names: The tables.
-
-    Returns:
-        Bytes.
-    """
+    """Measures tables with their indexes on PostgreSQL."""
     return _number(
         "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(%s::text[]) name",
         [list(names)],
@@ -84,14 +65,7 @@ def table_size(names: Sequence[str]) -> int:
 
 
 def file_size(path: str) -> int:
-    """Measures what is used of an SQLite file, its write-ahead log included.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Bytes.
-    """
+    """Measures what is used of an SQLite file, its write-ahead log included."""
     with closing(sqlite3.connect(path)) as connection:
         figures = {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
@@ -101,14 +75,7 @@ def file_size(path: str) -> int:
 
 
 def directory_size(path: str) -> int:
-    """Measures what the files of a directory take on the disk.
-
-    Args:
-        path: The directory.
-
-    Returns:
-        Bytes, in whole blocks.
-    """
+    """Measures what the files of a directory take on the disk."""
     return sum(found.stat().st_blocks * 512 for found in Path(path).rglob("*") if found.is_file())
 
 
@@ -127,11 +94,7 @@ def file_output() -> int | None:
 
 
 def settle(alias: str) -> None:
-    """Gives PostgreSQL's planner the statistics that it has of a database in use.
-
-    Args:
-        alias: The database that was filled.
-    """
+    """Gives PostgreSQL's planner the statistics that it has of a database in use."""
     if alias == "postgresql":
         with psycopg.connect(**postgresql_parameters(), autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")

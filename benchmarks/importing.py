@@ -22,11 +22,7 @@ _WORDS = "the quick brown fox jumps over the lazy dog and does it again "
 
 
 def main() -> int:
-    """Runs the measurement.
-
-    Returns:
-        The exit status.
-    """
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.importing", description=__doc__)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--sessions", type=int, default=1)

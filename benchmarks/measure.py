@@ -32,19 +32,7 @@ PATIENCE = 6.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
-
-    Attributes:
-        some: Messages of a conversation of middling length.
-        many: Messages of a long one.
-        rounds: How often every store has its turn.
-        appends: Single appends in a turn.
-        concurrent: Conversations that are written to at the same time.
-        each: Messages that each of them gets in a turn.
-        sessions: Sessions of which some are listed.
-        turns: Questions and answers of the conversation whose bytes are counted.
-        processes: How many stores, at the most, restore in a process of their own.
-    """
+    """How much is measured."""
 
     some: int = 1_000
     many: int = 10_000
@@ -73,16 +61,7 @@ QUICK = Plan(
 
 @dataclass
 class Figures:
-    """What one store was measured to need.
-
-    Attributes:
-        seconds: The median seconds of each operation; those it cannot do are missing.
-        rate: Messages per second of the concurrent conversations.
-        size: Bytes stored per message, indexes included.
-        written: Bytes written in a conversation of ``Plan.turns``.
-        memory: Bytes that a process takes more, at the most, while it restores the long one.
-        fewer: Operations that took so long that they were repeated less often than others.
-    """
+    """What one store was measured to need."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     rate: float | None = None
@@ -96,12 +75,7 @@ Operation = Callable[[], Awaitable[object]]
 
 
 class Operations:
-    """The timed operations of one store, on conversations that are filled beforehand.
-
-    Args:
-        store: A store that was started.
-        plan: How much is measured.
-    """
+    """The timed operations of one store, on conversations that are filled beforehand."""
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self._store = store
@@ -111,11 +85,7 @@ class Operations:
         self._lists = True
 
     async def fill(self) -> Figures:
-        """Writes the conversations that are appended to and read.
-
-        Returns:
-            What was found on the way: bytes stored and written.
-        """
+        """Writes the conversations that are appended to and read."""
         plan, found = self._plan, Figures()
         # The first one warms everything up that is done once.
         for name, count in {"warm": 10, "few": 10}.items():
@@ -141,11 +111,7 @@ class Operations:
         return found
 
     def names(self, turn: int) -> dict[str, int]:
-        """The operations, with how often each runs in a turn.
-
-        Args:
-            turn: The number of the round.
-        """
+        """The operations, with how often each runs in a turn."""
         appends = self._plan.appends
         few = max(1, appends // 8)
         times = {
@@ -169,14 +135,7 @@ class Operations:
         return times
 
     async def prepare(self, name: str) -> Operation:
-        """Makes ready what is not part of an operation.
-
-        Args:
-            name: One of :meth:`names`.
-
-        Returns:
-            The operation itself.
-        """
+        """Makes ready what is not part of an operation."""
         kind, _, where = name.partition(" ")
         if kind == "append":
             message = self._store.messages(1)[0]
@@ -207,11 +166,7 @@ class Operations:
         return lambda: _expect(count, _length(self._store.restore(key)))
 
     async def write_at_once(self) -> float:
-        """Appends to many conversations at the same time.
-
-        Returns:
-            Messages per second.
-        """
+        """Appends to many conversations at the same time."""
         each, count = self._plan.each, self._plan.concurrent
         messages = [self._store.messages(each) for _ in range(count)]
         started = time.perf_counter()
@@ -248,16 +203,7 @@ class Operations:
 
 
 async def measure(stores: Sequence[Store], plan: Plan, missing: list[str]) -> dict[str, Figures]:
-    """Measures stores side by side.
-
-    Args:
-        stores: The stores on one database.
-        plan: How much is measured.
-        missing: Is told what is left out, and why.
-
-    Returns:
-        The figures of each store, by its name.
-    """
+    """Measures stores side by side."""
     alias = stores[0].alias
     figures, operations, started = {}, {}, []
     for store in stores:

@@ -23,16 +23,7 @@ _STATUS, _REFERENCES = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def ask(store: Store, name: str, *, warm: str) -> int | None:
-    """Has a conversation restored.
-
-    Args:
-        store: The store that has it.
-        name: The conversation.
-        warm: A short one.
-
-    Returns:
-        Bytes; None where the system does not tell.
-    """
+    """Has a conversation restored."""
     from . import settings
 
     if not _REFERENCES.exists():

@@ -26,11 +26,7 @@ input()
 
 @contextlib.contextmanager
 def served() -> Iterator[str]:
-    """Starts the server, makes the bucket, and stops the server at the end.
-
-    Yields:
-        Where it is, which is in the environment meanwhile, as boto3 looks for it.
-    """
+    """Starts the server, makes the bucket, and stops the server at the end."""
     there = os.environ.get("AWS_ENDPOINT_URL")
     if there:
         yield there

@@ -21,13 +21,7 @@ END = "<!-- results: end -->"
 
 @dataclass(frozen=True)
 class Database:
-    """What was measured on a database.
-
-    Attributes:
-        name: What it is called, with its version.
-        measured: The figures of each store, the raw driver first.
-        remarks: What a reader must know about them.
-    """
+    """What was measured on a database."""
 
     name: str
     measured: Measured
@@ -46,18 +40,7 @@ def page(
     packages: Iterable[str],
     remarks: Iterable[str],
 ) -> str:
-    """Writes the results down.
-
-    Args:
-        plan: How much was measured.
-        databases: What was measured on each.
-        verdicts: What came out for the budgets.
-        packages: The distributions whose versions matter.
-        remarks: What a reader must know about this run.
-
-    Returns:
-        Markdown.
-    """
+    """Writes the results down."""
     lines = [
         ", ".join([*_machine(), *(database.name for database in databases), *_versions(packages)])
         + ".",
@@ -77,16 +60,7 @@ def page(
 
 
 def write(path: Path, text: str, databases: Sequence[Database] = ()) -> None:
-    """Puts the results into a page, between the two comments that mark their place.
-
-    Args:
-        path: The page.
-        text: The results.
-        databases: What the charts beside it show, in the directory ``images``.
-
-    Raises:
-        ValueError: The page has no such place.
-    """
+    """Puts the results into a page, between the two comments that mark their place."""
     before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -18,11 +18,7 @@ DATABASES = ("sqlite", "postgresql", "mariadb")
 
 
 def main() -> int:
-    """Runs it on one database, or on all, one after the other.
-
-    Returns:
-        The exit status: 0 if every promise was kept.
-    """
+    """Runs it on one database, or on all, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--database", choices=[*DATABASES, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=10.0)

@@ -14,16 +14,7 @@ DELETING = frozenset({"delete"})
 
 @dataclass(frozen=True)
 class Row:
-    """A message that is there.
-
-    Attributes:
-        session: Name of its session.
-        agent: Name of its agent.
-        branch: Its branch; 0 is the main one.
-        position: Its position on it.
-        copied: Whether it is a copy of another message, on a branch or in a fork.
-        tokens: The tokens in what people read of it.
-    """
+    """A message that is there."""
 
     session: str
     agent: str
@@ -35,15 +26,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Found:
-    """What is there at the end.
-
-    Attributes:
-        rows: All messages.
-        sessions: Names of all sessions.
-        states: The value in the state of each session that is there for states.
-        leaks: The secrets that stand somewhere, and where.
-        broken: What cannot be read, restored or run, in words.
-    """
+    """What is there at the end."""
 
     rows: Sequence[Row] = ()
     sessions: frozenset[str] = frozenset()
@@ -54,27 +37,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that was not kept.
-
-    Attributes:
-        kind: Which.
-        what: The case, in words.
-    """
+    """A promise that was not kept."""
 
     kind: str
     what: str
 
 
 def check(operations: Sequence[Operation], found: Found) -> list[Violation]:
-    """Compares a history with what is there.
-
-    Args:
-        operations: All that all writers did.
-        found: What is there after the last of them, with nobody at work any more.
-
-    Returns:
-        Every promise that was not kept; empty if all were.
-    """
+    """Compares a history with what is there."""
     there = Counter(t for row in found.rows if not row.copied for t in row.tokens)
     taken = Counter(o.taken for o in operations if o.acknowledged and o.taken is not None)
     operations = [_settled(operation, there, taken) for operation in operations]

@@ -20,12 +20,7 @@ from .checking import Found, Row
 
 
 def find(files: Sequence[Path]) -> Found:
-    """Reads all that is there, without the store, so that a fault of its reading hides nothing.
-
-    Args:
-        files: Folders in whose files nothing may stand that was redacted: that of the binaries, and
-            SQLite's. (What a server's own files hold of deleted rows is its vacuum's business.)
-    """
+    """Reads all that is there, without the store, so that a fault of its reading hides nothing."""
     agents = dict(SessionAgent.objects.values_list("id", "agent_id"))
     sessions = dict(Session.objects.values_list("id", "session_id"))
     leaks: dict[str, list[str]] = defaultdict(list)
@@ -46,11 +41,7 @@ def find(files: Sequence[Path]) -> Found:
 
 
 def integrity() -> tuple[int, str]:
-    """Runs the app's own check of its tables.
-
-    Returns:
-        Its exit status and what it printed.
-    """
+    """Runs the app's own check of its tables."""
     if "check_agent_sessions" not in get_commands():
         return 0, "not run: this version has no such command"
     printed = io.StringIO()

@@ -28,12 +28,7 @@ _MESSAGES = "agent_sessions_sessionmessage"
 
 
 class Ground(ABC):
-    """A database of the run's own.
-
-    Args:
-        disk: A folder for all of it, perhaps on a small file system.
-        chance: What decides where chance does.
-    """
+    """A database of the run's own."""
 
     unprivileged = False
     """Whether writers must give up root's rights for permissions to mean something."""
@@ -340,13 +335,7 @@ class MariaDBGround(ServerGround):
 
 
 def ground_named(name: str, disk: Path, chance: random.Random) -> Ground:
-    """Makes the ground for a database.
-
-    Args:
-        name: ``sqlite``, ``postgresql`` or ``mariadb``.
-        disk: As for :class:`Ground`.
-        chance: As for :class:`Ground`.
-    """
+    """Makes the ground for a database."""
     kinds: dict[str, type[Ground]] = {
         "sqlite": SQLiteGround,
         "postgresql": PostgreSQLGround,

@@ -15,12 +15,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """It listens on a port of its own until :meth:`close`.
-
-    Args:
-        target: The port of the server.
-        port: Its own; a free one, if not given.
-    """
+    """It listens on a port of its own until :meth:`close`."""
 
     def __init__(self, target: int, port: int = 0) -> None:
         self._target = target
@@ -36,11 +31,7 @@ class Proxy:
         ready.wait(10)
 
     def reset_all(self) -> int:
-        """Resets every connection, as a firewall does that has lost its memory.
-
-        Returns:
-            How many there were.
-        """
+        """Resets every connection, as a firewall does that has lost its memory."""
         count = len(self._wires) // 2
         self._call(self._cut_all)
         return count

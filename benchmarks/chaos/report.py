@@ -14,14 +14,7 @@ _NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 
 
 def lines(result: Result) -> Iterator[str]:
-    """Writes a run down.
-
-    Args:
-        result: What came of it.
-
-    Yields:
-        Lines of Markdown.
-    """
+    """Writes a run down."""
     plan = result.plan
     yield f"### {_NAMES[plan.database]}, {plan.seconds:.0f} seconds, seed {plan.seed}"
     yield ""
@@ -37,14 +30,7 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def details(result: Result) -> Iterator[str]:
-    """Writes down what was not as it should be.
-
-    Args:
-        result: What came of the run.
-
-    Yields:
-        Lines of text.
-    """
+    """Writes down what was not as it should be."""
     status, printed = result.integrity
     if status:
         yield from (f"    {line}" for line in printed.splitlines()[-30:])
@@ -56,12 +42,7 @@ def details(result: Result) -> Iterator[str]:
 
 
 def write(page: Path, result: Result) -> None:
-    """Puts a run into a page, in the place of the last one on that database.
-
-    Args:
-        page: A Markdown file with marks for it.
-        result: What came of the run.
-    """
+    """Puts a run into a page, in the place of the last one on that database."""
     text = page.read_text()
     begin, end = (f"<!-- {result.plan.database}: {place} -->" for place in ("begin", "end"))
     before, _, rest = text.partition(begin)

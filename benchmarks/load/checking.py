@@ -14,15 +14,7 @@ from .scripts import MAP, OPENAI, STRANDS, Conversation, Line
 
 
 def faults(people: Sequence[Person], owners: Sequence[int]) -> Iterator[str]:
-    """Finds what is lost, doubled, misplaced or somebody else's.
-
-    Args:
-        people: Who talked.
-        owners: The primary keys of their users, in the same order.
-
-    Yields:
-        What is wrong.
-    """
+    """Finds what is lost, doubled, misplaced or somebody else's."""
     known = set()
     for person, owner in zip(people, owners, strict=True):
         for conversation in person.conversations:
@@ -34,11 +26,7 @@ def faults(people: Sequence[Person], owners: Sequence[int]) -> Iterator[str]:
 
 
 def integrity() -> str:
-    """Runs the app's own check, files of large binaries included.
-
-    Returns:
-        ``clean``, or what is wrong.
-    """
+    """Runs the app's own check, files of large binaries included."""
     output = StringIO()
     try:
         call_command("check_agent_sessions", blobs=True, stdout=output, stderr=output)

@@ -51,12 +51,7 @@ class Heard:
 
 
 class Browser:
-    """One person's.
-
-    Args:
-        address: Of the server.
-        name: Of the person.
-    """
+    """One person's."""
 
     def __init__(self, address: str, name: str) -> None:
         self._name = name

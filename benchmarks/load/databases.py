@@ -33,11 +33,7 @@ def prepared(name: str, vendor: str) -> Iterator[None]:
 
 
 def make_people(names: list[str]) -> list[int]:
-    """Makes users who can log in.
-
-    Returns:
-        Their primary keys.
-    """
+    """Makes users who can log in."""
     model = get_user_model()
     # One salt for all: it is asked of none of them to be secret.
     password = make_password(PASSWORD)

@@ -10,11 +10,7 @@ from typing import Any
 
 
 class Notes:
-    """A file of lines of JSON, one for each process.
-
-    Args:
-        name: What it is about.
-    """
+    """A file of lines of JSON, one for each process."""
 
     def __init__(self, name: str) -> None:
         self._name = name

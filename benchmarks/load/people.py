@@ -50,12 +50,7 @@ class Person:
     conversations: list[Conversation] = field(default_factory=list)
 
     async def live(self, begin: float, until: float) -> None:
-        """Logs in and talks, until it is time to end; the last answer is heard to its end.
-
-        Args:
-            begin: On the monotonic clock.
-            until: On the same.
-        """
+        """Logs in and talks, until it is time to end; the last answer is heard to its end."""
         self._random = Random(f"{self.seed} {self.number}")
         browser = Browser(self.address, self.name)
         try:
@@ -137,11 +132,7 @@ def said_in(messages: Sequence[dict[str, object]]) -> list[str]:
 
 
 def compare(line: Line, heard: Heard) -> None:
-    """Compares what was heard with what had to be.
-
-    Raises:
-        WrongError: It is something else.
-    """
+    """Compares what was heard with what had to be."""
     if heard.error or not heard.finished:
         raise WrongError(f"{line.read_texts!r} ended with {heard.error or 'nothing'}")
     if heard.text.strip() != line.answer:

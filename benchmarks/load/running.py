@@ -28,15 +28,7 @@ QUIET = 5
 
 
 def run(plan: Plan, directory: Path) -> Found:
-    """Runs it.
-
-    Args:
-        plan: What it is to be.
-        directory: For its files.
-
-    Returns:
-        What was found.
-    """
+    """Runs it."""
     diary = Diary()
     names = [f"person{number}" for number in range(plan.agents)]
     with databases.prepared(settings.DATABASE, plan.database):

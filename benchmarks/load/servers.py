@@ -19,15 +19,7 @@ _PATIENCE = 60
 
 
 class Server:
-    """A server with its worker processes, on a free port of this machine.
-
-    Args:
-        kind: ``asgi`` or ``wsgi``.
-        workers: How many processes.
-        threads: How many threads each has, under WSGI.
-        environment: What it is told.
-        log: The file that it writes to.
-    """
+    """A server with its worker processes, on a free port of this machine."""
 
     def __init__(
         self, kind: str, *, workers: int, threads: int, environment: Mapping[str, str], log: Path

@@ -113,15 +113,7 @@ def begin(agent: str) -> Turn:
 
 
 def counted(turn: Turn, answer: Any) -> Any:
-    """Has a turn written down at the end of an agent's events.
-
-    Args:
-        turn: The turn.
-        answer: What ``respond`` of a ``ChatView`` gives.
-
-    Returns:
-        The same, of the same kind.
-    """
+    """Has a turn written down at the end of an agent's events."""
     if hasattr(answer, "stream_events"):
         answer.stream_events = functools.partial(_to_the_end, turn, answer.stream_events)
         return answer

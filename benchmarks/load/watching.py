@@ -46,12 +46,7 @@ class Sample:
 
 
 class Watch:
-    """Looks once a second, in a thread.
-
-    Args:
-        processes: Finds the server's processes.
-        database: How to reach the database, as psycopg takes it; None does not look there.
-    """
+    """Looks once a second, in a thread."""
 
     def __init__(
         self, processes: Callable[[], Sequence[int]], database: Mapping[str, Any] | None
@@ -123,11 +118,7 @@ def _look(
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Fits a line by least squares.
-
-    Returns:
-        By how much it rises per second; 0 for less than two points.
-    """
+    """Fits a line by least squares."""
     if len(points) < 2:
         return 0.0
     middle = sum(at for at, _ in points) / len(points)

@@ -52,11 +52,7 @@ class Figures:
 
 
 def main() -> int:
-    """Runs the measurement.
-
-    Returns:
-        0 if every page kept its bound, and was read from the index without sorting.
-    """
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rest", description=__doc__)
     parser.add_argument("--sessions", type=int, default=100_000, help="of the one person")
     arguments = parser.parse_args()

@@ -40,14 +40,7 @@ class Places:
 
 
 def load(count: int) -> tuple[Any, Any]:
-    """Makes the tables and fills them.
-
-    Args:
-        count: How many sessions one person has; others have three times as many together.
-
-    Returns:
-        That person, and one with as many sessions, all older than everybody else's.
-    """
+    """Makes the tables and fills them."""
     call_command("migrate", verbosity=0)
     random.seed(count)
     users: Any = get_user_model().objects

@@ -77,11 +77,7 @@ PAGES = {
 
 
 def main() -> int:
-    """Runs the measurement.
-
-    Returns:
-        0 if every page kept its bound.
-    """
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--messages", type=int, default=LARGE, help="of the larger site")
     arguments = parser.parse_args()

@@ -33,15 +33,7 @@ _WORDS = [f"word{number}" for number in range(2000)]
 
 
 def load(messages: int) -> dict[str, str]:
-    """Makes the tables and fills them.
-
-    Args:
-        messages: How many messages there are to be.
-
-    Returns:
-        Primary keys of the sessions that the measurement opens: a usual one, the long one, and
-        the one with the large message.
-    """
+    """Makes the tables and fills them."""
     call_command("migrate", verbosity=0)
     random.seed(messages)
     owners = [

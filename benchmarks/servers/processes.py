@@ -17,14 +17,7 @@ from typing import IO, Any
 def start(
     command: Sequence[str | Path], *, user: str, directory: Path, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Starts a server in a process group of its own, so that Ctrl-C reaches only us.
-
-    Args:
-        command: The program and its arguments.
-        user: Who runs it, where we are root; servers refuse to be that.
-        directory: Where it runs.
-        log: Where its output goes.
-    """
+    """Starts a server in a process group of its own, so that Ctrl-C reaches only us."""
     return subprocess.Popen(
         [str(part) for part in command],
         cwd=directory,
@@ -37,11 +30,7 @@ def start(
 
 
 def run(command: Sequence[str | Path], *, user: str, directory: Path) -> None:
-    """Runs a program to its end.
-
-    Raises:
-        RuntimeError: It failed; the error has what it printed.
-    """
+    """Runs a program to its end."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=directory,

@@ -90,11 +90,7 @@ class Process:
 
 
 def main() -> int:
-    """Runs the measurement.
-
-    Returns:
-        0 if everything kept its bound.
-    """
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
     parser.add_argument("--messages", type=int, default=LARGE, help="of the larger database")
     parser.add_argument("--keep", action="store_true", help="keep the larger database")

@@ -65,11 +65,7 @@ _words = [f"word{number}" for number in range(2000)]
 
 
 def load(messages: int) -> None:
-    """Makes the tables and fills them.
-
-    Args:
-        messages: How many messages there are to be, beside those of the longer sessions.
-    """
+    """Makes the tables and fills them."""
     started = time.perf_counter()
     call_command("migrate", verbosity=0)
     random.seed(messages)

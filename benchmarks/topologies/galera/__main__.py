@@ -70,11 +70,7 @@ class Writers:
             )
 
     def end(self) -> list[str]:
-        """Lets all of them end.
-
-        Returns:
-            Who did not end well.
-        """
+        """Lets all of them end."""
         for process in self.processes.values():
             assert process.stdin is not None
             process.stdin.close()
@@ -119,12 +115,7 @@ def database(node: GaleraNode) -> dict[str, Any]:
 
 
 def faults(cluster: GaleraCluster, part: float) -> list[tuple[str, Callable[[], object]]]:
-    """Lists what happens, one after the other, with a part of the time after each.
-
-    Args:
-        cluster: The cluster.
-        part: Seconds.
-    """
+    """Lists what happens, one after the other, with a part of the time after each."""
     first, second, third = cluster.nodes
 
     def begin_anew() -> None:
@@ -168,11 +159,7 @@ def _text(value: Any) -> str:
 
 
 def run(directory: Path, seconds: float, pause: float) -> list[str]:
-    """Runs it all and prints what happened.
-
-    Returns:
-        What is wrong.
-    """
+    """Runs it all and prints what happened."""
     started = time.monotonic()
     with GaleraCluster(directory / "cluster") as cluster, ExitStack() as ending:
         _say(started, f"{NODES} nodes are synced")
@@ -279,11 +266,7 @@ def _say(started: float, what: str) -> None:
 
 
 def main() -> int:
-    """Runs it.
-
-    Returns:
-        0 if nothing is wrong.
-    """
+    """Runs it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.topologies.galera")
     parser.add_argument("--seconds", type=float, default=80, help="how long writers write")
     parser.add_argument("--pause", type=float, default=0.05, help="mean seconds between two turns")

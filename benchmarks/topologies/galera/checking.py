@@ -21,15 +21,7 @@ class Stored:
 
 
 def problems(told: Told, stored: list[Stored]) -> list[str]:
-    """Compares one node with what its cluster's writers were told.
-
-    Args:
-        told: What they were told.
-        stored: All that the node has.
-
-    Returns:
-        What is wrong, in words; empty when all is well.
-    """
+    """Compares one node with what its cluster's writers were told."""
     found = []
     places = [(message.session, label) for message in stored for label in message.labels]
     at = {label: session for session, label in places}
@@ -54,11 +46,7 @@ def problems(told: Told, stored: list[Stored]) -> list[str]:
 
 
 def differences(one: list[Stored], other: list[Stored]) -> list[str]:
-    """Compares two nodes, which are to have the same.
-
-    Returns:
-        What is wrong, in words; empty when all is well.
-    """
+    """Compares two nodes, which are to have the same."""
     mine, theirs = set(one), set(other)
     found = []
     if missing := mine - theirs:

@@ -20,13 +20,7 @@ _PATIENCE = 120.0
 
 
 class GaleraNode(MariaDBServer):
-    """One node. It answers once it is synced with its cluster.
-
-    Args:
-        directory: Where it keeps everything.
-        number: Its number in the cluster.
-        settings: Settings of the server.
-    """
+    """One node. It answers once it is synced with its cluster."""
 
     def __init__(
         self, directory: Path | str, number: int, settings: Mapping[str, str] | None = None
@@ -103,12 +97,7 @@ class GaleraNode(MariaDBServer):
 
 
 class GaleraCluster:
-    """Three nodes; as a context manager they are there for the block.
-
-    Args:
-        directory: Where they keep everything.
-        settings: Settings of each server.
-    """
+    """Three nodes; as a context manager they are there for the block."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         if not PROVIDER.exists():
@@ -131,11 +120,7 @@ class GaleraCluster:
         self.destroy()
 
     def start(self) -> None:
-        """Founds the cluster and lets the other nodes join, one after the other.
-
-        Raises:
-            ServerError: One did not come up.
-        """
+        """Founds the cluster and lets the other nodes join, one after the other."""
         first, *others = self.nodes
         first.found()
         for node in others:
@@ -143,15 +128,7 @@ class GaleraCluster:
         self.await_size(NODES)
 
     def await_size(self, size: int, patience: float = _PATIENCE) -> None:
-        """Waits until the nodes that run agree on how many there are, and are synced.
-
-        Args:
-            size: How many.
-            patience: How many seconds to wait.
-
-        Raises:
-            ServerError: They do not.
-        """
+        """Waits until the nodes that run agree on how many there are, and are synced."""
         deadline = time.monotonic() + patience
         while not all(node.answers() and self._size(node) == size for node in self._running()):
             if time.monotonic() > deadline:

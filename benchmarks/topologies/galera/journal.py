@@ -68,11 +68,7 @@ class Told:
 
 
 def read(files: Iterable[Path]) -> Told:
-    """Reads the files of writers.
-
-    Args:
-        files: Each is named after its writer. A last line without an end was never told.
-    """
+    """Reads the files of writers."""
     told = Told()
     for file in files:
         for line in file.read_bytes().split(b"\n")[:-1]:

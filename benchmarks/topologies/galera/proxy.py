@@ -22,11 +22,7 @@ _PIECE = 65536
 
 
 class Proxy:
-    """Runs in threads of this process, as a context manager.
-
-    Args:
-        nodes: The preferred one first.
-    """
+    """Runs in threads of this process, as a context manager."""
 
     host = "127.0.0.1"
 

@@ -19,11 +19,7 @@ from .writer import talk
 
 
 def go_on(session: Session, name: str) -> None:
-    """Restores a session, adds a turn, and looks whether all of it is there.
-
-    Raises:
-        AssertionError: It is not.
-    """
+    """Restores a session, adds a turn, and looks whether all of it is there."""
     store = SessionStore()
     agent = store.open_agent(store.open(session.session_id), dialect="")
     before = len(store.payloads(agent))

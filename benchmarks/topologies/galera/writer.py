@@ -65,11 +65,7 @@ def strands_turn(name: str) -> Turn:
 
 
 def talk(session: str, label: str) -> int:
-    """Restores an agent and says one thing to it.
-
-    Returns:
-        How many messages it has then.
-    """
+    """Restores an agent and says one thing to it."""
     agent = strands.Agent(
         agent_id="default",
         model=OfflineStrandsModel(_answer),
