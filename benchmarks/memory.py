@@ -52,7 +52,7 @@ async def _restore(alias: str, path: str, name: str, warm: str) -> int:
     gc.collect()
     before = _begin()
     found = await store.restore(name)
-    peak = _read("VmHWM")
+    peak = read("VmHWM")
     assert len(found)
     # Not stopped: that would take away what others use.
     return peak - before
@@ -61,10 +61,10 @@ async def _restore(alias: str, path: str, name: str, warm: str) -> int:
 def _begin() -> int:
     """Lets the peak begin anew."""
     _REFERENCES.write_text("5")
-    return _read("VmRSS")
+    return read("VmRSS")
 
 
-def _read(name: str) -> int:
+def read(name: str) -> int:
     found = re.search(rf"{name}:\s*(\d+) kB", _STATUS.read_text())
     assert found is not None
     return int(found[1]) * 1024

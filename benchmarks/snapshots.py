@@ -24,6 +24,7 @@ from typing import Any
 
 from . import object_storage
 from .budgets import Verdict
+from .tables import table
 
 MOST = 1.5
 """The most that a save may take, as a multiple of the SDK's own part."""
@@ -260,12 +261,6 @@ def judge(alias: str, short: int, long: int, rounds: int) -> Iterator[Verdict]:
         f"at {short:,} messages: {rows[0]}",
         rows[0] == rows[1],
     )
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Writes a table in Markdown."""
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> int:

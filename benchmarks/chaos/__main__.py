@@ -41,7 +41,7 @@ def main() -> int:
         plan = replace(plan, writers=dict.fromkeys(plan.writers, arguments.writers))
     print(f"{plan.database}: {plan.seconds:.0f} seconds with seed {seed} …", flush=True)
     result = run(plan)
-    print("\n".join([*report.lines(result), "", *report.details(result)]))
+    print("\n".join([report.page(result), "", *report.details(result)]))
     if arguments.write is not None:
         report.write(arguments.write, result)
     if arguments.keep is not None:

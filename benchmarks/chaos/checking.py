@@ -51,6 +51,7 @@ def check(operations: Sequence[Operation], found: Found) -> list[Violation]:
     return [
         *_lost(operations, there, taken),
         *_doubled(there, found.rows),
+        *_invented(operations, there),
         *_done_after_failure(operations, there, taken),
         *_taken_twice(taken, there),
         *_outlived(operations, there),
@@ -110,6 +111,12 @@ def _doubled(there: Counter[str], rows: Sequence[Row]) -> Iterator[Violation]:
             yield Violation(
                 "doubled", f"{token} is {times} times on branch {branch} of {session}/{agent}"
             )
+
+
+def _invented(operations: Sequence[Operation], there: Counter[str]) -> Iterator[Violation]:
+    said = {token for operation in operations for token in operation.tokens}
+    for token in sorted(set(there) - said):
+        yield Violation("invented", f"{token} is there, and nobody wrote it")
 
 
 def _done_after_failure(

@@ -110,10 +110,11 @@ def outcome_of(kind: str, error: Exception) -> Outcome:
 
 
 def chain(error: BaseException) -> str:
-    """Names the types of an error and of what caused it."""
+    """Name the types of an error and of what caused it, with the numbers that servers give."""
     names: list[str] = []
     found: BaseException | None = error
     while found is not None and len(names) < 4:
-        names.append(type(found).__name__)
+        number = next(iter(found.args), None)
+        names.append(type(found).__name__ + (f" {number}" if isinstance(number, int) else ""))
         found = found.__cause__
     return " < ".join(dict.fromkeys(names))

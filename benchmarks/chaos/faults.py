@@ -58,7 +58,7 @@ def actions(means: Means, chance: random.Random) -> dict[str, Action]:
             "server restarted": lambda seconds: ground.restart(seconds / 4),
             "backends killed": lambda seconds: _repeat(seconds, ground.kill_backends),
             "connections reset": lambda seconds: _repeat(
-                seconds, lambda: f"{ground.proxy.reset_all()} connections"
+                seconds, lambda: f"{ground.proxy.reset()} connections"
             ),
             "network stalled": lambda seconds: _stall(ground, seconds),
             "answers lost": lambda seconds: _lose(ground, seconds),

@@ -16,8 +16,7 @@ import psycopg
 
 from benchmarks.servers import MariaDBServer, PostgreSQLServer, Server, ServerError
 from benchmarks.servers.mariadb import client
-
-from .proxy import Proxy
+from benchmarks.servers.proxy import Proxy
 
 NAME = "chaos"
 LOCK_SECONDS = 1.5
@@ -133,7 +132,7 @@ class ServerGround(Ground):
     def start(self) -> None:
         self.server.start()
         self.server.create(NAME)
-        self.proxy = Proxy(self.server.port)
+        self.proxy = Proxy(lambda: self.server.port)
 
     def entry(self) -> dict[str, Any]:
         return {**self.server.django(NAME), "PORT": str(self.proxy.port)}

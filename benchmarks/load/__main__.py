@@ -32,7 +32,7 @@ def main() -> int:
 
         found = run(plan, Path(directory))
         for heading, lines in (
-            ("a client", found.errors),
+            ("a client", found.met["errors"]),
             ("the server's log", found.log),
             ("the database", found.faults),
         ):

@@ -153,9 +153,7 @@ class Server(abc.ABC):
 
     def _signal(self, number: int) -> None:
         if self.pid is not None:
-            processes.send(self.pid, number)
-            for pid in processes.descendants(self.pid):
-                processes.send(pid, number)
+            processes.send(processes.tree(self.pid), number)
 
     def _ended(self) -> None:
         self._process = None

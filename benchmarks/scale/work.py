@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from benchmarks.scale.growth.loading import LONG, MESSAGES, PERSON, STAFF
+from benchmarks.scale.loading import LONG, MESSAGES, PERSON, STAFF
 from django_agent_sessions.admin.changelist import SessionListCursor
 from django_agent_sessions.admin.keyset_changelist import AFTER
 from django_agent_sessions.governance.redaction import WholeMessage, redact
