@@ -86,7 +86,7 @@ def fill(streams: int) -> tuple[list[Any], dict[str, str]]:
     keys = []
     for number in range(streams):
         session = store.create(f"session {number}")
-        agent = store.open_agent(session, dialect="strands")
+        agent = store.agents.open(session, dialect="strands")
         store.append_many(agent, [{"role": "user", "content": [{"text": "Hello"}]}] * 10)
         keys.append(session.id)
     browser = Client()

@@ -51,7 +51,7 @@ def check(operations: Sequence[Operation], found: Found) -> list[Violation]:
     return [
         *_lost(operations, there, taken),
         *_doubled(there, found.rows),
-        *_invented(operations, there),
+        *_foreign(operations, found.rows),
         *_done_after_failure(operations, there, taken),
         *_taken_twice(taken, there),
         *_outlived(operations, there),
@@ -113,10 +113,14 @@ def _doubled(there: Counter[str], rows: Sequence[Row]) -> Iterator[Violation]:
             )
 
 
-def _invented(operations: Sequence[Operation], there: Counter[str]) -> Iterator[Violation]:
-    said = {token for operation in operations for token in operation.tokens}
-    for token in sorted(set(there) - said):
-        yield Violation("invented", f"{token} is there, and nobody wrote it")
+def _foreign(operations: Sequence[Operation], rows: Sequence[Row]) -> Iterator[Violation]:
+    said = {token: session for o in operations for token, session in o.tokens.items()}
+    for row in rows:
+        for token in () if row.copied else row.tokens:
+            if token not in said:
+                yield Violation("invented", f"{token} is there, and nobody wrote it")
+            elif said[token] != row.session:
+                yield Violation("misplaced", f"{token} is in {row.session}, not {said[token]}")
 
 
 def _done_after_failure(

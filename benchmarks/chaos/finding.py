@@ -97,9 +97,9 @@ def broken(sessions: Iterable[str]) -> list[str]:
     store = SessionStore()
     for name in sorted(sessions):
         session = store.get(name)
-        for agent in store.list_agents(session):
+        for agent in store.agents.list(session):
             try:
-                for branch in store.branches(agent):
+                for branch in store.branches.list(agent):
                     on_branch = agent.on_branch(branch.number)
                     found += [
                         f"a binary in {name} is not what was stored"

@@ -42,7 +42,7 @@ def store_turn(desk: Desk) -> Turn:
     def turn() -> None:
         session, token = next(own), desk.token()
         with desk.operation("store", session, tokens=[token]):
-            store.append(store.open_agent(store.open(session)), message(token))
+            store.append(store.agents.open(store.open(session)), message(token))
 
     return turn
 

@@ -12,7 +12,7 @@
 The conversation stays valid for the next model call: roles, blocks, and the ids of calls and
 results are kept. The SDKs' guardrails, the admin, the REST API and ``manage.py
 redact_agent_session`` use these functions or, to replace a whole message with a new text,
-``SessionStore.redact_message``.
+``store.messages.redact``.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
     Returns:
         Primary keys of all direct and indirect forks, including those of other owners.
     """
-    return SessionStore(owner=EVERYBODY, using=using).descendants(session)
+    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(session)
 
 
 def _locked_forks(using: str, session: UUID) -> list[Session]:
