@@ -47,9 +47,9 @@ class Budget:
 
     subject: str
     ours: tuple[str, ...]
-    reading: Reading
-    against: tuple[str, ...]
-    most: float
+    reading: Reading  # a larger figure is a slower or bigger store
+    against: tuple[str, ...]  # the best of them counts
+    most: float  # as a multiple of the other store's figure
 
 
 @dataclass(frozen=True)

@@ -34,15 +34,15 @@ PATIENCE = 6.0
 class Plan:
     """How much is measured."""
 
-    some: int = 1_000
-    many: int = 10_000
-    rounds: int = 5
-    appends: int = 40
-    concurrent: int = 50
-    each: int = 10
-    sessions: int = 100_000
-    turns: int = 500
-    processes: int = 100
+    some: int = 1_000  # messages of a conversation of middling length
+    many: int = 10_000  # messages of a long one
+    rounds: int = 5  # turns of every store
+    appends: int = 40  # single appends in a turn
+    concurrent: int = 50  # conversations that are written to at the same time
+    each: int = 10  # messages that each of them gets in a turn
+    sessions: int = 100_000  # of which some are listed
+    turns: int = 500  # of the conversation whose bytes are counted
+    processes: int = 100  # stores, at the most, that restore in a process of their own
 
 
 QUICK = Plan(
@@ -63,12 +63,12 @@ QUICK = Plan(
 class Figures:
     """What one store was measured to need."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    rate: float | None = None
-    size: float | None = None
-    written: int | None = None
-    memory: int | None = None
-    fewer: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)  # median of each operation
+    rate: float | None = None  # messages per second of the concurrent conversations
+    size: float | None = None  # bytes stored per message, indexes included
+    written: int | None = None  # bytes written in a conversation of `Plan.turns`
+    memory: int | None = None  # bytes that the restore of the long one takes more
+    fewer: set[str] = field(default_factory=set)  # operations repeated less often
 
 
 Operation = Callable[[], Awaitable[object]]

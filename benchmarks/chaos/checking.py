@@ -20,8 +20,8 @@ class Row:
     agent: str
     branch: int
     position: int
-    copied: bool = False
-    tokens: tuple[str, ...] = ()
+    copied: bool = False  # of another message, on a branch or in a fork
+    tokens: tuple[str, ...] = ()  # in what people read of it
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Found:
     rows: Sequence[Row] = ()
     sessions: frozenset[str] = frozenset()
     states: Mapping[str, str | None] = field(default_factory=dict)
-    leaks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    broken: Sequence[str] = ()
+    leaks: Mapping[str, Sequence[str]] = field(default_factory=dict)  # secrets, and where
+    broken: Sequence[str] = ()  # what cannot be read, restored or run
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,18 @@ class Outcome(StrEnum):
 class Operation:
     """One thing that a writer did."""
 
-    writer: int
+    writer: int  # one that is killed has a successor of the same number
     kind: str
     session: str
-    started: float
-    ended: float = math.inf
+    started: float  # seconds of a clock that the machine has once
+    ended: float = math.inf  # infinite if it was never answered
     outcome: Outcome = Outcome.UNKNOWN
-    tokens: Mapping[str, str] = field(default_factory=dict)
-    together: bool = False
-    secret: str | None = None
-    taken: str | None = None
-    hits: int = 0
-    value: str | None = None
+    tokens: Mapping[str, str] = field(default_factory=dict)  # its messages and their sessions
+    together: bool = False  # whether all of these are written or none
+    secret: str | None = None  # what it says, or redacts
+    taken: str | None = None  # the message that a pop took
+    hits: int = 0  # how much a redaction found
+    value: str | None = None  # the state that it wrote, or the name of the fork
     error: str | None = None
     says: str = ""
 
