@@ -106,7 +106,7 @@ def _message(row: RowDict, agents: _Agents) -> str:
     if isinstance(payload, CorruptPayload):
         blocks = ["**Unreadable payload**\n\n" + _code_block(without_hashes(payload.text))]
     else:
-        blocks = [_part(part) for part in dialects.parts(dialect, payload)]
+        blocks = [_part(part) for part in dialects.get(dialect).parts(payload)]
     return "\n" + "\n\n".join([_heading(row, name), *filter(None, blocks)]) + "\n"
 
 

@@ -10,6 +10,7 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
+from django_agent_sessions.adapters.base import check_dialect
 from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import (
@@ -23,7 +24,6 @@ from django_agent_sessions.values.records import AgentRecord, SessionRecord
 
 from . import formats
 from .live_redaction import StateCache, as_state
-from .restore import check_dialect
 
 R = TypeVar("R")
 
@@ -387,7 +387,7 @@ class DjangoSessionRepository(SessionRepository):
         session: SessionRecord | None = self._store.find(session_id)
         record = None if session is None else self._store.agents.find(session, agent_id)
         if record is not None:
-            check_dialect(record)
+            check_dialect(record, dialects.STRANDS)
         return record
 
     def _get_agent(self, session_id: str, agent_id: str) -> AgentRecord:
@@ -397,7 +397,7 @@ class DjangoSessionRepository(SessionRepository):
         record = self._store.agents.find(session, agent_id)
         if record is None:
             raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
-        check_dialect(record)
+        check_dialect(record, dialects.STRANDS)
         return record
 
 

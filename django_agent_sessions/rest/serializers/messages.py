@@ -13,10 +13,9 @@ from django.urls import NoReverseMatch, reverse
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from django_agent_sessions.content import exact_json
-from django_agent_sessions.content.blob_refs import Path
-from django_agent_sessions.content.dialects import Part, PartKind, displayable
-from django_agent_sessions.content.dialects.paths import TranscriptBlock, blocks
+from django_agent_sessions.content import dialects, exact_json
+from django_agent_sessions.content.dialects import Part, PartKind, TranscriptBlock, displayable
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.exceptions import PayloadError
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.fields import CorruptPayload
@@ -147,7 +146,7 @@ def represent_message(row: MessagePreview, reading: MessageContext) -> dict[str,
         data["parts"] = [_part(Part(PartKind.TEXT, text=row.head), (), "")] if row.head else []
     elif not corrupt:
         media = reading.media_url.format(message=row.id) if reading.media_url else ""
-        data["parts"] = _parts(blocks(dialect, row.payload), media)
+        data["parts"] = _parts(dialects.get(dialect).blocks(row.payload), media)
         if reading.raw:
             data |= _raw(row.payload)
     return data

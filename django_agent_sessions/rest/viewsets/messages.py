@@ -14,8 +14,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from django_agent_sessions import audit, blobs, serving
-from django_agent_sessions.content.blob_refs import BlobRef, Path
-from django_agent_sessions.content.dialects.paths import binary_at, path_from_json
+from django_agent_sessions.content import dialects
+from django_agent_sessions.content.blob_refs import BlobRef
+from django_agent_sessions.content.paths import Path, path_from_json
 from django_agent_sessions.governance.redaction.originals import original_kept_until
 from django_agent_sessions.models import AuditEvent, Blob, Session, SessionMessage
 from django_agent_sessions.models.permissions import SessionPermission
@@ -118,7 +119,7 @@ class MessageViewSet(SessionAPI, viewsets.GenericViewSet[Any]):
         row = self._read(session, key)
         reading = MessageContext.of(session, self.using)
         dialect = reading.agents.get(row.agent_id, ("", ""))[1]
-        part = binary_at(dialect, row.payload, path)
+        part = dialects.get(dialect).binary_at(row.payload, path)
         if part is None:
             raise Http404
         self.record_access(session, key, view="media")

@@ -15,7 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.encoding import escape_uri_path
 from rest_framework.exceptions import ValidationError
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries import message_pages

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.crypto import salted_hmac
 
-from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import InvalidIdError, SessionConflictError
 from django_agent_sessions.models import Session, SessionMessage
@@ -99,9 +99,9 @@ class ChatSessionMixin(StreamingAPI):
         return Session.objects.using(self.using).filter(pk=session).exists()
 
     def _messages(self, session: UUID) -> QuerySet[SessionMessage]:
-        """Return the session's messages, except those that clients of assistant-ui keep."""
+        """Return the session's messages, except those that clients wrote."""
         rows = SessionMessage.objects.using(self.using).filter(session_id=session)
-        return rows.exclude(agent__dialect=ASSISTANT_UI)
+        return rows.exclude(agent__dialect__in=dialects.client_written())
 
     def own_session(self, key: str) -> Session:
         """Return a session of the user, because users chat in their own sessions only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django_agent_sessions.content.dialects import ASSISTANT_UI
+from django_agent_sessions.content import dialects
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.rest.chat.ai_sdk.ui_messages import UIMessage, page_of
 
@@ -22,7 +22,7 @@ def find_server_message(session: Session, name: str, using: str) -> UUID | None:
     except ValueError:
         return None
     rows = SessionMessage.objects.using(using).filter(session=session, pk=key)
-    return key if rows.exclude(agent__dialect=ASSISTANT_UI).exists() else None
+    return key if rows.exclude(agent__dialect__in=dialects.client_written()).exists() else None
 
 
 def server_page(

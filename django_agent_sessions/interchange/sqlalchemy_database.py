@@ -1,48 +1,28 @@
-"""SQLAlchemy connections, and queries on the tables of ``SQLAlchemySession``.
-
-The tables are those of openai-agents 0.24, ``agents/extensions/memory/sqlalchemy_session.py``.
-Only this module imports SQLAlchemy; import it lazily.
-"""
+"""A database of SQLAlchemy. Only this module imports SQLAlchemy; import it lazily."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    Select,
-    column,
-    create_engine,
-    func,
-    inspect,
-    make_url,
-    select,
-    table,
-)
+from sqlalchemy import URL, Connection, Engine, create_engine, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from django_agent_sessions.exceptions import ConfigurationError
 
-from .openai_rows import ItemRow
-
 T = TypeVar("T")
 
-_SESSION_COLUMNS = ("session_id", "created_at", "updated_at")
-_ITEM_COLUMNS = ("id", "session_id", "message_data", "created_at")
 
-
-class Database:
+class _SyncEngine:
     """A database with a synchronous driver."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self._engine, self.dialect = engine, engine.dialect
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Call a function with a connection, then roll back."""
@@ -54,14 +34,14 @@ class Database:
         self._engine.dispose()
 
 
-class AsyncDatabase:
+class _AsyncEngine:
     """A database with an asynchronous driver, in a separate thread with its own event loop.
 
     The caller's thread may already run an event loop.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+        self._engine, self.dialect = engine, engine.dialect
         self._runner = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, "agent-sessions-import")
 
@@ -83,71 +63,46 @@ class AsyncDatabase:
                 self._thread.submit(self._runner.close).result()
 
 
-class Tables:
-    """The two tables of a ``SQLAlchemySession``; errors are raised as ``ConfigurationError``."""
+class SQLAlchemyDatabase:
+    """A database at a URL of SQLAlchemy; its errors are raised as ``ConfigurationError``."""
 
-    def __init__(self, database: Database | AsyncDatabase, sessions: str, messages: str) -> None:
-        self._database = database
+    label = "the database"
+    expected = "the URL of the SDK's database"
+
+    def __init__(self, url: str, zone: tzinfo) -> None:
+        self.zone = zone
+        self._engine = _create_engine(url)
+
+    def run(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
+        """Return the rows of a statement."""
         # Without types: values are those of the driver, comparisons those of the database.
-        self._sessions = table(sessions, *map(column, _SESSION_COLUMNS))
-        self._messages = table(messages, *map(column, _ITEM_COLUMNS))
+        values = {f"p{number}": value for number, value in enumerate(parameters)}
+        statement = text(sql % tuple(f":{name}" for name in values))
+        return self._run(lambda connection: connection.execute(statement, values).all())
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; empty if it does not exist."""
+
+        def find(connection: Connection) -> set[str]:
+            inspector = inspect(connection)
+            if not inspector.has_table(table):
+                return set()
+            return {column["name"] for column in inspector.get_columns(table)}
+
+        return self._run(find)
+
+    def quote(self, name: str) -> str:
+        """Return a quoted name."""
+        quoted: str = self._engine.dialect.identifier_preparer.quote(name)
+        return quoted.replace(":", "\\:").replace("%", "%%")
 
     def close(self) -> None:
         """Close the connections."""
-        self._database.close()
-
-    def missing(self) -> str:
-        """Return the first missing table with its missing columns, or an empty string."""
-
-        def find_missing(connection: Connection) -> str:
-            inspector = inspect(connection)
-            for wanted in (self._sessions, self._messages):
-                found = set()
-                if inspector.has_table(wanted.name):
-                    found = {each["name"] for each in inspector.get_columns(wanted.name)}
-                missing = [each.name for each in wanted.c if each.name not in found]
-                if missing:
-                    return f"table {wanted.name!r} with {', '.join(missing)}"
-            return ""
-
-        return self._run(find_missing)
-
-    def count(self) -> int:
-        """Return the number of sessions."""
-        return int(self._all(select(func.count()).select_from(self._sessions))[0][0])
-
-    def names(self) -> list[str]:
-        """Return the names of the sessions, sorted."""
-        name = self._sessions.c.session_id
-        return [row[0] for row in self._all(select(name).order_by(name))]
-
-    def times(self, names: Sequence[str]) -> dict[str, tuple[object, object]]:
-        """Return the times of creation and of the last change by session."""
-        columns = self._sessions.c
-        found = self._all(select(self._sessions).where(columns.session_id.in_(names)))
-        return {name: (created_at, updated_at) for name, created_at, updated_at in found}
-
-    def keys(self, name: str) -> list[int]:
-        """Return the keys of a session's items in order."""
-        columns = self._messages.c
-        found = self._all(
-            select(columns.id)
-            .where(columns.session_id == name)
-            .order_by(columns.created_at, columns.id)
-        )
-        return [row[0] for row in found]
-
-    def items(self, keys: Sequence[int]) -> list[ItemRow]:
-        columns = self._messages.c
-        wanted = select(columns.id, columns.message_data, columns.created_at)
-        return [ItemRow(*row) for row in self._all(wanted.where(columns.id.in_(list(keys))))]
-
-    def _all(self, statement: Select[Any]) -> Sequence[Any]:
-        return self._run(lambda connection: connection.execute(statement).all())
+        self._engine.close()
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         try:
-            return self._database.run(work)
+            return self._engine.run(work)
         except (OSError, SQLAlchemyError) as error:
             # The driver's text names the server; the URL, which contains a password, is omitted.
             reason = getattr(error, "orig", None) or error
@@ -157,16 +112,16 @@ class Tables:
             ) from None
 
 
-def connect(url: str) -> Database | AsyncDatabase:
-    """Return a database for a URL; it connects on first use."""
+def _create_engine(url: str) -> _SyncEngine | _AsyncEngine:
+    """Return the engine of a URL; it connects on first use."""
     try:
         parsed = _read_only(make_url(url))
         # Hidden parameters, although they are only ids.
         if parsed.get_dialect().is_async:
-            return AsyncDatabase(
+            return _AsyncEngine(
                 create_async_engine(parsed, pool_pre_ping=True, hide_parameters=True)
             )
-        return Database(create_engine(parsed, pool_pre_ping=True, hide_parameters=True))
+        return _SyncEngine(create_engine(parsed, pool_pre_ping=True, hide_parameters=True))
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"the URL's driver {error.name!r} is not installed: install it, or use an installed "

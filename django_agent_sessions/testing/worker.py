@@ -1,0 +1,37 @@
+"""A process of :class:`~.processes.ProcessContract`, which appends texts to a session.
+
+``python -m django_agent_sessions.testing.worker MODULE:CONTRACT SESSION COUNT PREFIX``
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from functools import reduce
+from typing import Any
+
+import django
+from django.conf import settings
+
+
+def main(contract: str, session_id: str, count: str, prefix: str) -> None:
+    """Print ``ready``, wait for a line, and print each text that was appended."""
+    if name := os.environ.get("CONTRACT_DATABASE"):
+        settings.DATABASES["default"]["NAME"] = name
+    django.setup()
+    module, qualified_name = contract.split(":")
+    found: Any = reduce(getattr, qualified_name.split("."), importlib.import_module(module))
+    driver = found().driver()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    for number in range(int(count)):
+        text = f"{prefix}-{number}"
+        driver.append(session_id, [driver.payload(text)])
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
