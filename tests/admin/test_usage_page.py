@@ -192,7 +192,10 @@ def test_numbers_in_pictures_are_written_for_svg_in_every_language(
     numbers = re.findall(r'<rect [^>]*?(?:width|x)="([^"]*)"', page)
     assert len(numbers) > 4 * 90
     assert all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers)
-    assert re.findall(r'viewBox="([^"]*)" preserveAspectRatio="none"', page) == ["0 0 900 100"] * 4
+    assert (
+        re.findall(r'viewBox="([^"]*)" preserveAspectRatio="none" aria-describedby', page)
+        == ["0 0 900 100"] * 4
+    )
 
 
 class Elements(HTMLParser):
