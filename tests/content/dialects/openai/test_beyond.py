@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from django_agent_sessions.content.dialects import OPENAI, Part, Summary, parts, summary
+from django_agent_sessions.content.dialects import OPENAI, Part, Summary, get
 
 from .examples import BASE64, CALL, DOCUMENT, REASONING, RESULT, Example, said, text, with_ids
 
@@ -64,5 +64,5 @@ BEYOND_THE_PARAMS: dict[str, Example] = {
 
 @pytest.mark.parametrize(("item", "role", "words", "expected"), **with_ids(BEYOND_THE_PARAMS))
 def test_what_apis_answer_and_sessions_hold_is_read_too(item, role, words, expected):
-    assert parts(OPENAI, item) == expected
-    assert summary(OPENAI, item) == Summary(role, words, None, None, None)
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)

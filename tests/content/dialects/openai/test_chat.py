@@ -6,7 +6,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from django_agent_sessions.content.dialects import OPENAI, Part, Summary, parts, summary
+from django_agent_sessions.content.dialects import OPENAI, Part, Summary, get
 
 from .examples import BASE64, CALL, DOCUMENT, FILE, IMAGE, PNG, RESULT, Example, text, with_ids
 
@@ -121,5 +121,5 @@ CHAT_MESSAGES: dict[str, Example] = {
 @pytest.mark.parametrize(("item", "role", "words", "expected"), **with_ids(CHAT_MESSAGES))
 def test_every_chat_message_is_read(item, role, words, expected):
     TypeAdapter(ChatCompletionMessageParam).validate_python(item)
-    assert parts(OPENAI, item) == expected
-    assert summary(OPENAI, item) == Summary(role, words, None, None, None)
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)

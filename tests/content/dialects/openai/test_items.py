@@ -10,7 +10,7 @@ from openai.types.responses import ResponseInputItemParam, ResponseOutputItem
 from pydantic import TypeAdapter
 from typing_extensions import get_type_hints
 
-from django_agent_sessions.content.dialects import OPENAI, Part, Summary, parts, summary
+from django_agent_sessions.content.dialects import OPENAI, Part, Summary, get
 
 from .examples import TOOL, UNKNOWN, with_ids
 from .functions import FUNCTIONS
@@ -48,15 +48,15 @@ BOOKKEEPING: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("item", "role", "words", "expected"), **with_ids(ITEMS))
 def test_every_item_of_the_responses_api_is_read(item, role, words, expected):
     TypeAdapter(ResponseInputItemParam).validate_python(item)
-    assert parts(OPENAI, item) == expected
-    assert summary(OPENAI, item) == Summary(role, words, None, None, None)
+    assert get(OPENAI).parts(item) == expected
+    assert get(OPENAI).summary(item) == Summary(role, words, None, None, None)
 
 
 @pytest.mark.parametrize(("item", "role"), **with_ids(BOOKKEEPING))
 def test_bookkeeping_is_shown_as_it_is(item, role):
     TypeAdapter(ResponseInputItemParam).validate_python(item)
-    assert parts(OPENAI, item) == (Part(UNKNOWN, data=item),)
-    assert summary(OPENAI, item) == Summary(role, "", None, None, None)
+    assert get(OPENAI).parts(item) == (Part(UNKNOWN, data=item),)
+    assert get(OPENAI).summary(item) == Summary(role, "", None, None, None)
 
 
 def types_of(union: object) -> Iterator[str]:
