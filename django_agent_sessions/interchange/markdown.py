@@ -85,6 +85,7 @@ def _head(session: Session, agents: _Agents) -> str:
         ("Title", session.title),
         ("Key", str(session.pk)),
         ("Namespace", session.namespace),
+        ("Scope", session.scope),
         ("Owner", owner),
         ("Agents", ", ".join(name for name, _dialect in agents.values())),
         ("Messages", str(session.message_count)),
