@@ -38,12 +38,12 @@ class Agent:
 
     def talk(self, prompt: str) -> list[Any]:
         """Says the script, and returns what was in the memory before its last step."""
-        self.memory.save([{"speaker": "human", "squawk": prompt}])
+        self.memory.save([{"speaker": "user", "words": prompt}])
         heard: list[Any] = []
         for step in self.script:
             heard = self.memory.load()
             self.memory.save(
-                [{"speaker": "parrot", "squawk": step}]
+                [{"speaker": "parrot", "words": step}]
                 if isinstance(step, str)
                 else [
                     {
@@ -54,7 +54,7 @@ class Agent:
                     },
                     {
                         "speaker": "perch",
-                        "squawk": f"registered {step.arguments['name']}",
+                        "words": f"registered {step.arguments['name']}",
                         "feather_id": step.id,
                     },
                 ]
@@ -76,7 +76,7 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
-class TestParrot(with_the_sdk()):
+class TestParrot(with_the_sdk()):  # type: ignore[misc] # the class is in a page
     start = staticmethod(start_worker)
 
     @pytest.fixture(autouse=True)
@@ -92,11 +92,15 @@ def test_without_the_sdk_the_adapter_names_its_extra():
 
 def test_a_format_of_its_own_is_read_and_redacted(settings):
     settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
-    message = {"speaker": "parrot", "squawk": "I am Polly", "feather_id": "f-1"}
+    message = {"speaker": "parrot", "words": "I am Polly", "data": {"age": 5}}
 
     assert dialects.get("parrot").parts(message) == (Part(PartKind.TEXT, text="I am Polly"),)
     assert dialects.get("parrot").summary(message)[:2] == ("assistant", "I am Polly")
-    assert masking.redact_message("parrot", message) == {**message, "squawk": "[REDACTED]"}
+    assert masking.redact_message("parrot", message) == {
+        "speaker": "parrot",
+        "words": "[REDACTED]",
+        "data": {},
+    }
 
 
 NAMED = set(re.findall(r"`([a-z_./]+\.(?:py|md|toml))`", PAGE.read_text()))
