@@ -64,13 +64,13 @@ def append_messages(using: str, append: Append) -> list[MessageRecord]:
 
 
 def _write_group(using: str, prepared: dict[int, _AppendWrite]) -> set[int]:
-    """Write in one transaction what needs one statement each; return what was written.
+    """Write the small appends in one transaction; return which were written.
 
     If one fails, nothing of the group is written: each is then written by itself, so that the
     errors of one are not those of another.
     """
     # An agent's appends stay in their order, so they are all in the group, or none is.
-    others = {one.agent.id for one in prepared.values() if not one.is_one_statement}
+    others = {one.agent.id for one in prepared.values() if not one.fits_group}
     group = [(index, one) for index, one in prepared.items() if one.agent.id not in others]
     # In the order of their sessions, so that two groups do not lock each other out.
     group.sort(key=lambda item: (item[1].agent.session, item[1].agent.id))
@@ -109,11 +109,15 @@ class _AppendWrite:
         )
 
     @property
+    def fits_group(self) -> bool:
+        return len(self.parts) == 1 and not self.uploads
+
+    @property
     def is_one_statement(self) -> bool:
         counts = not self.append.count or message_writes.can_count_in_append(self.using)
-        return len(self.parts) == 1 and not self.uploads and counts
+        return self.fits_group and counts
 
-    def records(self) -> list[MessageRecord]:
+    def records(self) -> Written:
         new_positions = itertools.count(self.first or 0)
         return [
             row.record(self.positions[row.id] if row.id in self.positions else next(new_positions))
@@ -130,10 +134,24 @@ class _AppendWrite:
         write(self.using, self._attempt, what=self.what, savepoint=savepoint or several)
 
     def insert(self) -> None:
-        """Write the rows that fit one statement."""
+        """Write the rows in the present transaction; in autocommit, if it is one statement."""
         self.tried = True
-        self._lock_before()
-        self.first = self._insert(self.parts[0], self.append.expected, self.counting)
+        if self.uploads:
+            lock_session_row(self.using, self.agent.session)
+            self.uploads.store()
+        else:
+            self._lock_before()
+        counting, one_statement = self.counting, self.is_one_statement
+        self.first = position = self._insert(
+            self.parts[0], self.append.expected, counting if one_statement else None
+        )
+        for previous, part in itertools.pairwise(self.parts):
+            position += len(previous)
+            self._insert(part, position)
+        if counting is not None and not one_statement:
+            message_writes.update_counters(self.using, counting)
+        if self.uploads:
+            self.uploads.create_references()
 
     def _attempt(self, unsure: bool) -> None:
         keys = [row.id for row in self.new]
@@ -142,25 +160,11 @@ class _AppendWrite:
             return
         self.tried = True
         with self.uploads.attempt() if self.uploads else nullcontext():
-            with suppress(RetryError):
-                return self.insert() if self.is_one_statement else self._insert_parts()
+            whole = nullcontext() if self.is_one_statement else tracked_atomic(self.using)
+            with suppress(RetryError), whole:
+                return self.insert()
             self._raise_reason()
             raise RetryError
-
-    def _insert_parts(self) -> None:
-        with tracked_atomic(self.using):
-            if self.uploads:
-                lock_session_row(self.using, self.agent.session)
-                self.uploads.store()
-            else:
-                self._lock_before()
-            self.first = position = self._insert(self.parts[0], self.append.expected)
-            for previous, part in itertools.pairwise(self.parts):
-                position += len(previous)
-                self._insert(part, position)
-            if (counting := self.counting) is not None:
-                message_writes.update_counters(self.using, counting)
-            self.uploads.create_references()
 
     def _insert(
         self,

@@ -207,7 +207,7 @@ class MessageRecord(NamedTuple):
         revision: Number of changes of the row.
         created_at: When the message was created.
         updated_at: When the row was last modified.
-        usage: What a write added to the session's counters; empty if the message was read.
+        usage: What it counts in the session's counters.
     """
 
     id: UUID
