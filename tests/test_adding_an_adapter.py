@@ -40,8 +40,16 @@ def with_the_sdk() -> Any:
             sys.modules.pop(name, None)
 
 
+FORMAT_NAME = "tests.parrot_format"
+run(FORMAT, FORMAT_NAME)
+
+
 class TestParrot(with_the_sdk()):
     start = staticmethod(start_worker)
+
+    @pytest.fixture(autouse=True)
+    def own_format(self, settings):
+        settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
 
 
 def test_without_the_sdk_the_adapter_names_its_extra():
@@ -51,14 +59,16 @@ def test_without_the_sdk_the_adapter_names_its_extra():
 
 
 def test_a_format_of_its_own_is_read_and_redacted(settings):
-    name = "tests.parrot_format"
-    run(FORMAT, name)
-    settings.AGENT_SESSIONS = {"DIALECTS": [f"{name}.Parrot"]}
-    message = {"speaker": "parrot", "squawk": "I am Polly", "feather_id": "f-1"}
+    settings.AGENT_SESSIONS = {"DIALECTS": [f"{FORMAT_NAME}.Parrot"]}
+    message = {"speaker": "parrot", "words": "I am Polly", "data": {"age": 5}}
 
     assert dialects.get("parrot").parts(message) == (Part(PartKind.TEXT, text="I am Polly"),)
     assert dialects.get("parrot").summary(message)[:2] == ("assistant", "I am Polly")
-    assert masking.redact_message("parrot", message) == {**message, "squawk": "[REDACTED]"}
+    assert masking.redact_message("parrot", message) == {
+        "speaker": "parrot",
+        "words": "[REDACTED]",
+        "data": {},
+    }
 
 
 NAMED = set(re.findall(r"`([a-z_./]+\.(?:py|md|toml))`", PAGE.read_text()))

@@ -105,16 +105,17 @@ def _badges(session: Session) -> SafeString:
     return format_html_join(
         "",
         ' <span class="as-sign as-sign-{}" role="img" aria-label="{}" title="{}"></span>',
-        ((name, label, label) for name, label in _flags(session)),
+        ((kind, label, label) for kind, label in session_flags(session)),
     )
 
 
-def _flags(session: Session) -> list[tuple[str, str]]:
+def session_flags(session: Session) -> list[tuple[str, str]]:
+    """Return the kind and the label of each notable property of a session."""
     flags = []
     if session.legal_hold:
         flags.append(("held", _("Under legal hold")))
     if session.redactions:
-        flags.append(("redacted", pgettext("session", "Redacted")))
+        flags.append(("redacted", _("Redacted ×%(count)s") % {"count": session.redactions}))
     if session.archived_at is not None:
         flags.append(("archived", pgettext("session", "Archived")))
     if session.expires_at is not None and session.expires_at <= timezone.now():

@@ -83,11 +83,9 @@ class AssistantUI(Dialect):
         base64=terms("data"),
         keys=terms(
             """
-            approval approved args argsText attachments audio callProviderMetadata content
-            content_digest contentType custom data error errorText file filename image input
-            isError mediaType message metadata mimeType name output parts preliminary
-            providerExecuted providerMetadata rawInput reason result resultProviderMetadata size
-            source sourceType state text title url
+            approval approved argsText attachments audio content contentType data error errorText
+            file filename image isError mediaType message metadata mimeType name output parts
+            preliminary providerExecuted reason result size source sourceType state text title url
             """
         ),
         words=terms(

@@ -49,13 +49,8 @@ _Reader = Callable[[Any], _Parts | None]
 _STATUSES = frozenset({"success", "error"})
 _ROLES = ("user", "assistant")
 _TTLS = ("5m", "1h")
-_MASKS = {
-    "image": "IMAGE",
-    "document": "DOCUMENT",
-    "video": "VIDEO",
-    "audio": "AUDIO",
-    "reasoningContent": "REASONING",
-}
+_MASKS = {key: key.upper() for key in ("image", "document", "video", "audio")}
+_MASKS["reasoningContent"] = "REASONING"
 
 
 class Strands(Dialect):
@@ -94,16 +89,14 @@ class Strands(Dialect):
         base64=terms("bytes data"),
         keys=terms(
             """
-            __bytes_encoded__ _internal_state activated app_data assistant_message bucketOwner
-            bytes cachePoint cacheReadInputTokens cacheWriteInputTokens checkpoint citations
-            citationsContent completed_tool_results content context current_task custom
-            cycle_durations data description document documentChar documentPage domain
-            domainLocation error guardContent image input inputTokens interrupt_id interrupt_state
-            interrupts invocation_state json latencyMs location message messages metadata
-            model_state name node_results outcome outputTokens pinned qualifiers reason
-            reasoningContent reasoningSignature reasoningText redactedContent response result
-            results s3Location searchResultIndex shared_context signature source sourceContent
-            state structured_output structuredContent summary summary_message text
+            __bytes_encoded__ _internal_state activated assistant_message bucketOwner bytes
+            cachePoint cacheReadInputTokens cacheWriteInputTokens checkpoint citations
+            citationsContent completed_tool_results content context current_task cycle_durations
+            data description document documentChar documentPage domain domainLocation error
+            guardContent image inputTokens interrupt_state latencyMs location message messages
+            metadata model_state name outcome outputTokens pinned qualifiers reasoningContent
+            reasoningSignature reasoningText redactedContent result s3Location searchResultIndex
+            source sourceContent state structured_output summary summary_message text
             timeToFirstByteMs title tool_metrics tool_result toolResult tools toolUse totalTokens
             traces ttl uri url value version video web
             """

@@ -16,28 +16,14 @@ READ_ELSEWHERE = 100
 
 
 def delete_oldest(count: int) -> dict[str, Any]:
-    """Deletes the oldest sessions, but for the first ones, which are read elsewhere.
-
-    Args:
-        count: How many.
-
-    Returns:
-        How many rows that were, how long it took, and each of its transactions, in seconds.
-    """
+    """Deletes the oldest sessions, but for the first ones, which are read elsewhere."""
     keys = Session.objects.order_by("pk").values_list("pk", flat=True)
     first, stop = keys[READ_ELSEWHERE], keys[READ_ELSEWHERE + count]
     return _measured(lambda: Session.objects.filter(pk__gte=first, pk__lt=stop).delete()[1])
 
 
 def delete_large(count: int) -> dict[str, Any]:
-    """Makes a session of that many messages, and deletes it.
-
-    Args:
-        count: How many messages.
-
-    Returns:
-        As for :func:`delete_oldest`.
-    """
+    """Makes a session of that many messages, and deletes it."""
     store = SessionStore()
     session = store.open(f"large-{time.time()}")
     agent = store.agents.open(session)

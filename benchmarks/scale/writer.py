@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.scale.growth.settings"
+os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.scale.settings"
 
 import django
 
@@ -18,7 +18,7 @@ SESSIONS = 20
 
 
 def main() -> None:
-    """Writes until somebody ends it."""
+    """Write until the process is ended."""
     store = SessionStore()
     sessions = [store.open(f"written-{os.getpid()}-{number}") for number in range(SESSIONS)]
     agents = [store.agents.open(session) for session in sessions]

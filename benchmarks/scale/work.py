@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from benchmarks.scale.growth.loading import LONG, MESSAGES, PERSON, STAFF
+from benchmarks.scale.loading import LONG, MESSAGES, PERSON, STAFF
 from django_agent_sessions.admin.changelist import SessionListCursor
 from django_agent_sessions.admin.keyset_changelist import AFTER
 from django_agent_sessions.governance.redaction import WholeMessage, redact
@@ -42,11 +42,7 @@ class Chosen:
 
 
 class Bench:
-    """All the work on one database.
-
-    Args:
-        messages: How many messages it was loaded with.
-    """
+    """All the work on one database."""
 
     def __init__(self, messages: int) -> None:
         self.store = SessionStore(owner=EVERYBODY)
@@ -68,11 +64,7 @@ class Bench:
         self.pages = self._pages(usual // 2)
 
     def prepared(self, name: str) -> Work:
-        """Prepares a piece of work once.
-
-        Args:
-            name: One of :data:`NAMES`.
-        """
+        """Prepares a piece of work once."""
         return WORK[name](self)
 
     def one(self, pool: list[Chosen]) -> Chosen:
