@@ -18,6 +18,7 @@ from django_agent_sessions.values.records import (
     AgentRecord,
     MessageRecord,
     PositionedPayload,
+    Usage,
 )
 
 from ._base import retry_reads
@@ -107,7 +108,8 @@ def _message_records(agent: AgentRecord, rows: Iterable[tuple[Any, ...]]) -> lis
     records = []
     for row in rows:
         *values, input_tokens, output_tokens = row
-        record = MessageRecord(*values, Usage(1, input_tokens or 0, output_tokens or 0))
+        usage = Usage(1, input_tokens or 0, output_tokens or 0)
+        record = MessageRecord._make([*values, usage])
         if isinstance(record.content, CorruptPayload):
             _log_corrupt(agent, record.message_id)
         else:
