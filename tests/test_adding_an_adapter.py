@@ -44,7 +44,7 @@ FORMAT_NAME = "tests.parrot_format"
 run(FORMAT, FORMAT_NAME)
 
 
-class TestParrot(with_the_sdk()):
+class TestParrot(with_the_sdk()):  # type: ignore[misc] # made while the tests are collected
     start = staticmethod(start_worker)
 
     @pytest.fixture(autouse=True)
