@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import Error, connections
 
 from django_agent_sessions import conf
-from django_agent_sessions.values.runs import SessionWrite
+from django_agent_sessions.values.run_context import SessionWrite
 
 logger = logging.getLogger("django_agent_sessions")
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connections, transaction
 
 from django_agent_sessions.db import notifications
-from django_agent_sessions.values.runs import SessionWrite, WriteKind, current_run
+from django_agent_sessions.values.run_context import SessionWrite, WriteKind, current_run
 
 Receiver: TypeAlias = Callable[[str], Callable[[SessionWrite], None] | None]
 

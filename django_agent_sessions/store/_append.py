@@ -23,7 +23,7 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.models import SessionAgent, SessionMessage
 from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.records import Append, MessageRecord, Written
-from django_agent_sessions.values.runs import current_run
+from django_agent_sessions.values.run_context import current_run
 
 from ._base import tracked_atomic, write
 from ._message_updates import replacing_columns, update_row

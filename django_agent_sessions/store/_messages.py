@@ -13,7 +13,7 @@ from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
 from django_agent_sessions.models import Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
-from django_agent_sessions.values.runs import current_run
+from django_agent_sessions.values.run_context import current_run
 
 from ._base import retry_reads, tracked_atomic, write
 from ._context import StorePart, twin

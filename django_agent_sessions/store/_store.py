@@ -347,7 +347,7 @@ class SessionStore:
             agent: The agent; its ``branch`` selects the branch.
             message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
             run_id: Id of the invocation that wrote it; by default that of the
-                :func:`~django_agent_sessions.values.runs.run_context`. ``messages.restore`` groups
+                :func:`~django_agent_sessions.values.run_context.run_context`. ``messages.restore`` groups
                 messages of concurrent invocations by it.
             expected: Write only if this is the next position.
             epoch: Write only if the session's redaction epoch still has this value.

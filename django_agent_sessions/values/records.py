@@ -235,7 +235,7 @@ class Append:
         agent: The agent; its ``branch`` selects the branch.
         messages: The payloads (exact JSON, bytes allowed), or ``NewMessage`` with them, in order.
         run_id: Id of the invocation that wrote them; by default that of the
-            :func:`~django_agent_sessions.values.runs.run_context`, if any.
+            :func:`~django_agent_sessions.values.run_context.run_context`, if any.
         expected: Write only if this is the next position, which the first message gets.
         epoch: Write only if the session's redaction epoch still has this value.
         count: Whether to update the session's counters and last activity.

@@ -10,7 +10,12 @@ from django.db import transaction
 
 from django_agent_sessions.db import write_hooks
 from django_agent_sessions.models import AuditEvent
-from django_agent_sessions.values.runs import RunContext, SessionWrite, current_run, run_context
+from django_agent_sessions.values.run_context import (
+    RunContext,
+    SessionWrite,
+    current_run,
+    run_context,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
