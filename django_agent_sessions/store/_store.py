@@ -347,8 +347,8 @@ class SessionStore:
             agent: The agent; its ``branch`` selects the branch.
             message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
             run_id: Id of the invocation that wrote it; by default that of the
-                :func:`~django_agent_sessions.values.run_context.run_context`. ``messages.restore`` groups
-                messages of concurrent invocations by it.
+                :func:`~django_agent_sessions.values.run_context.run_context`.
+                ``messages.restore`` groups messages of concurrent invocations by it.
             expected: Write only if this is the next position.
             epoch: Write only if the session's redaction epoch still has this value.
             count: Whether to update the session's counters and last activity with the message. A
