@@ -99,7 +99,9 @@ class Sessions(StorePart):
                         setattr(row, name, value)
                 if columns:
                     row.updated_at = timezone.now()
-                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
+                    row.change = row.header_change = row.change + 1
+                    changed = ["updated_at", "change", "header_change"]
+                    row.save(using=self.using, update_fields=[*columns, *changed])
                     notifications.notify_written(self.using, row.pk)
             return session_record(row)
 
