@@ -32,7 +32,7 @@ from .media import (
 from .parts import (
     Part,
     PartKind,
-    media_part,
+    binary_part,
     neutral_role,
     result_part,
     text_of,
@@ -241,14 +241,14 @@ def _file(part: dict[str, Any]) -> Part | None:
         return None
     declared_type = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
     kind = PartKind.IMAGE if declared_type.startswith("image/") else PartKind.DOCUMENT
-    return media_part(kind, found, media_type=declared_type, name=text_of(part.get("filename")))
+    return binary_part(kind, found, media_type=declared_type, name=text_of(part.get("filename")))
 
 
 def _image(part: dict[str, Any]) -> Part | None:
     if not is_encoded_text(image := part.get("image")):
         return None
     name = text_of(part.get("filename"))
-    return media_part(PartKind.IMAGE, media_from_url(image), name=name)
+    return binary_part(PartKind.IMAGE, media_from_url(image), name=name)
 
 
 def _audio(part: dict[str, Any]) -> Part | None:
@@ -265,7 +265,7 @@ def _source(part: dict[str, Any]) -> Part | None:
     title = text_of(part.get("title"))
     if not url and not title:
         return None
-    return media_part(
+    return binary_part(
         PartKind.DOCUMENT,
         media_from_url(url),
         media_type=_media_type(part.get("mediaType")),

@@ -130,7 +130,7 @@ def text_or_media_part(kind: PartKind, value: object) -> Part | None:
     return Part(kind, media_type=media_type, size=value.size)
 
 
-def media_part(kind: PartKind, media: Media, *, media_type: str = "", **fields: Any) -> Part:
+def binary_part(kind: PartKind, media: Media, *, media_type: str = "", **fields: Any) -> Part:
     """Return the part for a binary or a reference to one, with a declared media type if any."""
     return Part(
         kind, media_type=media_type or media.media_type, size=media.size, url=media.url, **fields

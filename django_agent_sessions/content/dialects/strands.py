@@ -30,9 +30,9 @@ from .parts import (
     Part,
     PartKind,
     Summary,
+    binary_part,
     count_of,
     join_searchable_text,
-    media_part,
     neutral_role,
     readable_texts,
     result_part,
@@ -277,7 +277,7 @@ def _media(kind: PartKind, family: str) -> _Reader:
         source = value.get("source") if isinstance(value, dict) else None
         if not isinstance(source, dict):
             return None
-        part = media_part(
+        part = binary_part(
             kind,
             _source(source),
             media_type=media_type(family, value.get("format")),

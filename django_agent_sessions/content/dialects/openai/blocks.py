@@ -17,7 +17,7 @@ from django_agent_sessions.content.dialects.media import (
 from django_agent_sessions.content.dialects.parts import (
     Part,
     PartKind,
-    media_part,
+    binary_part,
     text_of,
     text_or_media_part,
     unknown_part,
@@ -83,7 +83,7 @@ def _image(block: Item) -> Part | None:
     if isinstance(reference, dict):
         reference = reference.get("url")
     if is_encoded_text(reference):
-        return media_part(
+        return binary_part(
             PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
         )
     if isinstance(block.get("file_id"), str):
@@ -104,7 +104,7 @@ def _file(block: Item) -> Part | None:
         media = media_from_url(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
-    return media_part(
+    return binary_part(
         PartKind.DOCUMENT,
         media,
         name=text_of(fields.get("filename")),
@@ -118,7 +118,7 @@ def _audio(block: Item) -> Part | None:
         return None
     media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
-    return media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+    return binary_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
 
 def function_part(function: object, call_id: str) -> Part | None:

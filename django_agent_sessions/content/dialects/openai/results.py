@@ -14,7 +14,7 @@ from django_agent_sessions.content.dialects.media import (
 from django_agent_sessions.content.dialects.parts import (
     Part,
     PartKind,
-    media_part,
+    binary_part,
     text_of,
     unknown_part,
 )
@@ -101,7 +101,7 @@ def _interpreter_output(output: Item) -> Parts | None:
     if isinstance(output.get("logs"), str):
         return (blocks.text_part(output["logs"]),)
     if is_encoded_text(output.get("url")):
-        return (media_part(PartKind.IMAGE, media_from_url(output["url"])),)
+        return (binary_part(PartKind.IMAGE, media_from_url(output["url"])),)
     return None
 
 
