@@ -98,6 +98,11 @@ class AgentSessionsSettings:
     DETECTORS: tuple[str, ...] = ()
     """Dotted paths of additional detectors: see :mod:`django_agent_sessions.content.detectors`."""
 
+    DIALECTS: tuple[str, ...] = ()
+    """Dotted paths of additional message formats, subclasses of
+    :class:`django_agent_sessions.content.dialects.Dialect`. They import neither the framework nor
+    Django, so that a web process without the framework can show its transcripts."""
+
     FULL_TEXT_SEARCH: str | None = None
     """PostgreSQL's text search configuration (``"simple"``, ``"english"`` …) of the index that
     ``manage.py agent_sessions_search_index`` creates. ``None`` searches without an index."""
@@ -212,6 +217,7 @@ _TYPES: dict[Any, str] = {
 }
 _EXAMPLES = {
     "REDACT_ON_WRITE": ', such as ["card"]',
+    "DIALECTS": ', such as ["project.dialects.Parrot"]',
     "DETECTORS": ', such as ["project.detectors.StaffNumber"]',
 }
 _FIELDS = frozenset(f.name for f in dataclasses.fields(AgentSessionsSettings))

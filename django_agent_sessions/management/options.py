@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import _ActionsContainer
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date, datetime, time
 from typing import Any
@@ -15,7 +17,8 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.querysets import is_valid_in_all_time_zones
+from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
+from django_agent_sessions.values.ids import SessionKey
 
 
 def add_database(parser: CommandParser) -> None:
@@ -40,10 +43,23 @@ def get_database(options: dict[str, Any]) -> str:
     return alias
 
 
-def find_session(using: str, namespace: str, name: str) -> UUID:
+def add_key(parser: _ActionsContainer, *, help: str) -> None:  # noqa: A002 - argparse's name
+    """Add the options for what session ids are unique in."""
+    parser.add_argument("--namespace", help=help)
+    parser.add_argument("--scope", help="The scope of the session ids in their namespace.")
+
+
+def filter_by_key(sessions: SessionQuerySet, options: Mapping[str, Any]) -> SessionQuerySet:
+    """Filter by the namespace and scope that the options name, if any."""
+    names = [name for name in ("namespace", "scope") if options[name] is not None]
+    return sessions.filter(**{name: options[name] for name in names})
+
+
+def find_session(using: str, options: Mapping[str, Any], name: str) -> UUID:
     """Return the primary key of the session with this session id or primary key."""
     rows = Session.objects.using(using)
-    key = rows.named(namespace, name).values_list("pk", flat=True).first()
+    namespace, scope = options["namespace"] or "", options["scope"] or ""
+    key = rows.filter_key(SessionKey(namespace, scope, name)).values_list("pk", flat=True).first()
     if key is None:
         with suppress(ValueError):
             key = rows.filter(pk=UUID(name)).values_list("pk", flat=True).first()

@@ -116,6 +116,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "scope",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=128, verbose_name="scope"
+                    ),
+                ),
+                (
                     "session_id",
                     django_agent_sessions.models.fields.IdField(
                         max_length=255, verbose_name="session id"
@@ -792,6 +798,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "scope",
+                    django_agent_sessions.models.fields.IdField(
+                        blank=True, default="", max_length=128, verbose_name="scope"
+                    ),
+                ),
+                (
                     "key",
                     django_agent_sessions.models.fields.IdField(max_length=700, verbose_name="key"),
                 ),
@@ -1015,7 +1027,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="session",
             constraint=models.UniqueConstraint(
-                fields=("namespace", "session_id"), name="agent_sessions_session_unique_id"
+                fields=("namespace", "scope", "session_id"), name="agent_sessions_session_unique_id"
             ),
         ),
         migrations.AddConstraint(

@@ -20,7 +20,7 @@ from django_agent_sessions.models.querysets import (
     SessionQuerySet,
     check_none_held,
 )
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import MAX_SCOPE_LENGTH, SessionKey, new_id
 
 MAIN_BRANCH = 0
 """The number of the branch that every conversation begins on."""
@@ -51,6 +51,7 @@ class Session(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     namespace = IdField(_("namespace"), blank=True, default="")
+    scope = IdField(_("scope"), max_length=MAX_SCOPE_LENGTH, blank=True, default="")
     session_id = IdField(_("session id"))
     session_type = models.CharField(_("type"), max_length=32, default="AGENT")
     owner = models.ForeignKey(
@@ -106,7 +107,8 @@ class Session(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(
-                fields=["namespace", "session_id"], name="agent_sessions_session_unique_id"
+                fields=["namespace", "scope", "session_id"],
+                name="agent_sessions_session_unique_id",
             ),
             models.UniqueConstraint(
                 fields=["owner", "external_id"], name="agent_sessions_session_unique_external"
@@ -118,7 +120,7 @@ class Session(models.Model):
                 fields=["owner", "-last_activity_at", "-id"], name="agent_sessions_session_mine"
             ),
             models.Index(fields=["expires_at"], name="agent_sessions_session_expiry"),
-            # For searches by an id in all namespaces and of all owners.
+            # For searches by an id in all namespaces and scopes, and of all owners.
             models.Index(fields=["session_id"], name="agent_sessions_session_name"),
             models.Index(fields=["external_id"], name="agent_sessions_session_client"),
         ]
@@ -126,6 +128,11 @@ class Session(models.Model):
     def __str__(self) -> str:
         # Not the title, which is content: str() is written to logs, messages and other tables.
         return self.session_id
+
+    @property
+    def key(self) -> SessionKey:
+        """What identifies it for programs: namespace, scope and session id."""
+        return SessionKey(self.namespace, self.scope, self.session_id)
 
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the session and its rows, unless it is under legal hold."""

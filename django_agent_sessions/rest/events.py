@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, ClassVar
+from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
@@ -24,10 +25,10 @@ from django_agent_sessions.events.stream_limit import StreamLimit, StreamSlot
 from django_agent_sessions.models import Session, SessionAgent
 from django_agent_sessions.models.permissions import SessionPermission
 from django_agent_sessions.queries.message_pages import MessagePreview
-from django_agent_sessions.rest import throttles
+from django_agent_sessions.rest.base import ThrottleScope
 
-from .query_parameters import reject_unknown_parameters
-from .renderers import SafeJSONRenderer
+from .base import SafeJSONRenderer
+from .pagination import reject_unknown_parameters
 from .schema import SCOPE_PARAMETERS, SESSION_PARAMETER, describe_view, problem_responses
 from .serializers.fields import format_datetime
 from .serializers.messages import MessageContext, media_url, represent_message
@@ -78,7 +79,7 @@ class SessionEventsView(StreamingAPI):
     """
 
     renderer_classes: Any = [SafeJSONRenderer, EventStreamRenderer]
-    throttle_scope: str | None = throttles.EVENTS
+    throttle_scope: str | None = ThrottleScope.EVENTS
 
     max_seconds: ClassVar[float] = 300
     """How long a stream lasts under ASGI. Clients reconnect and resume by themselves."""
@@ -127,7 +128,7 @@ class SessionEventsView(StreamingAPI):
             **problem_responses(400, 404),
         },
     )
-    async def get(self, request: Any, session: str) -> Any:
+    async def get(self, request: Any, session: UUID) -> Any:
         """Stream the events of a session as server-sent events."""
         row, cursor, start = await self.in_thread(self._start, session)
         place = self.places.take(request.user.pk, self.max_streams)
@@ -143,7 +144,7 @@ class SessionEventsView(StreamingAPI):
             place.give_back()
             raise
 
-    async def head(self, request: Any, session: str) -> HttpResponse:
+    async def head(self, request: Any, session: UUID) -> HttpResponse:
         """Return the headers that ``GET`` would start with."""
         await self.in_thread(self._start, session)
         return HttpResponse(content_type="text/event-stream; charset=utf-8")

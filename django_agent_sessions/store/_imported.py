@@ -132,7 +132,7 @@ def _validated_text(corrupt: CorruptPayload) -> CorruptPayload:
 
 def _figures(dialect: str, payload: Any) -> dict[str, int | None]:
     """Read the token counts and latency of an original, which its redaction may lack."""
-    summary = dialects.summary(dialect, payload)
+    summary = dialects.get(dialect).summary(payload)
     return {name: plausible_count(getattr(summary, name)) for name in COUNT_COLUMNS}
 
 

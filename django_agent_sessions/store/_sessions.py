@@ -42,7 +42,7 @@ class Sessions(StorePart):
     def list(
         self, *, limit: int = 50, after: SessionRecord | None = None
     ) -> builtins.list[SessionRecord]:
-        """List the sessions that the store reaches in its namespace, most recently active first.
+        """List the sessions of the namespace and scope, most recently active first.
 
         Args:
             limit: Maximum number of sessions.
@@ -51,7 +51,11 @@ class Sessions(StorePart):
         Returns:
             The sessions.
         """
-        rows = self._context.sessions().filter(namespace=self._context.namespace).recent_first()
+        rows = (
+            self._context.sessions()
+            .filter(namespace=self._context.namespace, scope=self._context.scope)
+            .recent_first()
+        )
         if self._context.reach is NOBODY and connections[self.using].vendor == "postgresql":
             # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
             # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
@@ -189,8 +193,7 @@ class Sessions(StorePart):
         """
         found = lookup.session_and_agent(
             self.using,
-            self._context.namespace,
-            validate_id(session_id),
+            self._context.key(session_id),
             validate_id(agent_id, "agent_id"),
         )
         if found is None:
@@ -266,7 +269,11 @@ class Sessions(StorePart):
                     raise SessionNotFoundError(f"{what}: the session was deleted")
                 if unsure and (created := session_rows(self.using).filter(pk=key).first()):
                     return session_record(created)
-                if session_rows(self.using).named(source.namespace, name).exists():
+                if (
+                    session_rows(self.using)
+                    .filter_key(source.key._replace(session_id=name))
+                    .exists()
+                ):
                     raise SessionConflictError(f"session {name!r} already exists")
                 duplicates = session_rows(self.using).filter(
                     owner=source.owner_id, external_id=external_id
@@ -310,9 +317,7 @@ class Sessions(StorePart):
 @retry_reads
 def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
     """Read a session; None if it does not exist or has another owner."""
-    row = lookup.get_session(
-        context.using, context.namespace, validate_id(session_id), context.reach
-    )
+    row = lookup.get_session(context.using, context.key(session_id), context.reach)
     return None if row is None else session_record(row)
 
 
@@ -342,8 +347,7 @@ def insert_session(
     row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
         id=key or new_id(),
         external_id=external_id,
-        namespace=context.namespace,
-        session_id=validate_id(session_id),
+        **context.key(session_id)._asdict(),
         session_type=session_type,
         owner_id=context.owner_id,
         title=prepare_title(title),
@@ -362,6 +366,7 @@ def session_record(row: Session) -> SessionRecord:
         id=row.id,
         session_id=row.session_id,
         namespace=row.namespace,
+        scope=row.scope,
         session_type=row.session_type,
         owner_id=row.owner_id,
         external_id=row.external_id,

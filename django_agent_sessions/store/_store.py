@@ -17,7 +17,7 @@ from django_agent_sessions.exceptions import (
     StaleSessionError,
 )
 from django_agent_sessions.models import Session, deletion
-from django_agent_sessions.values.ids import validate_id, validate_namespace
+from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, refuse_none
 from django_agent_sessions.values.records import (
     AgentRecord,
@@ -44,7 +44,7 @@ from .locking import with_session_lock
 
 
 class SessionStore:
-    """Sessions of one owner in one namespace.
+    """Sessions of one owner in one namespace and scope.
 
     ::
 
@@ -60,13 +60,16 @@ class SessionStore:
             caller then checks access itself.
         namespace: The namespace of the session ids. Two bots with different namespaces can use
             the same ids.
+        scope: What the ids are unique in, inside the namespace: for frameworks that let two users
+            have the same session id, a user's id for example. Empty by default, so that ids are
+            unique in the namespace.
         using: The database alias; by default ``AGENT_SESSIONS["DATABASE"]`` or the choice of the
             database routers.
         create: Whether :meth:`open` creates a missing session. The default is True, except with
             ``owner=EVERYBODY``, where ``create=True`` creates sessions without an owner.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
         ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
@@ -76,12 +79,15 @@ class SessionStore:
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         using: str | None = None,
         create: bool | None = None,
     ) -> None:
         refuse_none(owner)
         creates = owner is not EVERYBODY if create is None else create
-        self._context = StoreContext(owner, validate_namespace(namespace), using, creates)
+        self._context = StoreContext(
+            owner, validate_namespace(namespace), validate_scope(scope), using, creates
+        )
 
     @property
     def using(self) -> str:
@@ -92,6 +98,11 @@ class SessionStore:
     def namespace(self) -> str:
         """The namespace of the session ids."""
         return self._context.namespace
+
+    @property
+    def scope(self) -> str:
+        """The scope of the session ids in their namespace."""
+        return self._context.scope
 
     @property
     def reach(self) -> Any:
@@ -156,7 +167,7 @@ class SessionStore:
         """Read a session, or create it.
 
         Args:
-            session_id: Its id, unique in the namespace across all owners.
+            session_id: Its id, unique in the namespace and scope across all owners.
             title: Title of a created session.
             metadata: JSON metadata of a created session.
 
@@ -286,7 +297,7 @@ class SessionStore:
             InvalidIdError: The id is invalid.
             LegalHoldError: It is under legal hold.
         """
-        rows = self._context.sessions().named(self._context.namespace, validate_id(session_id))
+        rows = self._context.sessions().filter_key(self._context.key(session_id))
 
         def delete(unsure: bool) -> bool:
             nonlocal rows

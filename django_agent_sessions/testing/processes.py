@@ -13,6 +13,10 @@ from django.db import connections
 
 from .base import Contract, D, numbered_texts
 
+_START = (
+    "import django; django.setup(); from django_agent_sessions.testing import worker; worker.main()"
+)
+
 
 class Process(Protocol):
     """A process with open pipes, such as a ``subprocess.Popen``."""
@@ -32,11 +36,10 @@ class ProcessContract(Contract[D]):
     """
 
     def start(self, *arguments: object) -> Any:
-        """Start ``python -m django_agent_sessions.testing.worker`` with the test's database."""
+        """Start a process that calls ``testing.worker.main``, with the test's database."""
         name = str(connections["default"].settings_dict["NAME"])
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-u", "-m", "django_agent_sessions.testing.worker"]
-            + [str(argument) for argument in arguments],
+            [sys.executable, "-u", "-c", _START, *map(str, arguments)],
             env={**os.environ, "CONTRACT_DATABASE": name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

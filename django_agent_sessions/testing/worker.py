@@ -1,6 +1,6 @@
 """A process of :class:`~.processes.ProcessContract`, which appends texts to a session.
 
-``python -m django_agent_sessions.testing.worker MODULE:CONTRACT SESSION COUNT PREFIX``
+Its arguments are ``MODULE:CONTRACT SESSION COUNT PREFIX``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import sys
 from functools import reduce
 from typing import Any
 
-import django
-from django.conf import settings
+from django.db import connections
 
 
-def main(contract: str, session_id: str, count: str, prefix: str) -> None:
+def main() -> None:
     """Print ``ready``, wait for a line, and print each text that was appended."""
+    contract, session_id, count, prefix = sys.argv[1:]
     if name := os.environ.get("CONTRACT_DATABASE"):
-        settings.DATABASES["default"]["NAME"] = name
-    django.setup()
+        connections["default"].settings_dict["NAME"] = name
     module, qualified_name = contract.split(":")
     found: Any = reduce(getattr, qualified_name.split("."), importlib.import_module(module))
     driver = found().driver()
@@ -34,4 +33,4 @@ def main(contract: str, session_id: str, count: str, prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

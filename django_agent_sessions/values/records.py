@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.ids import SessionKey, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ class SessionRecord:
 
     Attributes:
         id: Primary key, a UUIDv7.
-        session_id: The id that the caller chose, unique in its namespace.
+        session_id: The id that the caller chose, unique in its namespace and scope.
         namespace: The namespace of the id; ``""`` by default.
+        scope: The scope of the id in its namespace; ``""`` by default.
         session_type: ``"AGENT"``.
         owner_id: Primary key of the user who owns it; None if it has no owner.
         external_id: The id that a client chose, unique among the sessions of an owner.
@@ -59,6 +60,7 @@ class SessionRecord:
     id: UUID
     session_id: str
     namespace: str
+    scope: str
     session_type: str
     owner_id: Any
     external_id: str | None
@@ -72,6 +74,11 @@ class SessionRecord:
     last_activity_at: datetime
     archived_at: datetime | None
     expires_at: datetime | None
+
+    @property
+    def key(self) -> SessionKey:
+        """What identifies it for programs: namespace, scope and session id."""
+        return SessionKey(self.namespace, self.scope, self.session_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from django_agent_sessions.content import dialects
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.store import SessionStore
-from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace
+from django_agent_sessions.values.ids import new_id, validate_id, validate_namespace, validate_scope
 from django_agent_sessions.values.owners import NOBODY, refuse_none
 
 from .item_redaction import redact_openai_item
@@ -44,13 +44,14 @@ class DjangoSession:
     first item creates the rows. An object may be used by several tasks at once.
 
     Args:
-        session_id: The id of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace and scope for all owners.
         owner: Whose session it is: a user, that user's primary key, or a callable that returns
             one of them. It is called in the event loop at each use with the ``RunContextWrapper``
             of the run, or None where there is no run; it may be async, and must be to ask the
             database. Left out, only sessions without an owner are reached and created;
             ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         session_settings: The default number of items to read; a dict with the same keys is allowed.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
@@ -69,7 +70,7 @@ class DjangoSession:
         session_settings: The given settings, or ``SessionSettings()``; can be assigned.
 
     Raises:
-        InvalidIdError: The session id or the namespace is invalid.
+        InvalidIdError: The session id, the namespace or the scope is invalid.
         ConfigurationError: The owner is None. One who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
@@ -84,6 +85,7 @@ class DjangoSession:
         *,
         owner: Any | Callable[[_Context | None], Any] = NOBODY,
         namespace: str = "",
+        scope: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
@@ -99,6 +101,7 @@ class DjangoSession:
         refuse_none(owner)
         self._owner = owner
         self._namespace = validate_namespace(namespace)
+        self._scope = validate_scope(scope)
         self._title = title
         self._metadata = metadata
         # Resolved now: a stream outlives its request, and a router that depends on the request
@@ -252,7 +255,11 @@ class DjangoSession:
             )
         return self._session_class(
             SessionStore(
-                owner=owner, namespace=self._namespace, using=self._using, create=self._create
+                owner=owner,
+                namespace=self._namespace,
+                scope=self._scope,
+                using=self._using,
+                create=self._create,
             ),
             self.session_id,
             dialects.OPENAI,

@@ -44,6 +44,7 @@ class ManagerOptions(TypedDict, total=False):
 
     owner: Any
     namespace: str
+    scope: str
     title: str
     metadata: Mapping[str, Any] | None
     using: str | None
@@ -70,10 +71,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
     which the write joins. A message whose write failed is written with the next one.
 
     Args:
-        session_id: The id of the session, unique in its namespace for all owners.
+        session_id: The id of the session, unique in its namespace and scope for all owners.
         owner: The user whose session it is, or that user's primary key. Left out, only sessions
             without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         title: The title of a new session.
         metadata: The metadata of a new session, as JSON.
         using: The alias of the database. The default is the configured database, or the routers'
@@ -102,6 +104,7 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         title: str = "",
         metadata: Mapping[str, Any] | None = None,
         using: str | None = None,
@@ -117,7 +120,11 @@ class DjangoSessionManager(SessionManager[LocalAgent]):
         # Resolved now: a stream outlives its request, and a router that depends on the request
         # would then return another tenant's database.
         store = SessionStore(
-            owner=owner, namespace=namespace, using=bridge.database(using), create=create
+            owner=owner,
+            namespace=namespace,
+            scope=scope,
+            using=bridge.database(using),
+            create=create,
         )
         runs = ExclusiveRuns(wait) if exclusive else None
         self._session = OpenSession(

@@ -39,12 +39,13 @@ class DjangoSessionRepository(SessionRepository):
         owner: The user whose sessions these are, or that user's primary key. Left out, only
             sessions without an owner are reached and created; ``EVERYBODY`` reaches all sessions.
         namespace: The namespace of session ids.
+        scope: What the ids are unique in, inside the namespace; empty by default.
         using: The alias of the database.
         create: Whether sessions can be created. The default is True, except with
             ``owner=EVERYBODY``.
 
     Raises:
-        InvalidIdError: The namespace is invalid.
+        InvalidIdError: The namespace or the scope is invalid.
     """
 
     def __init__(
@@ -52,11 +53,14 @@ class DjangoSessionRepository(SessionRepository):
         *,
         owner: Any = NOBODY,
         namespace: str = "",
+        scope: str = "",
         using: str | None = None,
         create: bool | None = None,
     ) -> None:
         self._known_states = StateCache()
-        self._store = SessionStore(owner=owner, namespace=namespace, using=using, create=create)
+        self._store = SessionStore(
+            owner=owner, namespace=namespace, scope=scope, using=using, create=create
+        )
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Create a session.

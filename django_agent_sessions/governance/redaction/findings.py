@@ -9,8 +9,8 @@ from typing import Any
 from django.db.models import Model
 
 from django_agent_sessions.content import masking
-from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.content.masking import Finder
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import MessageRow
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.paths import Path
 
 # --- what to redact --------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def _search_session(session: Session, findings: Findings) -> None:
         if changed is not value:
             columns[name] = changed[:_TITLE_LENGTH] if name == "title" else changed
     findings.change(session, columns)
-    for name in ("session_id", "external_id", "namespace"):
+    for name in ("session_id", "external_id", "namespace", "scope"):
         findings.keep_id(getattr(session, name), place_of("session", session, "", name))
 
 

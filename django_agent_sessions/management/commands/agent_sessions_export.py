@@ -29,6 +29,8 @@ from django_agent_sessions.management.atomic_files import new_file
 from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
 from django_agent_sessions.management.options import (
     add_database,
+    add_key,
+    filter_by_key,
     get_database,
     list_option,
     parse_datetime_option,
@@ -82,7 +84,7 @@ class Command(StoppableCommand):
             metavar="ID",
             help="A session id or primary key; can be repeated.",
         )
-        group.add_argument("--namespace", help="Sessions of this namespace.")
+        add_key(group, help="Sessions of this namespace.")
         group.add_argument(
             "--owner", metavar="USER", help="Sessions of this user: a username or primary key."
         )
@@ -270,9 +272,7 @@ def _select_sessions(options: dict[str, Any], alias: str) -> Any:
     limited = bool(names) or options["owner"] is not None
     if limited == options["everybody"]:
         raise CommandError("specify which sessions: --session ID, --owner USER or --everybody")
-    sessions = Session.objects.using(alias).order_by("pk")
-    if options["namespace"] is not None:
-        sessions = sessions.filter(namespace=options["namespace"])
+    sessions = filter_by_key(Session.objects.using(alias).order_by("pk"), options)
     if options["owner"] is not None:
         sessions = sessions.filter(owner=find_user(options["owner"], using=alias))
     if options["since"] is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from django_agent_sessions.content.dialects.arguments import parse_json
+from django_agent_sessions.content.dialects.base import TranscriptBlock
 from django_agent_sessions.content.dialects.media import (
     Media,
     is_encoded_text,
@@ -23,6 +24,7 @@ from django_agent_sessions.content.dialects.parts import (
 
 Item: TypeAlias = dict[str, Any]
 Parts: TypeAlias = tuple[Part, ...]
+Blocks: TypeAlias = tuple[TranscriptBlock, ...]
 
 _TEXTS = {
     "input_text": "text",
@@ -33,15 +35,19 @@ _TEXTS = {
 }
 
 
-def read_content(content: object) -> tuple[Part, ...]:
-    """Return the parts of a text or of a list of blocks."""
+def read_content(fields: Item, key: str) -> Blocks:
+    """Return the blocks of a field that is a text or a list of blocks."""
+    content = fields.get(key)
     if content is None:
         return ()
     if (text := text_or_media_part(PartKind.TEXT, content)) is not None:
-        return (text,)
+        return (TranscriptBlock((key,), (text,)),)
     if isinstance(content, list | tuple):
-        return tuple(part for block in content for part in read_block(block))
-    return (unknown_part(content),)
+        return tuple(
+            TranscriptBlock((key, position), read_block(block))
+            for position, block in enumerate(content)
+        )
+    return (TranscriptBlock((key,), (unknown_part(content),)),)
 
 
 def read_block(block: object) -> tuple[Part, ...]:
@@ -138,16 +144,19 @@ def present_fields(fields: Item, *keys: str) -> dict[str, Any] | None:
     return {key: fields[key] for key in keys if fields.get(key) is not None} or None
 
 
-def read_each(values: object, read: Callable[[Item], Parts | None]) -> Parts:
-    """Return the parts of each value of a list; invalid values are of kind unknown."""
+def read_each(fields: Item, key: str, read: Callable[[Item], Parts | None]) -> Blocks:
+    """Return the blocks of a list; invalid values are of kind unknown."""
+    values = fields.get(key)
     if values is None:
         return ()
     if not isinstance(values, list | tuple):
-        return (unknown_part(values),)
-    found: list[Part] = []
-    for value in values:
-        parts_of_value = read(value) if isinstance(value, dict) else None
-        found.extend((unknown_part(value),) if parts_of_value is None else parts_of_value)
+        return (TranscriptBlock((key,), (unknown_part(values),)),)
+    found: list[TranscriptBlock] = []
+    for position, value in enumerate(values):
+        parts = read(value) if isinstance(value, dict) else None
+        found.append(
+            TranscriptBlock((key, position), (unknown_part(value),) if parts is None else parts)
+        )
     return tuple(found)
 
 
