@@ -44,7 +44,7 @@ FORMAT_NAME = "tests.parrot_format"
 run(FORMAT, FORMAT_NAME)
 
 
-class TestParrot(with_the_sdk()):
+class TestParrot(with_the_sdk()):  # type: ignore[misc] # the class is in a page
     start = staticmethod(start_worker)
 
     @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ from .parts import (
     Part,
     PartKind,
     Summary,
+    binary_part,
     count_of,
     join_searchable_text,
     neutral_role,
@@ -276,18 +277,15 @@ def _media(kind: PartKind, family: str) -> _Reader:
         source = value.get("source") if isinstance(value, dict) else None
         if not isinstance(source, dict):
             return None
-        found = _source(source)
-        return (
-            Part(
-                kind,
-                text=_source_text(source),
-                name=text_of(value.get("name")),
-                data={"context": value["context"]} if value.get("context") else None,
-                media_type=media_type(family, value.get("format")) or found.media_type,
-                size=found.size,
-                url=found.url,
-            ),
+        part = binary_part(
+            kind,
+            _source(source),
+            media_type=media_type(family, value.get("format")),
+            text=_source_text(source),
+            name=text_of(value.get("name")),
+            data={"context": value["context"]} if value.get("context") else None,
         )
+        return (part,)
 
     return read
 

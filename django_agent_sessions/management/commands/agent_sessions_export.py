@@ -24,19 +24,21 @@ from django_agent_sessions.interchange.row_pages import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
 from django_agent_sessions.interchange.strands_layout import Layout
-from django_agent_sessions.management.actors import add_actor, get_actor
 from django_agent_sessions.management.atomic_files import new_file
-from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
 from django_agent_sessions.management.options import (
+    add_actor,
     add_database,
     add_key,
     filter_by_key,
+    get_actor,
     get_database,
     list_option,
     parse_datetime_option,
 )
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
+    end_without_reader,
     escape_control_characters,
     pluralize,
     set_encoding,
