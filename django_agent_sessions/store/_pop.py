@@ -9,7 +9,7 @@ from django.db.models import F
 
 from django_agent_sessions.blobs import delete_unreferenced, restore_binaries
 from django_agent_sessions.content import exact_json
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import LegalHoldError, SessionConflictError
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
@@ -26,7 +26,7 @@ from .locking import lock_session
 def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
     """Delete and return the last message that is not corrupt; None if there is none."""
     while (popped := _pop_row(using, agent)) is not None:
-        notifications.notify_written(using, agent.session)
+        on_written(using, agent.session, "pop")
         if not isinstance(popped.payload, CorruptPayload):
             return popped
     return None

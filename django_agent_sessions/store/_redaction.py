@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from django_agent_sessions import audit, conf
 from django_agent_sessions.blobs import Uploads, update_references
-from django_agent_sessions.db import notifications
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
@@ -33,9 +33,9 @@ def redact_at(
     message_id: int,
     redacted: Any,
     *,
-    key: UUID | None = None,
-    actor: Any = "guardrail",
-    reason: str = "",
+    key: UUID | None,
+    actor: Any,
+    reason: str,
 ) -> int:
     """Replace a message with its redacted version. See :meth:`Messages.redact`."""
     row = MessageRow(agent.dialect, redacted)
@@ -143,7 +143,8 @@ def increment_redaction_epoch(
         redactions=F("redactions") + int(redacted),
         updated_at=now or timezone.now(),
     )
-    notifications.notify_written(using, session.pk)
+    if redacted:
+        on_written(using, session.pk, "redact")
     return epoch
 
 
