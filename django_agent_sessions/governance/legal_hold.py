@@ -68,7 +68,13 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
         # Deleting content reads the flag under a lock of this row, which excludes this lock.
         if rows.select_for_update().values_list("pk").first() is None:
             raise SessionNotFoundError(f"session {session} does not exist")
-        changed = rows.exclude(legal_hold=held).update(legal_hold=held, updated_at=timezone.now())
+        changed = rows.exclude(legal_hold=held).update(
+            legal_hold=held,
+            # Before the change number: MariaDB assigns in this order.
+            header_change=F("change") + 1,
+            change=F("change") + 1,
+            updated_at=timezone.now(),
+        )
         if changed:
             action = AuditEvent.Action.HELD if held else AuditEvent.Action.RELEASED
             audit.record(action, session=session, actor=actor, reason=reason, using=alias)

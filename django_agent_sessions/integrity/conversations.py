@@ -16,7 +16,7 @@ from django_agent_sessions.exceptions import BlobError
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.models.fields import CorruptPayload, decode_payload
 from django_agent_sessions.store.importing import COUNT_COLUMNS, plausible_count
-from django_agent_sessions.usage.rollup_rows import day_of
+from django_agent_sessions.usage.rollups import day_of
 
 from .batch import Agent, Batch, BranchExtent, UsageSum
 from .findings import Kind

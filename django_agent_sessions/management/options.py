@@ -10,12 +10,15 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from django_agent_sessions.db import bridge
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.models import Session
 from django_agent_sessions.models.querysets import SessionQuerySet, is_valid_in_all_time_zones
 from django_agent_sessions.values.ids import SessionKey
@@ -102,3 +105,44 @@ def list_option(options: dict[str, Any], name: str) -> list[Any]:
     """
     value = options[name]
     return [value] if isinstance(value, str | UUID) else list(value)
+
+
+def add_actor(parser: CommandParser, command: str) -> None:
+    """Add the options ``--actor`` and ``--program``."""
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument(
+        "--actor",
+        metavar="USER",
+        help="The user who acts, for the audit trail: a username or primary key.",
+    )
+    who.add_argument(
+        "--program",
+        default=command,
+        metavar="NAME",
+        help=f"The program that acts, for the audit trail: {command} by default. Not a username.",
+    )
+
+
+def get_actor(options: dict[str, Any], using: str) -> Any:
+    """Return the user or the program's name that the options set."""
+    if options["actor"] is not None:
+        return _user(options["actor"], using)
+    program = options["program"]
+    if not program.strip():
+        raise CommandError("--program requires a name")
+    users = get_user_model()
+    # The audit trail would attribute the action to that user.
+    if users._default_manager.using(using).filter(**{users.USERNAME_FIELD: program}).exists():
+        raise CommandError(f"{program!r} is a user: use --actor instead of --program")
+    return program
+
+
+def _user(name: str, using: str) -> Any:
+    try:
+        key = find_user(name, using=using)
+    except SessionNotFoundError:
+        raise CommandError(
+            f"--actor {name!r} matches no user or several: use a username or primary key, "
+            "or --program for a program"
+        ) from None
+    return get_user_model()._default_manager.using(using).get(pk=key)

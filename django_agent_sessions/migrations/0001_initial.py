@@ -162,6 +162,18 @@ class Migration(migrations.Migration):
                         default=0, editable=False, verbose_name="redactions"
                     ),
                 ),
+                (
+                    "change",
+                    models.PositiveIntegerField(default=0, editable=False, verbose_name="change"),
+                ),
+                (
+                    "redaction_change",
+                    models.PositiveIntegerField(default=0, editable=False),
+                ),
+                (
+                    "header_change",
+                    models.PositiveIntegerField(default=0, editable=False),
+                ),
                 ("last_write", models.UUIDField(editable=False, null=True)),
                 (
                     "message_count",
@@ -566,6 +578,14 @@ class Migration(migrations.Migration):
                 (
                     "revision",
                     models.PositiveIntegerField(default=0, editable=False, verbose_name="revision"),
+                ),
+                (
+                    "change",
+                    models.PositiveIntegerField(default=0, editable=False, verbose_name="change"),
+                ),
+                (
+                    "redaction_change",
+                    models.PositiveIntegerField(editable=False, null=True),
                 ),
                 (
                     "message",

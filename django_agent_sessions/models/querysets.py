@@ -161,11 +161,16 @@ class RowQuerySet(models.QuerySet[M]):
             owning = sessions._base_manager.using(self.db).filter(
                 pk__in=self.order_by().values("session")
             )
-            if held := [row for row in owning.select_for_update() if row.legal_hold]:
+            locked = list(owning.select_for_update())
+            if held := [row for row in locked if row.legal_hold]:
                 raise LegalHoldError(
                     f"session {held[0].session_id!r} is under legal hold; release it first", held
                 )
-            return super().delete()
+            deleted = super().delete()
+            if deleted[0]:
+                changed = sessions._base_manager.using(self.db)
+                changed.filter(pk__in=[row.pk for row in locked]).update(change=F("change") + 1)
+            return deleted
 
     delete.alters_data = True  # type: ignore[attr-defined] # read by Django
     delete.queryset_only = True  # type: ignore[attr-defined] # read by Django

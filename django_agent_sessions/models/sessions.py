@@ -76,6 +76,11 @@ class Session(models.Model):
     # Increases with every change after which a writer must reload: redactions, rewinds, restores.
     redaction_epoch = models.PositiveIntegerField(_("epoch"), default=0, editable=False)
     redactions = models.PositiveIntegerField(_("redactions"), default=0, editable=False)
+    # Increases with every operation that changes or removes what is stored: an append only reads
+    # it. The other two are the change of the last redaction, and of the title, dates and flags.
+    change = models.PositiveIntegerField(_("change"), default=0, editable=False)
+    redaction_change = models.PositiveIntegerField(default=0, editable=False)
+    header_change = models.PositiveIntegerField(default=0, editable=False)
     # Written by every operation that locks the session, so that it can find out whether it was
     # committed if the connection breaks.
     last_write = models.UUIDField(null=True, editable=False)
@@ -215,6 +220,10 @@ class SessionMessage(SessionRelated):
     source = models.UUIDField(_("copy of"), null=True, editable=False)
     run_id = models.UUIDField(_("run"), null=True, editable=False)
     revision = models.PositiveIntegerField(_("revision"), default=0, editable=False)
+    # The session's change number when the message got its position on the main branch, and when it
+    # was redacted last.
+    change = models.PositiveIntegerField(_("change"), default=0, editable=False)
+    redaction_change = models.PositiveIntegerField(null=True, editable=False)
     message = ExactJSONField(_("message"))
     redact_message = ExactJSONField(_("redacted message"), null=True)
     role = models.CharField(_("role"), max_length=32, blank=True, default="")

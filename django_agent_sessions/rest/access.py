@@ -61,7 +61,7 @@ class SessionAccess:
         """
         return bridge.database()
 
-    @property
+    @cached_property
     def reaches_everybody(self) -> bool:
         """Whether the request asks for all users' sessions; raises ``Http404`` if it may not."""
         scope = self.request.query_params.get(SCOPE, SCOPE_OWN)

@@ -104,6 +104,8 @@ class ImportedRow:
             "message_id": message.message_id,
             "source": message.source and _key.get_db_prep_save(message.source, connection),
             "revision": message.revision,
+            "change": 0,
+            "redaction_change": None,
             "redact_message": self.row.texts[0] if self._has_original else None,
             "redacted_at": message.redacted_at
             and _redacted_at.get_db_prep_save(message.redacted_at, connection),

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from django_agent_sessions import audit, conf
 from django_agent_sessions.blobs import Uploads, update_references
-from django_agent_sessions.db import notifications
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
@@ -33,9 +33,9 @@ def redact_at(
     message_id: int,
     redacted: Any,
     *,
-    key: UUID | None = None,
-    actor: Any = "guardrail",
-    reason: str = "",
+    key: UUID | None,
+    actor: Any,
+    reason: str,
 ) -> int:
     """Replace a message with its redacted version. See :meth:`Messages.redact`."""
     row = MessageRow(agent.dialect, redacted)
@@ -73,7 +73,8 @@ def redact_at(
             using=using,
         )
         uploads.store()
-        columns = redacted_columns(row, event, keep=is_original_kept(session))
+        keep = is_original_kept(session)
+        columns = redacted_columns(row, event, change=session.change + 1, keep=keep)
         rows = SessionMessage.objects.using(using)
         rows.filter(pk__in=references).update(**columns)
         update_references(using, agent.session, references.keys())
@@ -89,12 +90,15 @@ def is_original_kept(session: Session) -> bool:
     return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
 
 
-def redacted_columns(row: MessageRow, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
-    """Return the updated columns of a redacted message."""
+def redacted_columns(
+    row: MessageRow, event: AuditEvent, *, change: int, keep: bool
+) -> dict[str, Any]:
+    """Return the updated columns of a redacted message; ``change`` is the session's next."""
     columns = {
         "redact_message": row.stored,
         "redacted_at": row.created_at,
         "redaction": event.pk,
+        "redaction_change": change,
         "revision": F("revision") + 1,
         **row.neutral_columns(),
     }
@@ -134,10 +138,13 @@ def increment_redaction_epoch(
     epoch = session.redaction_epoch + 1
     Session.objects.using(using).filter(pk=session.pk).update(
         redaction_epoch=epoch,
+        change=F("change") + 1,
+        redaction_change=session.change + 1 if redacted else F("redaction_change"),
         redactions=F("redactions") + int(redacted),
         updated_at=now or timezone.now(),
     )
-    notifications.notify_written(using, session.pk)
+    if redacted:
+        on_written(using, session.pk, "redact")
     return epoch
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connections
 from django.utils import timezone
 
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -99,8 +99,10 @@ class Sessions(StorePart):
                         setattr(row, name, value)
                 if columns:
                     row.updated_at = timezone.now()
-                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
-                    notifications.notify_written(self.using, row.pk)
+                    row.change = row.header_change = row.change + 1
+                    changed = ["updated_at", "change", "header_change"]
+                    row.save(using=self.using, update_fields=[*columns, *changed])
+                    on_written(self.using, row.pk, "update")
             return session_record(row)
 
         return write(self.using, update, what=f"updating session {session}", savepoint=False)
@@ -287,7 +289,7 @@ class Sessions(StorePart):
                 )
 
         created = write(self.using, fork, what=what)
-        notifications.notify_written(self.using, key)
+        on_written(self.using, key, "fork")
         return created
 
     afork = twin(fork)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
-from django_agent_sessions.db import notifications
+from django_agent_sessions.db.write_hooks import on_written
 from django_agent_sessions.exceptions import (
     ConfigurationError,
     SessionConflictError,
@@ -21,14 +21,16 @@ from django_agent_sessions.values.ids import validate_namespace, validate_scope
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY, refuse_none
 from django_agent_sessions.values.records import (
     AgentRecord,
+    Append,
     MessageRecord,
     SessionRecord,
     Usage,
+    Written,
 )
 
 from ._agent_snapshots import Snapshots
 from ._agents import Agents
-from ._append import append_messages
+from ._append import append_messages, write_batch
 from ._base import tracked_atomic, write
 from ._branches import Branches
 from ._context import StoreContext, twin
@@ -344,8 +346,9 @@ class SessionStore:
         Args:
             agent: The agent; its ``branch`` selects the branch.
             message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
-            run_id: Id of the invocation that wrote it. :meth:`restore` groups messages of
-                concurrent invocations by it.
+            run_id: Id of the invocation that wrote it; by default that of the
+                :func:`~django_agent_sessions.values.run_context.run_context`.
+                ``messages.restore`` groups messages of concurrent invocations by it.
             expected: Write only if this is the next position.
             epoch: Write only if the session's redaction epoch still has this value.
             count: Whether to update the session's counters and last activity with the message. A
@@ -410,18 +413,27 @@ class SessionStore:
             StaleSessionError: The redaction epoch changed.
             BlobError: A large binary could not be stored; nothing was written.
         """
-        return append_messages(
-            self.using,
-            agent,
-            messages,
-            run_id=run_id,
-            expected=expected,
-            epoch=epoch,
-            count=count,
-            again=again,
-        )
+        append = Append(agent, messages, run_id, expected, epoch, count, again)
+        return append_messages(self.using, append)
 
     aappend_many = twin(append_many)
+
+    def write_batch(self, appends: Sequence[Append]) -> list[Written | Exception]:
+        """Write several appends, also to different conversations, in one transaction if possible.
+
+        Each append is written completely or not at all, and an error of one is not an error of the
+        others: if the transaction fails, each append is written by itself.
+
+        Args:
+            appends: The appends. Those to the same conversation are written in this order.
+
+        Returns:
+            For each append its messages with their positions, or the error that
+            :meth:`append_many` would raise.
+        """
+        return write_batch(self.using, appends)
+
+    awrite_batch = twin(write_batch)
 
     def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
         """Read payloads only, redacted where they were redacted. The fastest way to read messages.
@@ -494,7 +506,7 @@ class SessionStore:
         except SessionNotFoundError:
             return 0
         if deleted:
-            notifications.notify_written(self.using, agent.session)
+            on_written(self.using, agent.session, "clear")
         return deleted
 
     aclear = twin(clear)

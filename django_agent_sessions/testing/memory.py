@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from django_agent_sessions.content.blob_refs import Path
+from django_agent_sessions.content.paths import Path
 from django_agent_sessions.governance.redaction import (
     Block,
     Detect,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from django_agent_sessions.values.ids import SessionKey, new_id
@@ -207,7 +207,7 @@ class MessageRecord(NamedTuple):
         revision: Number of changes of the row.
         created_at: When the message was created.
         updated_at: When the row was last modified.
-        usage: What a write added to the session's counters; empty if the message was read.
+        usage: What it counts in the session's counters.
     """
 
     id: UUID
@@ -225,6 +225,35 @@ class MessageRecord(NamedTuple):
     def content(self) -> Any:
         """The payload to use: the redacted version, if there is one."""
         return self.message if self.redact_message is None else self.redact_message
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Messages to append to a conversation: all of them or none.
+
+    Attributes:
+        agent: The agent; its ``branch`` selects the branch.
+        messages: The payloads (exact JSON, bytes allowed), or ``NewMessage`` with them, in order.
+        run_id: Id of the invocation that wrote them; by default that of the
+            :func:`~django_agent_sessions.values.run_context.run_context`, if any.
+        expected: Write only if this is the next position, which the first message gets.
+        epoch: Write only if the session's redaction epoch still has this value.
+        count: Whether to update the session's counters and last activity.
+        again: Whether an earlier attempt with an unknown outcome may have written any of the
+            messages already; they must then be the same ``NewMessage``.
+    """
+
+    agent: AgentRecord
+    messages: Sequence[Any]
+    run_id: UUID | None = None
+    expected: int | None = None
+    epoch: int | None = None
+    count: bool = True
+    again: bool = False
+
+
+Written: TypeAlias = list[MessageRecord]
+"""The messages of an append, with their positions."""
 
 
 class PositionedPayload(NamedTuple):

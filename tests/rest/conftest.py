@@ -12,8 +12,10 @@ from rest_framework.test import APIClient
 
 from django_agent_sessions.models import SessionMessage
 from django_agent_sessions.store import SessionStore
+from tests.admin.transcripts import said
 
 from .openapi import FILE
+from .planted import Planted, plant
 
 
 @cache
@@ -59,10 +61,6 @@ def stranger(bob) -> APIClient:
     return client_of(bob)
 
 
-def said(role: str, text: str) -> dict:
-    return {"role": role, "content": [{"text": text}]}
-
-
 class Talk:
     """A session with an agent and its messages, and their URLs."""
 
@@ -97,3 +95,10 @@ def listed(api: Any, talk: Talk, **query: Any) -> dict[str, Any]:
 @pytest.fixture
 def trip(ada) -> Talk:
     return Talk(ada, "Where to?", "To Lisbon.", "My card is 4111 1111 1111 1111.", "Thanks.")
+
+
+@pytest.fixture
+def planted(ada, settings) -> Planted:
+    """Ada's session with a secret in each place; originals of redacted messages are kept."""
+    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
+    return plant(ada)

@@ -26,7 +26,6 @@ from .planted import (
     Planted,
     ask,
     body_of,
-    plant,
     recorded,
     routes,
     rows,
@@ -45,16 +44,6 @@ BODIES: dict[str, Any] = {
     "messages/<agent_sessions_uuid:message>/original/": {"reason": "a court asks"},
 }
 OF_SOMETHING = sorted(route for route in routes() if "<" in route)
-
-
-@pytest.fixture(autouse=True)
-def originals_are_kept(settings):
-    settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-
-
-@pytest.fixture
-def planted(ada) -> Planted:
-    return plant(ada)
 
 
 def beside(key: UUID) -> str:

@@ -239,8 +239,8 @@ class SessionOperations:
         conversation.remember_written(written)
         if connections[self._session.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        for record in written:
-            conversation.spent += record.usage
+        for appended in written:
+            conversation.spent += appended.usage
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.

@@ -32,6 +32,7 @@ from .media import (
 from .parts import (
     Part,
     PartKind,
+    binary_part,
     neutral_role,
     result_part,
     text_of,
@@ -83,11 +84,9 @@ class AssistantUI(Dialect):
         base64=terms("data"),
         keys=terms(
             """
-            approval approved args argsText attachments audio callProviderMetadata content
-            content_digest contentType custom data error errorText file filename image input
-            isError mediaType message metadata mimeType name output parts preliminary
-            providerExecuted providerMetadata rawInput reason result resultProviderMetadata size
-            source sourceType state text title url
+            approval approved argsText attachments audio content contentType data error errorText
+            file filename image isError mediaType message metadata mimeType name output parts
+            preliminary providerExecuted reason result size source sourceType state text title url
             """
         ),
         words=terms(
@@ -242,18 +241,14 @@ def _file(part: dict[str, Any]) -> Part | None:
         return None
     declared_type = _media_type(part.get("mediaType", part.get("mimeType"))) or found.media_type
     kind = PartKind.IMAGE if declared_type.startswith("image/") else PartKind.DOCUMENT
-    name = text_of(part.get("filename"))
-    return Part(kind, name=name, media_type=declared_type, size=found.size, url=found.url)
+    return binary_part(kind, found, media_type=declared_type, name=text_of(part.get("filename")))
 
 
 def _image(part: dict[str, Any]) -> Part | None:
     if not is_encoded_text(image := part.get("image")):
         return None
-    found = media_from_url(image)
     name = text_of(part.get("filename"))
-    return Part(
-        PartKind.IMAGE, name=name, media_type=found.media_type, size=found.size, url=found.url
-    )
+    return binary_part(PartKind.IMAGE, media_from_url(image), name=name)
 
 
 def _audio(part: dict[str, Any]) -> Part | None:
@@ -270,14 +265,11 @@ def _source(part: dict[str, Any]) -> Part | None:
     title = text_of(part.get("title"))
     if not url and not title:
         return None
-    declared_type = _media_type(part.get("mediaType"))
-    found = media_from_url(url)
-    return Part(
+    return binary_part(
         PartKind.DOCUMENT,
+        media_from_url(url),
+        media_type=_media_type(part.get("mediaType")),
         name=title or text_of(part.get("filename")),
-        media_type=declared_type or found.media_type,
-        size=found.size,
-        url=found.url,
     )
 
 

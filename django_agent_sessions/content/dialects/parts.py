@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from django_agent_sessions.content.blob_refs import BlobRef
 
-from .media import media_from_url
+from .media import Media, media_from_url
 
 MAX_COUNT = 2**31 - 1
 """The largest token count or latency of a ``Summary``: the maximum of an integer column."""
@@ -128,6 +128,13 @@ def text_or_media_part(kind: PartKind, value: object) -> Part | None:
     media_type = value.media_type or media.media_type
     kind = PartKind.IMAGE if media_type.startswith("image/") else PartKind.DOCUMENT
     return Part(kind, media_type=media_type, size=value.size)
+
+
+def binary_part(kind: PartKind, media: Media, *, media_type: str = "", **fields: Any) -> Part:
+    """Return the part for a binary or a reference to one, with a declared media type if any."""
+    return Part(
+        kind, media_type=media_type or media.media_type, size=media.size, url=media.url, **fields
+    )
 
 
 def neutral_role(role: object) -> str:

@@ -30,6 +30,7 @@ from .parts import (
     Part,
     PartKind,
     Summary,
+    binary_part,
     count_of,
     join_searchable_text,
     neutral_role,
@@ -49,13 +50,8 @@ _Reader = Callable[[Any], _Parts | None]
 _STATUSES = frozenset({"success", "error"})
 _ROLES = ("user", "assistant")
 _TTLS = ("5m", "1h")
-_MASKS = {
-    "image": "IMAGE",
-    "document": "DOCUMENT",
-    "video": "VIDEO",
-    "audio": "AUDIO",
-    "reasoningContent": "REASONING",
-}
+_MASKS = {key: key.upper() for key in ("image", "document", "video", "audio")}
+_MASKS["reasoningContent"] = "REASONING"
 
 
 class Strands(Dialect):
@@ -94,16 +90,14 @@ class Strands(Dialect):
         base64=terms("bytes data"),
         keys=terms(
             """
-            __bytes_encoded__ _internal_state activated app_data assistant_message bucketOwner
-            bytes cachePoint cacheReadInputTokens cacheWriteInputTokens checkpoint citations
-            citationsContent completed_tool_results content context current_task custom
-            cycle_durations data description document documentChar documentPage domain
-            domainLocation error guardContent image input inputTokens interrupt_id interrupt_state
-            interrupts invocation_state json latencyMs location message messages metadata
-            model_state name node_results outcome outputTokens pinned qualifiers reason
-            reasoningContent reasoningSignature reasoningText redactedContent response result
-            results s3Location searchResultIndex shared_context signature source sourceContent
-            state structured_output structuredContent summary summary_message text
+            __bytes_encoded__ _internal_state activated assistant_message bucketOwner bytes
+            cachePoint cacheReadInputTokens cacheWriteInputTokens checkpoint citations
+            citationsContent completed_tool_results content context current_task cycle_durations
+            data description document documentChar documentPage domain domainLocation error
+            guardContent image inputTokens interrupt_state latencyMs location message messages
+            metadata model_state name outcome outputTokens pinned qualifiers reasoningContent
+            reasoningSignature reasoningText redactedContent result s3Location searchResultIndex
+            source sourceContent state structured_output summary summary_message text
             timeToFirstByteMs title tool_metrics tool_result toolResult tools toolUse totalTokens
             traces ttl uri url value version video web
             """
@@ -283,18 +277,15 @@ def _media(kind: PartKind, family: str) -> _Reader:
         source = value.get("source") if isinstance(value, dict) else None
         if not isinstance(source, dict):
             return None
-        found = _source(source)
-        return (
-            Part(
-                kind,
-                text=_source_text(source),
-                name=text_of(value.get("name")),
-                data={"context": value["context"]} if value.get("context") else None,
-                media_type=media_type(family, value.get("format")) or found.media_type,
-                size=found.size,
-                url=found.url,
-            ),
+        part = binary_part(
+            kind,
+            _source(source),
+            media_type=media_type(family, value.get("format")),
+            text=_source_text(source),
+            name=text_of(value.get("name")),
+            data={"context": value["context"]} if value.get("context") else None,
         )
+        return (part,)
 
     return read
 

@@ -13,6 +13,7 @@ from typing import Any
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,63}")
 _NAME = re.compile(r"[^\W\d][\w.\-/: ]{0,63}")
 _EMPTY: frozenset[str] = frozenset()
+_OTHER_FIELDS = ("base64", "words")
 
 
 def terms(text: str) -> frozenset[str]:
@@ -89,7 +90,7 @@ class Vocabulary:
     """Keys of SHA-256 digests."""
 
     base64: frozenset[str] = _EMPTY
-    """Keys of texts in base64."""
+    """Keys of texts in base64. Under them other texts are content."""
 
     words: frozenset[str] = _EMPTY
     """The enumerated values."""
@@ -102,8 +103,8 @@ class Vocabulary:
     @cached_property
     def all_keys(self) -> frozenset[str]:
         """The keys of the format; all other keys are content."""
-        named = (self.keys, self.enums, self.names, self.counts, self.ids, self.numbers)
-        return _EMPTY.union(*named)
+        fields = (f.name for f in dataclasses.fields(self) if f.name not in _OTHER_FIELDS)
+        return _EMPTY.union(*(getattr(self, name) for name in fields))
 
     @cached_property
     def not_joined(self) -> frozenset[str]:

@@ -95,7 +95,12 @@ class _Masker:
     def __init__(self, finders: Sequence[Finder], kept: list[Path]) -> None:
         self._finders = finders
         self._kept = kept
-        self._dialects = dialects.all_dialects()
+        # Asked for every key, therefore without those that have no answer.
+        self._kinds = [
+            dialect.kind_of
+            for dialect in dialects.all_dialects()
+            if type(dialect).kind_of is not dialects.Dialect.kind_of
+        ]
         self._known = dialects.vocabulary()
         self._exact = [finder for finder in finders if finder.exact]
         self.hits: list[MaskedMatch] = []
@@ -144,8 +149,10 @@ class _Masker:
     def _kind(self, parent: dict[str, Any], key: str, item: Any) -> ValueKind | None:
         if key in self._known.names or (key == "name" and self._known.is_tool(parent)):
             return ValueKind.NAME
-        kinds = (dialect.kind_of(parent, key, item) for dialect in self._dialects)
-        return next((kind for kind in kinds if kind is not None), None)
+        for kind_of in self._kinds:
+            if (kind := kind_of(parent, key, item)) is not None:
+                return kind
+        return None
 
     def _text_masker(self, key: str, text: str) -> Callable[[str, Path], str] | None:
         """Return the method that masks the text at a key; None if it is plain."""

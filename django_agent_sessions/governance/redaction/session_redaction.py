@@ -330,9 +330,13 @@ class SessionRedaction:
             if change.message is None:
                 check_values_size(self._using, *columns.values())
                 columns = {**columns, "updated_at": now}
+                if isinstance(change.row, Session):
+                    columns["header_change"] = self._session.change + 1
             else:
                 check_statement_size(self._using, change.message.texts * 2)
-                columns = redacted_columns(change.message, event, keep=self._keep)
+                columns = redacted_columns(
+                    change.message, event, change=self._session.change + 1, keep=self._keep
+                )
             rows = type(change.row)._base_manager.using(self._using).filter(pk=change.row.pk)
             if isinstance(change.row, SessionMessage):
                 rows = rows.filter(revision=change.row.revision)

@@ -18,25 +18,27 @@ from django_agent_sessions import audit, serving
 from django_agent_sessions.exceptions import AgentSessionsError
 from django_agent_sessions.interchange import export_markdown, export_sessions
 from django_agent_sessions.interchange.jsonl_blobs import blob_directory
-from django_agent_sessions.interchange.layout import Layout
 from django_agent_sessions.interchange.locations import open_location
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.row_pages import each_session
 from django_agent_sessions.interchange.sources import Skipped
 from django_agent_sessions.interchange.strands_export import export_strands_files, has_strands_agent
-from django_agent_sessions.management.actors import add_actor, get_actor
+from django_agent_sessions.interchange.strands_layout import Layout
 from django_agent_sessions.management.atomic_files import new_file
-from django_agent_sessions.management.interruption import StoppableCommand, end_without_reader
 from django_agent_sessions.management.options import (
+    add_actor,
     add_database,
     add_key,
     filter_by_key,
+    get_actor,
     get_database,
     list_option,
     parse_datetime_option,
 )
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
+    end_without_reader,
     escape_control_characters,
     pluralize,
     set_encoding,

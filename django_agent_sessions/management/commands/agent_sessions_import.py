@@ -23,10 +23,10 @@ from django_agent_sessions.interchange.source_registry import (
     open_source,
 )
 from django_agent_sessions.interchange.sources import Skipped
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import add_database, add_key, get_database
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
     escape_control_characters,
     pluralize,
 )

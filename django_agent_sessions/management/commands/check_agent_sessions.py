@@ -13,7 +13,6 @@ from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from django_agent_sessions.integrity import GRACE, Check, Finding, Kind, Result, Severity
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import (
     add_database,
     add_key,
@@ -21,7 +20,7 @@ from django_agent_sessions.management.options import (
     find_session,
     get_database,
 )
-from django_agent_sessions.management.terminal import ProgressLine, pluralize
+from django_agent_sessions.management.terminal import ProgressLine, StoppableCommand, pluralize
 from django_agent_sessions.models import Session
 
 _LOCATION_FIELDS = ("session", "agent", "branch", "position", "row")

@@ -19,18 +19,19 @@ from django_agent_sessions.exceptions import (
 from django_agent_sessions.governance.redaction import Hit, Redaction, Scope, redact
 from django_agent_sessions.interchange.owner_mapping import find_user
 from django_agent_sessions.interchange.row_pages import each_session
-from django_agent_sessions.management.actors import add_actor, get_actor
-from django_agent_sessions.management.interruption import StoppableCommand
 from django_agent_sessions.management.options import (
+    add_actor,
     add_database,
     add_key,
     filter_by_key,
     find_session,
+    get_actor,
     get_database,
 )
 from django_agent_sessions.management.redaction_options import add_scopes, get_scopes
 from django_agent_sessions.management.terminal import (
     ProgressLine,
+    StoppableCommand,
     escape_control_characters,
     pluralize,
 )

@@ -109,11 +109,11 @@ def _of_orchestrator(record: MultiAgentRecord) -> Conversation:
     state = record.state if isinstance(record.state, dict) else {}
     messages = [Message("user", [Block("text", text=_text(state.get("current_task", "")))])]
     results = state.get("node_results") or {}
+    strands = dialects.get(dialects.STRANDS)
     for node in state.get("execution_order") or ():
-        result = results.get(node, {}).get("result") or {}
-        message = result.get("message") if isinstance(result, dict) else None
-        parts = dialects.get(dialects.STRANDS).parts(message)
-        messages.append(Message(_text(node), tuple(_blocks(parts, {}, frozenset()))))
+        for _path, message in strands.messages_in(results.get(node)):
+            parts = strands.parts(message)
+            messages.append(Message(_text(node), tuple(_blocks(parts, {}, frozenset()))))
     name = f"{record.kind} “{record.multi_agent_id}”, {state.get('status', '')}"
     return Conversation(_text(name), messages)
 

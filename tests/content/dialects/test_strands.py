@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
+from strands import Agent
+from strands.agent.agent_result import AgentResult
+from strands.multiagent.base import MultiAgentResult, NodeResult, Status
+from strands.telemetry.metrics import EventLoopMetrics
 from strands.types.content import ContentBlock, Message
 from strands.types.tools import ToolResultContent
 
 from django_agent_sessions.content.dialects import STRANDS, Part, PartKind, Summary, get
+from django_agent_sessions.content.paths import value_at
+from tests.adapters.strands.scripted import ScriptedModel
 
 TEXT, REASONING, UNKNOWN = PartKind.TEXT, PartKind.REASONING, PartKind.UNKNOWN
 CALL, RESULT = PartKind.TOOL_CALL, PartKind.TOOL_RESULT
@@ -383,3 +389,37 @@ def test_text_and_results_are_searchable_but_not_reasoning_or_calls():
 def test_a_message_of_results_keeps_the_role_it_is_stored_with():
     message = said_by_user({"toolResult": {"toolUseId": "t", "content": [{"text": "ok"}]}})
     assert get(STRANDS).summary(message).role == "user"
+
+
+def test_the_messages_of_nodes_are_found_in_the_state_of_a_graph_of_graphs():
+    def node(result: Any) -> dict[str, Any]:
+        return NodeResult(result=result, status=Status.COMPLETED).to_dict()
+
+    def said(words: str) -> AgentResult:
+        message: Any = {"role": "assistant", "content": [{"text": words}]}
+        return AgentResult("end_turn", message, EventLoopMetrics(), state={})
+
+    inner = MultiAgentResult(
+        status=Status.COMPLETED,
+        results={"b": NodeResult(result=said("two"), status=Status.COMPLETED)},
+    )
+    state = {"type": "graph", "node_results": {"a": node(said("one")), "nested": node(inner)}}
+
+    found = list(get(STRANDS).messages_in(state))
+
+    assert [get(STRANDS).summary(message).text for _path, message in found] == ["one", "two"]
+    assert all(value_at(state, path) is message for path, message in found)
+
+
+def test_the_messages_of_a_snapshot_are_found_in_order():
+    agent = Agent(
+        model=ScriptedModel([]), messages=[{"role": "user", "content": [{"text": "Hello"}]}]
+    )
+    snapshot = agent.take_snapshot(preset="session").to_dict()
+
+    assert [message for _path, message in get(STRANDS).messages_in(snapshot)] == agent.messages
+
+
+@pytest.mark.parametrize("document", [None, "text", {}, {"role": "user"}, {"content": []}, [1]])
+def test_a_document_without_messages_has_none(document):
+    assert list(get(STRANDS).messages_in(document)) == []

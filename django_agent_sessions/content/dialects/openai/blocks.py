@@ -17,6 +17,7 @@ from django_agent_sessions.content.dialects.media import (
 from django_agent_sessions.content.dialects.parts import (
     Part,
     PartKind,
+    binary_part,
     text_of,
     text_or_media_part,
     unknown_part,
@@ -82,7 +83,7 @@ def _image(block: Item) -> Part | None:
     if isinstance(reference, dict):
         reference = reference.get("url")
     if is_encoded_text(reference):
-        return block_media_part(
+        return binary_part(
             PartKind.IMAGE, media_from_url(reference), data=present_fields(block, "file_id")
         )
     if isinstance(block.get("file_id"), str):
@@ -103,7 +104,7 @@ def _file(block: Item) -> Part | None:
         media = media_from_url(url)
     elif not isinstance(fields.get("file_id"), str):
         return None
-    return block_media_part(
+    return binary_part(
         PartKind.DOCUMENT,
         media,
         name=text_of(fields.get("filename")),
@@ -117,7 +118,7 @@ def _audio(block: Item) -> Part | None:
         return None
     media = media_from_data(audio["data"])
     declared_type = media_type("audio", audio.get("format")) or media.media_type
-    return block_media_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
+    return binary_part(PartKind.DOCUMENT, media._replace(media_type=declared_type))
 
 
 def function_part(function: object, call_id: str) -> Part | None:
@@ -130,13 +131,6 @@ def function_part(function: object, call_id: str) -> Part | None:
 def call_part(name: str, call_id: str, arguments: object, status: str = "") -> Part:
     """Return the part for a tool call."""
     return Part(PartKind.TOOL_CALL, name=name, call_id=call_id, status=status, data=arguments)
-
-
-def block_media_part(kind: PartKind, media: Media, *, name: str = "", data: object = None) -> Part:
-    """Return the part for a binary or a reference to one."""
-    return Part(
-        kind, name=name, data=data, media_type=media.media_type, size=media.size, url=media.url
-    )
 
 
 def present_fields(fields: Item, *keys: str) -> dict[str, Any] | None:

@@ -32,22 +32,20 @@ VOCABULARY = Vocabulary(
     base64=terms("b64_json base64 blob data file_data result"),
     keys=terms(
         """
-        acknowledged_safety_checks action actions allowed_callers allowed_domains allowed_tools
-        always annotations approve arguments async async_ attributes audio authorization background
-        caller caller_id categories city code command commands complexity connector_id container
-        content context country created_by custom data defer_loading definition description diff
-        domain domain_secrets effort enabled encrypted_content env env_vars error
+        acknowledged_safety_checks action actions allowed_domains allowed_tools always annotations
+        approve async async_ attributes audio authorization background caller categories city
+        command commands complexity container content context country created_by data defer_loading
+        definition description diff domain domain_secrets enabled env env_vars error
         external_web_access file file_data file_id file_ids file_url filename filters fingerprint
-        function function_call headers hybrid_search image image_url input input_audio
-        input_fidelity input_image_mask input_schema key keys logs media_type memory_limit message
-        messages metadata mode moderation moderation_details moderation_stage name network_policy
-        never operation outcome output output_format output_schema outputs param parameters path
-        pattern pending_safety_checks prompt_cache_breakpoint quality queries query ranker
-        ranking_options read_only reason reasoning refusal region require_approval response result
+        function function_call headers hybrid_search image image_url input_audio input_fidelity
+        input_image_mask key keys logs message messages metadata moderation moderation_details
+        moderation_stage network_policy never operation outcome output output_format output_schema
+        outputs param path pattern pending_safety_checks prompt_cache_breakpoint quality queries
+        query ranker ranking_options read_only reasoning refusal region require_approval result
         results revised_prompt schema search_content_types search_context_size server_description
-        server_url size skill_id skills source sources stderr stdout strict summary svg svg_usage
-        syntax text timezone title token tool_calls tool_choice tool_names tools ttl tunnel_id url
-        user user_location value vector_store_ids version working_directory
+        server_url size skills source sources stderr stdout strict summary svg svg_usage text
+        timezone title token tool_calls tool_choice tool_names tools tunnel_id url user
+        user_location value vector_store_ids version working_directory
         """
     ),
     words=terms(

@@ -11,7 +11,13 @@ from django_agent_sessions.content.dialects.media import (
     media_from_url,
     media_type,
 )
-from django_agent_sessions.content.dialects.parts import Part, PartKind, text_of, unknown_part
+from django_agent_sessions.content.dialects.parts import (
+    Part,
+    PartKind,
+    binary_part,
+    text_of,
+    unknown_part,
+)
 
 from . import blocks
 from .blocks import Blocks, Item, Parts
@@ -95,7 +101,7 @@ def _interpreter_output(output: Item) -> Parts | None:
     if isinstance(output.get("logs"), str):
         return (blocks.text_part(output["logs"]),)
     if is_encoded_text(output.get("url")):
-        return (blocks.block_media_part(PartKind.IMAGE, media_from_url(output["url"])),)
+        return (binary_part(PartKind.IMAGE, media_from_url(output["url"])),)
     return None
 
 
