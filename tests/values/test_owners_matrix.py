@@ -206,7 +206,7 @@ ENTRIES: dict[str, Entry] = {
         "DjangoSessionManager", manager, lambda **given: manager("new", **given)
     ),
     "DjangoSessionManager.load": Entry(
-        "DjangoSessionManager.load",
+        "DjangoSessionManager",
         lambda name, **given: asyncio.run(loaded(name, **given)),
         lambda **given: asyncio.run(loaded("new", **given)),
     ),
