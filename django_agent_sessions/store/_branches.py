@@ -21,8 +21,8 @@ from django_agent_sessions.values.records import AgentRecord, BranchRecord, Snap
 from ._agent_snapshots import LATEST_SNAPSHOT_ID
 from ._base import retry_reads
 from ._branch_steps import BranchWriter, branch_record
+from ._content_writes import increment_redaction_epoch
 from ._message_copies import common_prefix_length
-from ._redaction import increment_redaction_epoch
 
 
 class BranchStore(BranchWriter):

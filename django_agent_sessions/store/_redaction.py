@@ -1,25 +1,22 @@
-"""Write redacted messages, their audit events and the session's redaction epoch."""
+"""Replace a message with its redacted version."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Q, Value
-from django.db.models.functions import Coalesce
-from django.utils import timezone
+from django.db.models import Q
 
-from django_agent_sessions import audit, conf
+from django_agent_sessions import audit
 from django_agent_sessions.blobs import Uploads, update_references
-from django_agent_sessions.db import notifications
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
 from django_agent_sessions.models import MAIN_BRANCH, AuditEvent, Branch, Session, SessionMessage
 from django_agent_sessions.values.records import AgentRecord
 
+from ._content_writes import increment_redaction_epoch, is_original_kept, redacted_columns
 from ._message_reading import MessageReader
 from ._rows import MessageRow
 from ._snapshot_variants import MessageRef, replace_variants
@@ -85,8 +82,9 @@ class RedactionStore(MessageReader):
                 raise missing
             target, source = first
             references = self._copies(agent, message_id, source or target)
-            event = record_redaction(
-                session,
+            event = audit.record(
+                AuditEvent.Action.REDACTED,
+                session=session.pk,
                 target=target,
                 actor=actor,
                 reason=reason,
@@ -130,60 +128,3 @@ class RedactionStore(MessageReader):
         rows = rows.filter(Q(pk=first) | Q(source=first)).order_by()
         values = rows.values_list("pk", "branch", "message_id")
         return {key: MessageRef(agent.id, branch, position) for key, branch, position in values}
-
-
-def is_original_kept(session: Session) -> bool:
-    """Return whether the originals of redacted messages are kept."""
-    return session.legal_hold or conf.get_settings().REDACTION_KEEP_ORIGINAL
-
-
-def redacted_columns(row: MessageRow, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
-    """Return the updated columns of a redacted message."""
-    columns = {
-        "redact_message": row.stored,
-        "redacted_at": row.created_at,
-        "redaction": event.pk,
-        "revision": F("revision") + 1,
-        **row.neutral_columns(),
-    }
-    if not keep:
-        return {"message": row.stored, **columns}
-    # The retention time of the original begins with the first redaction.
-    return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
-
-
-def record_redaction(
-    session: Session,
-    *,
-    target: UUID | None,
-    actor: Any,
-    reason: str,
-    details: Mapping[str, Any],
-    using: str,
-    secrets: Collection[str] = (),
-) -> AuditEvent:
-    """Write the audit event of a redaction, in its transaction."""
-    return audit.record(
-        AuditEvent.Action.REDACTED,
-        session=session.pk,
-        target=target,
-        actor=actor,
-        reason=reason,
-        secrets=secrets,
-        details=details,
-        using=using,
-    )
-
-
-def increment_redaction_epoch(
-    using: str, session: Session, now: datetime | None = None, *, redacted: bool = True
-) -> int:
-    """Increment the session's redaction epoch, so that writers with earlier reads are refused."""
-    epoch = session.redaction_epoch + 1
-    Session.objects.using(using).filter(pk=session.pk).update(
-        redaction_epoch=epoch,
-        redactions=F("redactions") + int(redacted),
-        updated_at=now or timezone.now(),
-    )
-    notifications.notify_written(using, session.pk)
-    return epoch
