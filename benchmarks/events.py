@@ -109,7 +109,7 @@ def measure(streams: int, database: str) -> None:
     store = SessionStore(owner=user)
     keys = [store.create(f"session {number}").id for number in range(streams)]
     for number in range(streams):
-        agent = store.open_agent(store.get(f"session {number}"), dialect="strands")
+        agent = store.agents.open(store.get(f"session {number}"), dialect="strands")
         store.append_many(agent, [{"role": "user", "content": [{"text": "Hello"}]}] * 10)
     browser = Client()
     browser.force_login(user)

@@ -179,24 +179,24 @@ class Operations:
         """
         kind, _, where = name.partition(" ")
         if kind == "append":
-            message = self._store.messages(1)[0]
+            message = self._store.messages.list(1)[0]
             if where == "0":
                 conversation = await self._store.conversation(f"new-{next(self._numbers)}")
             else:
                 conversation = self._kept[name]
             return lambda: conversation.append(message)
         if kind == "batch":
-            messages = self._store.messages(BATCH)
+            messages = self._store.messages.list(BATCH)
             return lambda: self._kept["batches"].append_many(messages)
         if kind == "latest":
             return lambda: _expect(LATEST, self._kept["many"].latest(LATEST))
         if kind == "list":
             listed = min(LISTED, self._plan.sessions)
-            return lambda: _expect(listed, self._store.list_sessions(LISTED))
+            return lambda: _expect(listed, self._store.sessions.list(LISTED))
         if kind == "delete":
             doomed = f"doomed-{next(self._numbers)}"
             await (await self._store.conversation(doomed)).fill(
-                self._store.messages(self._plan.many)
+                self._store.messages.list(self._plan.many)
             )
             return lambda: self._store.delete(doomed)
         key, count = {
@@ -204,7 +204,7 @@ class Operations:
             "some": ("some", self._plan.some),
             "many": ("many", self._plan.many),
         }[where]
-        return lambda: _expect(count, _length(self._store.restore(key)))
+        return lambda: _expect(count, _length(self._store.messages.restore(key)))
 
     async def write_at_once(self) -> float:
         """Appends to many conversations at the same time.
@@ -213,7 +213,7 @@ class Operations:
             Messages per second.
         """
         each, count = self._plan.each, self._plan.concurrent
-        messages = [self._store.messages(each) for _ in range(count)]
+        messages = [self._store.messages.list(each) for _ in range(count)]
         started = time.perf_counter()
         await asyncio.gather(
             *(_append_all(self._kept[f"{number}"], messages[number]) for number in range(count))
@@ -226,14 +226,14 @@ class Operations:
 
     async def _keep(self, name: str, count: int) -> None:
         conversation = await self._store.conversation(name.replace(" ", "-"))
-        await conversation.fill(self._store.messages(count))
+        await conversation.fill(self._store.messages.list(count))
         self._kept[name] = conversation
 
     async def _talk(self, found: Figures) -> None:
         """Has a conversation of questions and answers, one message after the other."""
         store, turns = self._store, self._plan.turns
         conversation = await store.conversation("talk")
-        messages = store.messages(2 * turns)
+        messages = store.messages.list(2 * turns)
         size, written = await store.size(), await store.written()
         for number, message in enumerate(messages):
             await conversation.append(message)

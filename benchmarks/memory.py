@@ -57,10 +57,10 @@ async def _restore(alias: str, path: str, name: str, warm: str) -> int:
 
     store = find(path)(alias)
     await store.start()
-    await store.restore(warm)
+    await store.messages.restore(warm)
     gc.collect()
     before = _begin()
-    found = await store.restore(name)
+    found = await store.messages.restore(name)
     peak = _read("VmHWM")
     assert len(found)
     # Not stopped: that would take away what others use.

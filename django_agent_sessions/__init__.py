@@ -4,7 +4,7 @@
 
     from django_agent_sessions import SessionStore
 
-    history = SessionStore(owner=request.user).list_sessions()
+    history = SessionStore(owner=request.user).sessions.list()
 
 Importing the package does not import Django: each name is imported at its first use. A settings
 file can import ``NOBODY``, ``EVERYBODY`` and the errors; the other names require

@@ -167,17 +167,17 @@ def said(text: str = "a") -> Any:
 def use_store(owner: Any, name: str) -> None:
     store = SessionStore(owner=owner)
     session = count("store: open a new session", store.open, name)
-    agent = count("store: open a new agent", store.open_agent, session, dialect="openai")
+    agent = count("store: open a new agent", store.agents.open, session, dialect="openai")
     count("store: first message", store.append, agent, ITEM)
     count("store: append 1", store.append, agent, ITEM)
     count("store: append 1, not counted", store.append, agent, ITEM, count=False)
     count("store: append_many(100)", store.append_many, agent, [ITEM] * 100)
     count("store: open an existing session", store.open, name)
-    count("store: open an existing agent", store.open_agent, session, dialect="openai")
+    count("store: open an existing agent", store.agents.open, session, dialect="openai")
     count("store: payloads", store.payloads, agent)
     count("store: latest 20 payloads", store.payloads, agent, latest=20)
     count("store: pop", store.pop, agent)
-    count("store: list_sessions", store.list_sessions, limit=20)
+    count("store: list_sessions", store.sessions.list, limit=20)
     count("store: clear", store.clear, agent)
     count("store: delete", store.delete, name)
 
@@ -258,7 +258,7 @@ def use_cloud(client: Any) -> None:
 def use_pages(owner: Any, name: str, client: Any) -> None:
     store = SessionStore(owner=owner)
     session = store.create(name, title=f"About {CARD}")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [said(f"my card is {CARD}"), *[said()] * 60])
     api, page = f"/api/sessions/{session.id}/", f"/admin/agent_sessions/session/{session.id}/"
     for what, url in {

@@ -80,7 +80,7 @@ def session(db, store):
 
 @pytest.fixture
 def agent(session, store):
-    return store.open_agent(session)
+    return store.agents.open(session)
 
 
 @pytest.fixture

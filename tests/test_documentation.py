@@ -73,7 +73,7 @@ def test_the_async_chat_loop_without_an_sdk_remembers() -> None:
 def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> None:
     forget_card = example("redaction.md", "forget_card")
     session = store.open("talk", title="About 4111 1111 1111 1111")
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append(agent, {"role": "user", "content": "It is 4111 1111 1111 1111."})
 
     done = forget_card(session, "4111 1111 1111 1111", User.objects.create_user("ada"))
@@ -88,7 +88,7 @@ def test_the_example_of_a_redaction_prints_places_and_redacts(store, capsys) -> 
 @pytest.mark.django_db
 def test_the_example_of_a_repeated_append_writes_once(store) -> None:
     append_once = example("store.md", "append_once")
-    agent = store.open_agent(store.open("talk"))
+    agent = store.agents.open(store.open("talk"))
     message = NewMessage({"role": "assistant", "content": "Hello"})
 
     first, second = (append_once(store, agent, message) for _ in range(2))
@@ -105,7 +105,7 @@ def test_the_example_of_every_session_of_a_user_leaves_others_alone() -> None:
     agents = {}
     for name, owner in [("a", ada), ("b", ada), ("c", bob)]:
         store = SessionStore(owner=owner)
-        agents[name] = store.open_agent(store.open(name))
+        agents[name] = store.agents.open(store.open(name))
         store.append(agents[name], said)
 
     assert [len(one.hits) for one in forget_for(ada, "4111", bob, dry_run=True)] == [1, 1]

@@ -100,8 +100,8 @@ def test_no_address_in_a_message_is_fetched_by_the_server(monkeypatch):
     viewer = staff("viewer", "view_session", "read_transcript", "export")
     store = SessionStore(owner=viewer)
     session = store.open("s")
-    strands = store.open_agent(session, "strands", dialect="strands")
-    openai = store.open_agent(session, "openai")
+    strands = store.agents.open(session, "strands", dialect="strands")
+    openai = store.agents.open(session, "openai")
     said = [store.append(strands, {"role": "user", "content": shown()})]
     picture = {"type": "input_image", "image_url": INWARD}
     said.append(store.append(openai, {"role": "user", "content": [picture]}))

@@ -105,9 +105,9 @@ def _broken(sessions: Any) -> list[str]:
     store = SessionStore()
     for name in sorted(sessions):
         session = store.get(name)
-        for agent in store.list_agents(session):
+        for agent in store.agents.list(session):
             try:
-                for branch in store.branches(agent):
+                for branch in store.branches.list(agent):
                     on_branch = agent.on_branch(branch.number)
                     broken += [
                         f"a binary in {name} is not what was stored"

@@ -104,7 +104,7 @@ class StoreWriter:
         """Overwrites a state that others overwrite too."""
         session, token = f"state-{self.desk.chance.randrange(STATES)}", self.desk.token()
         with self.desk.operation("state", session, value=token):
-            self.store.update_agent(self._agent(session), AgentState(state={"value": token}))
+            self.store.agents.update(self._agent(session), AgentState(state={"value": token}))
 
     def redact(self) -> None:
         """Redacts a secret that it said, wherever it stands."""
@@ -119,8 +119,8 @@ class StoreWriter:
         session = self.desk.shared(sort)
         with self.desk.operation("rewind", session):
             agent = self._agent(session, sort)
-            last = next((found.message_id for found in self.store.latest(agent, 1)), 0)
-            self.store.rewind(agent, max(-1, last - self.desk.chance.randint(1, 8)))
+            last = next((found.message_id for found in self.store.messages.latest(agent, 1)), 0)
+            self.store.branches.rewind(agent, max(-1, last - self.desk.chance.randint(1, 8)))
 
     def fork(self) -> None:
         """Makes a session that begins like another."""
@@ -128,7 +128,7 @@ class StoreWriter:
         token = self.desk.token()
         name = f"fork-{token}"
         with self.desk.operation("fork", session, value=name):
-            self.store.fork(self.store.get(session), session_id=name)
+            self.store.sessions.fork(self.store.get(session), session_id=name)
 
     def brief(self) -> None:
         """Appends to a session that somebody is about to delete, or deletes it."""
@@ -155,8 +155,8 @@ class StoreWriter:
     def _agent(self, session: str, sort: str = "") -> AgentRecord:
         found = self.store.open(session)
         if sort == "lab":
-            return self.store.open_agent(found, scripts.AGENT, dialect="strands")
-        return self.store.open_agent(found)
+            return self.store.agents.open(found, scripts.AGENT, dialect="strands")
+        return self.store.agents.open(found)
 
 
 class StrandsWriter:

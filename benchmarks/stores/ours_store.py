@@ -66,7 +66,7 @@ class Bare(Ours):
 
     async def _agent(self, name: str) -> AgentRecord:
         session = await self.store.aopen(f"{self.prefix}-{name}")
-        self.agents[name] = await self.store.aopen_agent(session, dialect=DIALECT)
+        self.agents[name] = await self.store.agents.aopen(session, dialect=DIALECT)
         return self.agents[name]
 
     def _fill_sessions(self, count: int) -> Any:

@@ -39,6 +39,6 @@ class _Conversation(AgentConversation):
     async def fill(self, messages: Sequence[Message]) -> None:
         store = self.stored.store
         session = await store.aopen(f"{self.stored.prefix}-{self.name}")
-        agent = await store.aopen_agent(session, AGENT_ID, dialect="strands")
+        agent = await store.agents.aopen(session, AGENT_ID, dialect="strands")
         await store.aappend_many(agent, messages, count=False)
         self.agent = build(await self.stored.manager(self.name))

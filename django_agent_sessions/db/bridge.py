@@ -37,7 +37,6 @@ from django.utils.module_loading import import_string
 
 from django_agent_sessions import conf
 from django_agent_sessions.db.broken_connections import close_if_broken, reset_lost_transaction
-from django_agent_sessions.db.futures import DatabaseFuture
 from django_agent_sessions.db.transaction_join import (
     JoinableTransaction,
     declared_transaction,
@@ -47,7 +46,7 @@ from django_agent_sessions.db.transaction_join import (
     register_waiting_call,
     running_loop,
 )
-from django_agent_sessions.db.workers import WorkerPool
+from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError
 
 __all__ = [

@@ -3,19 +3,26 @@
 Dropping the last reference to a frame finalizes its variables, in another thread than their own:
 mysqlclient, for example, would then lock a connection that its thread is using. So each read is a
 single call of iterators written in C, during which no other thread runs, and returns values only.
+
+Python 3.11 may also collect garbage while it creates a frame object. If a finalizer then lets the
+other thread run, its frame may be freed before the object is complete, and the process crashes. So
+garbage collection is paused meanwhile. Python 3.12 and later collect garbage only between two
+instructions.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import accumulate, chain, compress, islice, repeat, takewhile, tee
 from operator import attrgetter, is_, is_not, itemgetter, methodcaller
 from types import CodeType, FrameType
 from typing import Any
-
-from django_agent_sessions.db import gc_pause
 
 _MAX_DEPTH = 16
 """Number of innermost frames that :func:`waiting_threads` reads.
@@ -26,7 +33,7 @@ A thread that starts another and waits for it is six frames deep, more if starti
 
 def thread_ids() -> list[int]:
     """Return the identifiers of the threads that run Python code."""
-    with gc_pause.paused_gc():
+    with paused_gc():
         return next(map(list, iter(sys._current_frames, None)))
 
 
@@ -35,7 +42,7 @@ def waiting_threads(code: CodeType, name: str) -> dict[int, Any]:
 
     Only their innermost calls are read.
     """
-    with gc_pause.paused_gc():
+    with paused_gc():
         rows = list(_innermost_variables(code, name))
     result: dict[int, Any] = {}
     for thread, *values in rows:
@@ -51,7 +58,7 @@ def local_variables(thread: int, code: CodeType, *names: str) -> list[tuple[Any,
     The variables must be assigned only once: before Python 3.13 a frame keeps the values that were
     read first. A variable that is not assigned yet is None.
     """
-    with gc_pause.paused_gc():
+    with paused_gc():
         try:
             # Not assigned to a name: the iterators hold the frames until they are freed.
             return list(_values_of_calls(thread, code, names))
@@ -104,3 +111,60 @@ def _is_code(code: CodeType, codes: Iterator[CodeType]) -> Iterator[bool]:
 
 def _values(name: str, namespaces: Iterator[dict[str, Any]]) -> Iterator[Any]:
     return map(methodcaller("get", name), namespaces)
+
+
+# --- garbage collection -----------------------------------------------------------------------
+
+COLLECTS_IN_FRAMES = sys.version_info < (3, 12)
+"""Whether this version of Python collects garbage while it creates a frame object."""
+
+
+class _Pauses:
+    """Number of threads that need the pause, and whether collection was enabled before it."""
+
+    def __init__(self) -> None:
+        # Reentrant: a finalizer or signal handler may run here while its thread holds the lock.
+        self.lock = threading.RLock()
+        self.count = 0
+        self.was_enabled = False
+
+    def begin(self) -> None:
+        with self.lock:
+            if not self.count:
+                self.was_enabled = gc.isenabled()
+                gc.disable()
+            self.count += 1
+
+    def end(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if not self.count and self.was_enabled:
+                gc.enable()
+
+
+_pauses = _Pauses()
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Disable garbage collection in this process for the block, where this Python needs it."""
+    if not COLLECTS_IN_FRAMES:
+        yield
+        return
+    _pauses.begin()
+    try:
+        yield
+    finally:
+        _pauses.end()
+
+
+def _reset_after_fork() -> None:
+    global _pauses
+    if _pauses.count and _pauses.was_enabled:
+        gc.enable()
+    _pauses = _Pauses()
+
+
+if hasattr(os, "register_at_fork"):
+    # The threads that paused collection do not exist in the child.
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -48,18 +48,18 @@ def version_of(session: Session) -> Version:
 class Plan(Protocol):
     """The part of a change that takes long, prepared without the session's lock."""
 
-    def search(self) -> None:
-        """Search what was not searched yet."""
+    def search(self) -> int:
+        """Search what was not searched yet; return the number of rows."""
 
-    def is_current(self, session: Session) -> bool:
-        """Return whether the search is complete, with the session's lock."""
+    def count_written(self, session: Session) -> int:
+        """Return how many rows were written since the search, with the session's lock."""
 
     def attempt(self) -> AbstractContextManager[None]:
         """Return a context manager around one attempt of the transaction."""
 
 
 @dataclass
-class Change:
+class SessionChange:
     """A change in progress, with the session's row locked."""
 
     using: str
@@ -112,7 +112,7 @@ class _OutdatedPlanError(Exception):
 
 def change(
     session: UUID,
-    apply: Callable[[Change], R],
+    apply: Callable[[SessionChange], R],
     *,
     what: str,
     actor: Any = None,
@@ -136,10 +136,7 @@ def change(
     alias = bridge.database(using)
     joined = in_caller_transaction(connections[alias])
     searches_left = 0 if joined else _MAX_SEARCHES
-
-    def search() -> None:
-        if plan is not None and not joined:
-            write(alias, lambda unsure: plan.search(), what=what)
+    searched = 0
 
     def lock() -> Session:
         if (row := lock_session(alias, session)) is None:
@@ -149,17 +146,19 @@ def change(
     def work(row: Session) -> Receipt[R]:
         if expected is not None and expected != version_of(row):
             raise SessionConflictError(f"{what}: the session changed; reload it and try again")
-        if plan is not None and not plan.is_current(row):
-            if searches_left > 0:
+        if plan is not None and (written := plan.count_written(row)):
+            # Less each time; otherwise a busy agent would write faster than the search reads.
+            if searches_left and written <= max(searched // 2, 1):
                 raise _OutdatedPlanError
             plan.search()
-        current = Change(alias, row, actor, via, reason or "")
+        current = SessionChange(alias, row, actor, via, reason or "")
         result = apply(current)
         return Receipt(result, tuple(event.pk for event in current.events))
 
     while True:
-        search()
-        searches_left -= 1
+        if plan is not None and searches_left:
+            searched = write(alias, lambda unsure: plan.search(), what=what)
+            searches_left -= 1
         try:
             return with_lock(
                 alias,

@@ -13,7 +13,7 @@ from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.deletion import TOMBSTONE_NAMESPACE
 from django_agent_sessions.store.contents import discard_originals
 
-from .changes import Change, change
+from .changes import SessionChange, change
 
 
 def hold(session: UUID, *, reason: str, actor: Any = None, using: str | None = None) -> bool:
@@ -55,7 +55,7 @@ def check_and_record_deletion(instance: Session, using: str, **kwargs: Any) -> N
 
 
 def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | None) -> bool:
-    def apply(current: Change) -> bool:
+    def apply(current: SessionChange) -> bool:
         row = current.session
         if row.legal_hold == held:
             return False
@@ -71,7 +71,7 @@ def _set(session: UUID, held: bool, *, reason: str, actor: Any, using: str | Non
     return change(session, apply, what=what, reason=reason, actor=actor, using=using).result
 
 
-def _discard_replaced_texts(current: Change) -> None:
+def _discard_replaced_texts(current: SessionChange) -> None:
     """Delete the texts that an agent has replaced: only the hold kept them."""
     rows = SessionMessage.objects.using(current.using).filter(
         session=current.session, redacted_at__isnull=True, redact_message__isnull=False

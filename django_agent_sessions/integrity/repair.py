@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Sum
 
 from django_agent_sessions.blobs import blob_rows, update_references
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.governance.changes import Change, change
+from django_agent_sessions.governance.changes import SessionChange, change
 from django_agent_sessions.models import (
     Blob,
     BlobReference,
@@ -57,7 +57,7 @@ def repair_findings(using: str, session: UUID, findings: Sequence[Finding]) -> d
 
 
 def _repair_kind(using: str, session: UUID, kind: Kind, findings: Sequence[Finding]) -> str:
-    def repair(current: Change) -> str:
+    def repair(current: SessionChange) -> str:
         # Each repair reads the current rows, so a retry is safe.
         if current.session.legal_hold and kind is not Kind.LEASE:
             return _UNDER_LEGAL_HOLD

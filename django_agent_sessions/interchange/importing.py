@@ -8,7 +8,7 @@ from typing import Any
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError, SessionConflictError
 from django_agent_sessions.sql.message_writes import MAX_ROWS
-from django_agent_sessions.store.importing import ImportStore
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.values.ids import validate_namespace
 from django_agent_sessions.values.owners import NOBODY
 
@@ -88,7 +88,7 @@ def _import_session(
         if namespace is None:
             namespace = validate_namespace(source_session.columns.get("namespace", ""))
         session_owner = owner(source_session, run.using)
-        store = ImportStore(owner=session_owner, namespace=namespace, using=run.using)
+        store = SessionStore(owner=session_owner, namespace=namespace, using=run.using)
         outcome = _outcome(SessionImport(run, source_session, store, location))
     except AgentSessionsError as error:
         # The texts of these errors contain no content.

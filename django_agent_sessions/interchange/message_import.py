@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.importing import (
     COUNT_COLUMNS,
     ImportedMessage,
@@ -41,8 +42,9 @@ class SessionImportProtocol(Protocol):
 
     run: ImportRun
     found: SourceSession
-    store: ImportStore
-    all: ImportStore
+    all: SessionStore
+    target: ImportStore
+    all_targets: ImportStore
     now: datetime
     created_at: datetime
     origin: dict[str, Any]
@@ -102,7 +104,7 @@ class MessageImport:
 
     def _find_position(self) -> None:
         """Find the position to continue at; raise if another process wrote messages."""
-        written, ends = self.parent.all.branch_ends(self.record)
+        written, ends = self.parent.all_targets.branch_ends(self.record)
         if written != self.written:
             raise ChangedError(CHANGED_REASON)
         for branch, end in ends.items():
@@ -114,7 +116,7 @@ class MessageImport:
         if not shared_messages or len(shared_messages) != self.written:
             # Some were not imported, so that positions do not match.
             return
-        keys = self.parent.all.keys_by_position(self.record)
+        keys = self.parent.all_targets.keys_by_position(self.record)
         counts: Counter[int] = Counter()
         for found in shared_messages:
             place = (found.branch, counts[found.branch])
@@ -128,7 +130,7 @@ class MessageImport:
             return
         try:
             message = self._imported_message(found)
-            row = self.parent.store.imported_row(self.record.dialect, message, keep=self.keep)
+            row = self.parent.target.imported_row(self.record.dialect, message, keep=self.keep)
         except PayloadError as error:
             self.parent.skip(f"{self.place}, message {index}", str(error))
             return
@@ -200,7 +202,7 @@ class MessageImport:
         self.parent.mark["agents"][self.agent.agent_id] = [self.read, self.written]
         if not self.run.dry_run:
             self._replace_used_keys()
-            self.parent.store.append_imported(
+            self.parent.target.append_imported(
                 self.session, self.record, self.rows, origin=self.parent.origin
             )
         self.run.report.messages += len(self.rows)
@@ -212,7 +214,7 @@ class MessageImport:
         if not self.agent.columns:
             # Only this package's format has keys; other sources have newly created ones.
             return
-        taken = set(self.parent.all.positions([row.id for row in self.rows]))
+        taken = set(self.parent.all.messages.positions([row.id for row in self.rows]))
         for row in self.rows:
             message = row.message
             if row.id in taken:

@@ -19,7 +19,7 @@ from django_agent_sessions.exceptions import AgentSessionsError, PayloadError
 from django_agent_sessions.governance import legal_hold
 from django_agent_sessions.models import Session, SessionAgent, SessionMultiAgent
 from django_agent_sessions.models.fields import CorruptPayload
-from django_agent_sessions.store import MAIN_NAME
+from django_agent_sessions.store import MAIN_NAME, SessionStore
 from django_agent_sessions.store.importing import ImportStore, plausible_count
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.owners import EVERYBODY
@@ -41,13 +41,14 @@ class SessionImport:
     """The import of one session."""
 
     def __init__(
-        self, run: ImportRun, found: SourceSession, store: ImportStore, place: str
+        self, run: ImportRun, found: SourceSession, store: SessionStore, place: str
     ) -> None:
         self.run, self.found, self.store, self.place = run, found, store, place
         self.now = timezone.now()
         self.created_at = valid_time(found.created_at) or self.now
         # Without an owner filter, because ids are unique across owners.
-        self.all = ImportStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
+        self.all = SessionStore(owner=EVERYBODY, namespace=store.namespace, using=run.using)
+        self.target, self.all_targets = ImportStore(store), ImportStore(self.all)
         # True if this run created the session, which therefore has no rows yet.
         self.fresh = False
         self.origin: dict[str, Any] = {}
@@ -56,7 +57,7 @@ class SessionImport:
     def take(self) -> str:
         """Import the session; return the name of the report's counter."""
         validate_id(self.found.session_id)
-        existing = self.all.find_imported(self.found.session_id)
+        existing = self.all_targets.find_imported(self.found.session_id)
         self._set_origin({})
         if existing is None:
             session, outcome = self._create_session(), "made"
@@ -85,7 +86,7 @@ class SessionImport:
 
     def is_imported_by_another(self) -> bool:
         """Return, after a conflict, whether another import has created the same session."""
-        existing = self.all.find_imported(self.found.session_id)
+        existing = self.all_targets.find_imported(self.found.session_id)
         if existing is None or self._refusal(existing[1]) is not None:
             return False
         return existing[0].redaction_epoch == self._epoch()
@@ -140,7 +141,9 @@ class SessionImport:
         }
         if self.run.dry_run:
             return _dry_run_record(self.found.session_id, self.store.namespace, self.now)
-        values["id"] = self.all.unused_or_new_key(Session, valid_key(columns.get("id"), self.now))
+        values["id"] = self.all_targets.unused_or_new_key(
+            Session, valid_key(columns.get("id"), self.now)
+        )
         try:
             return self._create_row(values)
         except PayloadError as error:
@@ -148,7 +151,7 @@ class SessionImport:
             return self._create_row({**values, "metadata": {}})
 
     def _create_row(self, columns: Mapping[str, Any]) -> SessionRecord:
-        return self.store.create_imported(
+        return self.target.create_imported(
             self.found.session_id,
             origin=self.origin,
             columns=columns,
@@ -175,7 +178,7 @@ class SessionImport:
         record = self._open_agent(session, agent, place)
         latest = MessageImport(self, session, record, agent, place).take()
         if (agent.branches or agent.costs) and not self.run.dry_run:
-            self.store.import_branches(record, self._names(agent, place), agent.costs)
+            self.target.import_branches(record, self._names(agent, place), agent.costs)
         return latest
 
     def _names(self, agent: SourceAgent, place: str) -> dict[int, tuple[str, datetime]]:
@@ -203,19 +206,19 @@ class SessionImport:
         made = valid_time(agent.created_at) or self.created_at
         changed = valid_time(agent.updated_at) or made
         if self.run.dry_run:
-            existing = None if self.fresh else self.all.read_agent(session, agent.agent_id)
+            existing = None if self.fresh else self.all.agents.find(session, agent.agent_id)
             return existing or AgentRecord(
                 new_id(), session.id, agent.agent_id, agent.dialect, data, made, changed
             )
-        existing = None if self.fresh else self.store.read_agent(session, agent.agent_id)
+        existing = None if self.fresh else self.store.agents.find(session, agent.agent_id)
         if existing is not None:
             return existing
-        free = self.store.unused_or_new_key(
+        free = self.target.unused_or_new_key(
             SessionAgent, valid_key(agent.columns.get("id"), self.now)
         )
 
         def create(data: AgentState) -> AgentRecord:
-            return self.store.create_agent(
+            return self.store.agents.create(
                 session,
                 agent.agent_id,
                 dialect=agent.dialect,
@@ -253,15 +256,15 @@ class SessionImport:
             if isinstance(found.state, CorruptPayload):
                 self.skip(place, "its state is corrupt")
             elif not (
-                self.run.dry_run or self.store.read_multi_agent(session, found.multi_agent_id)
+                self.run.dry_run or self.store.multi_agents.find(session, found.multi_agent_id)
             ):
                 known = valid_key(found.columns.get("id"), self.now)
-                self.store.create_multi_agent(
+                self.store.multi_agents.create(
                     session,
                     found.multi_agent_id,
                     found.state,
                     kind=displayable(found.kind)[:64],
-                    id=self.store.unused_or_new_key(SessionMultiAgent, known),
+                    id=self.target.unused_or_new_key(SessionMultiAgent, known),
                     created_at=valid_time(found.created_at) or self.created_at,
                     updated_at=valid_time(found.updated_at),
                 )
@@ -289,7 +292,7 @@ class SessionImport:
             )
         self.mark["complete"] = True
         del self.mark["agents"]
-        self.store.finish_import(session, origin=self.origin, columns=columns)
+        self.target.finish_import(session, origin=self.origin, columns=columns)
 
     def skip(self, place: str, reason: str) -> None:
         """Record an item that was not imported."""

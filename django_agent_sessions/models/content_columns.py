@@ -82,7 +82,7 @@ class ContentColumns:
         return [name for name, kind in self.columns.items() if kind is ContentKind.ID]
 
 
-def columns_of(model: type[models.Model] | models.Model) -> ContentColumns:
+def content_columns_of(model: type[models.Model] | models.Model) -> ContentColumns:
     """Return the declaration of a model that has one."""
     declared: Any = getattr(model, "content_columns", None)
     assert isinstance(declared, ContentColumns)  # noqa: S101 - the caller passes such a model
@@ -98,4 +98,4 @@ def content_models() -> list[type[models.Model]]:
         and declared.session is not None
         and (declared.stored or declared.ids)
     ]
-    return sorted(found, key=lambda model: columns_of(model).stage)
+    return sorted(found, key=lambda model: content_columns_of(model).stage)

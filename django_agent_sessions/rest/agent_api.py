@@ -54,7 +54,7 @@ class AgentAPI(SessionAPI, viewsets.GenericViewSet[Any]):
 
     def find_branch(self, agent: AgentRecord, number: str | int) -> BranchRecord:
         branch_number = parse_branch_number_or_404(number)
-        for branch in self.store().branches(agent):
+        for branch in self.store().branches.list(agent):
             if branch.number == branch_number:
                 return branch
         raise Http404

@@ -6,17 +6,30 @@ It needs no SDK. The sync methods use the ORM directly. Each has an async twin (
 
 from __future__ import annotations
 
-from ._agents import DEFAULT_AGENT
-from ._branch_names import BranchNameStore, BranchSummary
+from ._agent_snapshots import Snapshots
+from ._agents import DEFAULT_AGENT, Agents
+from ._branch_names import BranchNames, BranchSummary
 from ._branch_steps import MAIN_NAME
-from ._session_reading import session_record
-from ._store import SessionStore
+from ._branches import Branches
+from ._messages import Messages
+from ._multi_agents import MultiAgents
+from ._sessions import Sessions, session_record
+from ._store import SessionStore, StoreOperations
+from ._turns import Turns
 
 __all__ = [
     "DEFAULT_AGENT",
     "MAIN_NAME",
-    "BranchNameStore",
+    "Agents",
+    "BranchNames",
     "BranchSummary",
+    "Branches",
+    "Messages",
+    "MultiAgents",
     "SessionStore",
+    "Sessions",
+    "Snapshots",
+    "StoreOperations",
+    "Turns",
     "session_record",
 ]

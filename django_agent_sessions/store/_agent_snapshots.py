@@ -1,41 +1,33 @@
-"""Snapshots that the store takes of an agent: its state and the positions of its messages."""
+"""Snapshots of an agent: its state and the positions of its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import builtins
 from uuid import UUID
 
-from django.db.models import F, Max, QuerySet
-from django.utils import timezone
+from django_agent_sessions.db import notifications
+from django_agent_sessions.exceptions import SessionConflictError, SessionNotFoundError
+from django_agent_sessions.models import MAIN_BRANCH, Branch, Session
+from django_agent_sessions.values.records import AgentRecord, SnapshotRecord
 
-from django_agent_sessions.content import dialects
-from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, SessionAgent, Snapshot
-from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
-
+from ._agent_states import (
+    LATEST_SNAPSHOT_ID,
+    insert_snapshot,
+    settle_agent,
+    snapshot_record,
+    with_agent_lock,
+)
 from ._base import retry_reads
-from ._message_reading import MessageReader
-from ._snapshot_documents import agent_document, state_in_document, without_message_references
-from ._snapshot_records import referenced_ranges
-from .locking import lock_session, with_lock
-
-R = TypeVar("R")
-
-BRANCH_NAMES = "branch_names"
-"""Key of the reserved branch names in an agent's internal state.
-
-``{"deleted": [name, …], "cleared": [name, …]}``: deleted branches, and branches whose callers
-continue on the main branch, because the conversation was cleared or the branch became the main one.
-"""
-
-LATEST_SNAPSHOT_ID = ""
-"""Id of the snapshot that each save replaces."""
+from ._branch_steps import find_branch_row, move_to_branch, swap_with_main
+from ._content_writes import increment_redaction_epoch
+from ._context import StorePart, twin
+from ._queries import key_at, snapshot_rows
 
 
-class AgentSnapshotStore(MessageReader):
-    def take_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
+class Snapshots(StorePart):
+    """The operations of a store on snapshots of agents."""
+
+    def take(self, agent: AgentRecord) -> SnapshotRecord:
         """Take a snapshot of an agent, to restore it later. No message is copied.
 
         Args:
@@ -50,18 +42,16 @@ class AgentSnapshotStore(MessageReader):
         what = f"taking a snapshot of agent {agent.agent_id!r}"
 
         def take(session: Session) -> SnapshotRecord:
-            return self._snapshot_record(self._insert_snapshot(agent))
+            return snapshot_record(insert_snapshot(self.using, agent))
 
-        return self._with_session_lock(agent, take, what)
+        return with_agent_lock(self.using, agent, take, what)
 
-    async def atake_snapshot(self, agent: AgentRecord) -> SnapshotRecord:
-        """Async twin of :meth:`take_snapshot`."""
-        return await self._arun(self.take_snapshot, agent)
+    atake = twin(take)
 
     @retry_reads
-    def list_snapshots(
+    def list(
         self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
-    ) -> list[SnapshotRecord]:
+    ) -> builtins.list[SnapshotRecord]:
         """List an agent's snapshots, newest first.
 
         Args:
@@ -72,175 +62,56 @@ class AgentSnapshotStore(MessageReader):
         Returns:
             The snapshots.
         """
-        rows = self._snapshots(agent).exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id")
+        rows = (
+            snapshot_rows(self.using, agent).exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id")
+        )
         if after is not None:
             rows = rows.filter(pk__lt=after)
-        return [self._snapshot_record(row) for row in rows.defer("document", "messages")[:limit]]
+        return [snapshot_record(row) for row in rows.defer("document", "messages")[:limit]]
 
-    async def alist_snapshots(
-        self, agent: AgentRecord, *, limit: int = 50, after: UUID | None = None
-    ) -> list[SnapshotRecord]:
-        """Async twin of :meth:`list_snapshots`."""
-        return await self._arun(self.list_snapshots, agent, limit=limit, after=after)
+    alist = twin(list)
 
-    # --- in the caller's transaction, with the session's row locked ---------------------------
+    def restore(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
+        """Restore an agent's conversation and state from a snapshot.
 
-    def _insert_snapshot(self, agent: AgentRecord) -> Snapshot:
-        """Insert a snapshot of the main branch and the agent's present state."""
-        now = timezone.now()
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID).first()
-        if latest is None:
-            row = SessionAgent.objects.using(self.using).get(pk=agent.id)
-            length = self._length(agent)
-            messages = window_to_ranges(row.window, length)
-            document: Any = agent_document(agent_state_of(row), now)
-        else:
-            length, messages, document = latest.length, latest.messages, latest.document
-        branch = MAIN_BRANCH if latest is None else latest.branch
-        tail = self._key_at(agent.on_branch(branch), length - 1)
-        key = new_id()
-        snapshot = Snapshot(
-            id=key,
-            session_id=agent.session,
-            agent_id=agent.id,
-            snapshot_id=str(key),
-            branch=branch,
-            messages=messages,
-            length=length,
-            tail=tail,
-            document=document,
-            created_at=now,
-            updated_at=now,
-        )
-        snapshot.save(using=self.using, force_insert=True)
-        return snapshot
+        Later messages are kept on a side branch.
 
-    def _settle(
-        self,
-        agent: AgentRecord,
-        length: int,
-        snapshot: Snapshot | None = None,
-        *,
-        became_main: str | None = None,
-    ) -> None:
-        """Update the agent's state after a change of its main branch."""
-        now = timezone.now()
-        row = SessionAgent.objects.using(self.using).get(pk=agent.id)
-        if snapshot is None:
-            snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length=length)
-            snapshot = snapshots.exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id").first()
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
-        if snapshot is None:
-            previous = latest.first()
-            state = without_message_references(
-                agent_state_of(row) if previous is None else state_in_document(previous.document)
-            )
-            messages: Any = [[0, length]] if length else []
-            document: Any = agent_document(state, now)
-            if previous is not None:
-                document["data"] = {**previous.document["data"], **document["data"]}
-        else:
-            state, messages, document = (
-                state_in_document(snapshot.document),
-                snapshot.messages,
-                snapshot.document,
-            )
-        SessionAgent.objects.using(self.using).filter(pk=agent.id).update(
-            state=state.state,
-            conversation_manager_state=state.conversation_manager_state,
-            internal_state=_with_names(state.internal_state, row, became_main),
-            window=references_to_window(messages, length),
-            updated_at=now,
-        )
-        latest.update(
-            branch=MAIN_BRANCH,
-            messages=messages,
-            length=length,
-            tail=self._key_at(agent.on_branch(MAIN_BRANCH), length - 1),
-            document=document,
-            revision=F("revision") + 1,
-            updated_at=now,
-        )
+        Args:
+            agent: The agent.
+            snapshot: Primary key of one of its snapshots.
 
-    def _with_session_lock(self, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
-        def lock() -> Session:
-            return self._locked(agent, what)
+        Returns:
+            The snapshot after the change.
 
-        return with_lock(self.using, lock, work, what=what)
+        Raises:
+            SessionNotFoundError: The agent has no such snapshot, or was deleted.
+            SessionConflictError: Messages that the snapshot references were deleted.
+        """
+        what = f"restoring a snapshot of agent {agent.agent_id!r}"
 
-    def _locked(self, agent: AgentRecord, what: str) -> Session:
-        session = lock_session(self.using, agent.session)
-        if session is None or not self._agent_exists(agent):
-            raise SessionNotFoundError(f"{what}: the agent was deleted")
-        return session
+        def restore(session: Session) -> SnapshotRecord:
+            row = snapshot_rows(self.using, agent).filter(pk=snapshot).first()
+            if row is None:
+                raise SessionNotFoundError(f"{what}: snapshot {snapshot} does not exist")
+            tail = key_at(self.using, agent.on_branch(row.branch), row.length - 1)
+            if row.tail not in (None, tail):
+                raise SessionConflictError(
+                    f"{what}: messages of snapshot {snapshot} were deleted since"
+                )
+            insert_snapshot(self.using, agent)
+            name = None
+            if row.branch != MAIN_BRANCH:
+                branch = find_branch_row(self.using, agent, row.branch, what)
+                name = None if branch is None else branch.name
+                swap_with_main(self.using, agent, row.branch, branch)
+            move_to_branch(self.using, agent, row.length - 1, None, Branch.Kind.REWOUND, what)
+            row.refresh_from_db(using=self.using)
+            settle_agent(self.using, agent, row.length, row, became_main=name)
+            increment_redaction_epoch(self.using, session, redacted=False)
+            return snapshot_record(row)
 
-    def _agent_exists(self, agent: AgentRecord) -> bool:
-        return SessionAgent.objects.using(self.using).filter(pk=agent.id).exists()
+        record = with_agent_lock(self.using, agent, restore, what)
+        notifications.notify_written(self.using, agent.session)
+        return record
 
-    def _length(self, agent: AgentRecord) -> int:
-        last = self._messages(agent).order_by().aggregate(last=Max("message_id"))["last"]
-        return 0 if last is None else last + 1
-
-    def _key_at(self, agent: AgentRecord, position: int) -> UUID | None:
-        rows = self._messages(agent).filter(message_id=position)
-        return rows.values_list("pk", flat=True).first() if position >= 0 else None
-
-    def _snapshots(self, agent: AgentRecord) -> QuerySet[Snapshot]:
-        return Snapshot.objects.using(self.using).filter(agent=agent.id)
-
-    def _branch_rows(self, agent: AgentRecord) -> QuerySet[Branch]:
-        return Branch.objects.using(self.using).filter(agent=agent.id)
-
-    def _snapshot_record(self, row: Snapshot) -> SnapshotRecord:
-        assert row.agent_id is not None  # noqa: S101 - only an agent's snapshots are queried
-        return SnapshotRecord(
-            id=row.pk,
-            agent=row.agent_id,
-            snapshot_id=row.snapshot_id,
-            branch=row.branch,
-            length=row.length,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-        )
-
-
-def window_to_ranges(window: Any, length: int) -> list[list[int]]:
-    """Convert an agent's window to a snapshot's ranges of positions."""
-    if not isinstance(window, dict):
-        return [[0, length]] if length else []
-    spans: list[list[int]] = []
-    for position in [*window["kept"], *range(window["tail"], length)]:
-        if spans and spans[-1][1] == position:
-            spans[-1][1] += 1
-        else:
-            spans.append([position, position + 1])
-    return spans
-
-
-def references_to_window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
-    """Convert a snapshot's references to an agent's window; None if all messages are in it."""
-    spans = referenced_ranges(messages)
-    positions = [position for first, stop in spans for position in range(first, stop)]
-    if positions == list(range(length)):
-        return None
-    referenced = set(positions)
-    tail = length
-    while tail - 1 in referenced:
-        tail -= 1
-    return {"kept": [position for position in positions if position < tail], "tail": tail}
-
-
-def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
-    """Keep the reserved branch names, which no snapshot changes, in the internal state.
-
-    A caller on a branch that became the main one follows it there.
-    """
-    stored = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
-    names = dict(stored) if isinstance(stored, dict) else {}
-    if became_main is not None and row.dialect == dialects.OPENAI:
-        names["cleared"] = [*names.get("cleared", ()), became_main]
-    return {**internal, BRANCH_NAMES: names} if names else internal
-
-
-def agent_state_of(row: SessionAgent) -> AgentState:
-    return AgentState(row.state, row.conversation_manager_state, row.internal_state)
+    arestore = twin(restore)

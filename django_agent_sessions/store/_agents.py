@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from django_agent_sessions.content import dialects
@@ -23,8 +23,10 @@ from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, AgentState, SessionRecord
 
-from ._base import StorePart, insert_unique, retry_reads, write
+from ._base import insert_unique, retry_reads, write
+from ._context import StorePart, twin
 from ._mask_on_write import mask_on_write
+from ._queries import agent_rows, lock_session_row
 from ._statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
@@ -33,8 +35,10 @@ DEFAULT_AGENT = "default"
 """Id of the only agent of a session, for SDKs that have no agent ids."""
 
 
-class AgentStore(StorePart):
-    def open_agent(
+class Agents(StorePart):
+    """The operations of a store on agents."""
+
+    def open(
         self,
         session: SessionRecord,
         agent_id: str = DEFAULT_AGENT,
@@ -59,28 +63,19 @@ class AgentStore(StorePart):
             SessionNotFoundError: The session was deleted.
             PayloadError: The state is not JSON.
         """
-        agent = self.read_agent(session, agent_id)
+        agent = self.find(session, agent_id)
         if agent is not None:
             return agent
-        created = self._insert_agent(session, agent_id, dialect, data or AgentState())
+        created = _insert_agent(self.using, session, agent_id, dialect, data or AgentState())
         if created is None:
-            created = self.read_agent(session, agent_id)
+            created = self.find(session, agent_id)
         if created is None:
             raise _agent_not_found(session, agent_id)
         return created
 
-    async def aopen_agent(
-        self,
-        session: SessionRecord,
-        agent_id: str = DEFAULT_AGENT,
-        *,
-        dialect: str = dialects.OPENAI,
-        data: AgentState | None = None,
-    ) -> AgentRecord:
-        """Async twin of :meth:`open_agent`."""
-        return await self._arun(self.open_agent, session, agent_id, dialect=dialect, data=data)
+    aopen = twin(open)
 
-    def create_agent(
+    def create(
         self,
         session: SessionRecord,
         agent_id: str = DEFAULT_AGENT,
@@ -111,8 +106,8 @@ class AgentStore(StorePart):
             InvalidIdError: The id is invalid.
             PayloadError: The state is not JSON.
         """
-        created = self._insert_agent(
-            session, agent_id, dialect, data or AgentState(), id, created_at, updated_at
+        created = _insert_agent(
+            self.using, session, agent_id, dialect, data or AgentState(), id, created_at, updated_at
         )
         if created is None:
             raise SessionConflictError(
@@ -120,31 +115,10 @@ class AgentStore(StorePart):
             )
         return created
 
-    async def acreate_agent(
-        self,
-        session: SessionRecord,
-        agent_id: str = DEFAULT_AGENT,
-        *,
-        dialect: str = dialects.OPENAI,
-        data: AgentState | None = None,
-        id: UUID | None = None,  # noqa: A002 - the column's name
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> AgentRecord:
-        """Async twin of :meth:`create_agent`."""
-        return await self._arun(
-            self.create_agent,
-            session,
-            agent_id,
-            dialect=dialect,
-            data=data,
-            id=id,
-            created_at=created_at,
-            updated_at=updated_at,
-        )
+    acreate = twin(create)
 
     @retry_reads
-    def read_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
+    def find(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
         """Read an agent.
 
         Args:
@@ -160,12 +134,10 @@ class AgentStore(StorePart):
         row = lookup.get_agent(self.using, session.id, validate_id(agent_id, "agent_id"))
         return None if row is None else agent_record(row)
 
-    async def aread_agent(self, session: SessionRecord, agent_id: str) -> AgentRecord | None:
-        """Async twin of :meth:`read_agent`."""
-        return await self._arun(self.read_agent, session, agent_id)
+    afind = twin(find)
 
     @retry_reads
-    def list_agents(self, session: SessionRecord) -> list[AgentRecord]:
+    def list(self, session: SessionRecord) -> builtins.list[AgentRecord]:
         """List a session's agents.
 
         Args:
@@ -176,13 +148,9 @@ class AgentStore(StorePart):
         """
         return [agent_record(row) for row in lookup.list_agents(self.using, session.id)]
 
-    async def alist_agents(self, session: SessionRecord) -> list[AgentRecord]:
-        """Async twin of :meth:`list_agents`."""
-        return await self._arun(self.list_agents, session)
+    alist = twin(list)
 
-    def update_agent(
-        self, agent: AgentRecord, data: AgentState, *, epoch: int | None = None
-    ) -> None:
+    def update(self, agent: AgentRecord, data: AgentState, *, epoch: int | None = None) -> None:
         """Replace an agent's state.
 
         Args:
@@ -200,8 +168,8 @@ class AgentStore(StorePart):
         _check_size(self.using, data)
 
         def update(unsure: bool) -> int:
-            self._lock_session_row(agent.session)
-            rows = self._agents().filter(pk=agent.id)
+            lock_session_row(self.using, agent.session)
+            rows = agent_rows(self.using).filter(pk=agent.id)
             if epoch is not None:
                 rows = rows.filter(
                     session__in=message_writes.at_epoch(self.using, agent.session, epoch)
@@ -215,48 +183,13 @@ class AgentStore(StorePart):
             )
 
         if not write(self.using, update, what=what):
-            if epoch is not None and self._agents().filter(pk=agent.id).exists():
+            if epoch is not None and agent_rows(self.using).filter(pk=agent.id).exists():
                 raise StaleSessionError(
                     f"{what}: content was redacted; reload the session and retry"
                 )
             raise SessionNotFoundError(f"{what}: the agent was deleted")
 
-    async def aupdate_agent(
-        self, agent: AgentRecord, data: AgentState, *, epoch: int | None = None
-    ) -> None:
-        """Async twin of :meth:`update_agent`."""
-        await self._arun(self.update_agent, agent, data, epoch=epoch)
-
-    def _agents(self) -> QuerySet[SessionAgent]:
-        return SessionAgent.objects.using(self.using)
-
-    def _insert_agent(
-        self,
-        session: SessionRecord,
-        agent_id: str,
-        dialect: str,
-        data: AgentState,
-        key: UUID | None = None,
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> AgentRecord | None:
-        data = _clean_state(data)
-        _check_size(self.using, data)
-        now = created_at or timezone.now()
-        row = SessionAgent(
-            id=key or new_id(),
-            session_id=session.id,
-            agent_id=validate_id(agent_id, "agent_id"),
-            dialect=dialect,
-            state=data.state,
-            conversation_manager_state=data.conversation_manager_state,
-            internal_state=data.internal_state,
-            window=data.window,
-            created_at=now,
-            updated_at=updated_at or now,
-        )
-        what = f"creating agent {agent_id!r} in session {session.session_id!r}"
-        return agent_record(row) if insert_unique(self.using, row, what=what) else None
+    aupdate = twin(update)
 
 
 def _agent_not_found(session: SessionRecord, agent_id: str) -> SessionNotFoundError:
@@ -311,3 +244,32 @@ def agent_without_state(row: SessionAgent) -> AgentRecord:
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
+
+
+def _insert_agent(
+    using: str,
+    session: SessionRecord,
+    agent_id: str,
+    dialect: str,
+    data: AgentState,
+    key: UUID | None = None,
+    created_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> AgentRecord | None:
+    data = _clean_state(data)
+    _check_size(using, data)
+    now = created_at or timezone.now()
+    row = SessionAgent(
+        id=key or new_id(),
+        session_id=session.id,
+        agent_id=validate_id(agent_id, "agent_id"),
+        dialect=dialect,
+        state=data.state,
+        conversation_manager_state=data.conversation_manager_state,
+        internal_state=data.internal_state,
+        window=data.window,
+        created_at=now,
+        updated_at=updated_at or now,
+    )
+    what = f"creating agent {agent_id!r} in session {session.session_id!r}"
+    return agent_record(row) if insert_unique(using, row, what=what) else None

@@ -7,15 +7,13 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Concatenate, ParamSpec, TypeVar
-from uuid import UUID
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from django.db import DataError, Error, IntegrityError, connections, models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_agent_sessions import conf
 from django_agent_sessions.blobs import MessageGoneError
-from django_agent_sessions.db import bridge
 from django_agent_sessions.db.broken_connections import close_quietly, reset_lost_transaction
 from django_agent_sessions.db.db_errors import (
     RetryError,
@@ -29,85 +27,11 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import Session
-from django_agent_sessions.values.ids import validate_namespace
-from django_agent_sessions.values.owners import EVERYBODY, NOBODY, owner_key, refuse_none
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _SHORTEST_WAIT, _LONGEST_CONFLICT_WAIT, _LONGEST_OUTAGE_WAIT = 0.001, 0.05, 1.0
-
-
-class StorePart:
-    def __init__(
-        self,
-        *,
-        owner: Any = NOBODY,
-        namespace: str = "",
-        using: str | None = None,
-        create: bool | None = None,
-    ) -> None:
-        refuse_none(owner)
-        self._owner = owner
-        self._creates = owner is not EVERYBODY if create is None else create
-        self._namespace = validate_namespace(namespace)
-        self._using = using
-
-    @property
-    def using(self) -> str:
-        """The alias of the database."""
-        return bridge.database(self._using)
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the session ids."""
-        return self._namespace
-
-    @property
-    def reach(self) -> Any:
-        """The owner whose sessions the store reaches: a primary key, ``NOBODY`` or ``EVERYBODY``.
-
-        Resolved at each use, because a lazy ``request.user`` queries the database, which a
-        constructor in an event loop must not do.
-
-        Raises:
-            ConfigurationError: The owner is a user who cannot own sessions.
-        """
-        return owner_key(self._owner)
-
-    @property
-    def owner_id(self) -> Any:
-        """Primary key of the owner of new sessions and objects; None for no owner.
-
-        Raises:
-            ConfigurationError: The owner is a user who cannot own sessions.
-        """
-        reach = self.reach
-        return None if reach is NOBODY or reach is EVERYBODY else reach
-
-    def _reaches(self, owner_id: Any) -> bool:
-        """Return whether the store reaches rows with this owner, or without one (None)."""
-        reach = self.reach
-        return reach is EVERYBODY or owner_id == (None if reach is NOBODY else reach)
-
-    def _lock_session_row(self, session: UUID) -> None:
-        """Lock the session's row in a caller's transaction before any row that belongs to it.
-
-        A redaction locks the session's row first. A transaction that locks rows in another order
-        would deadlock with it.
-        """
-        connection = connections[self.using]
-        if connection.in_atomic_block and connection.features.has_select_for_update:
-            # The weaker lock, where available, does not block appends.
-            weaker = connection.features.has_select_for_no_key_update
-            rows = Session.objects.using(self.using).filter(pk=session)
-            rows.select_for_update(no_key=weaker).values_list("pk").first()
-
-    async def _arun(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await bridge.run_async(
-            functools.partial(function, *args, **kwargs), using=self.using
-        )
 
 
 class RetryPolicy:
@@ -139,25 +63,34 @@ class RetryPolicy:
         return True
 
 
-S = TypeVar("S", bound=StorePart)
+class HasDatabase(Protocol):
+    """An object that knows the alias of its database."""
+
+    @property
+    def using(self) -> str: ...
+
+
+S = TypeVar("S", bound=HasDatabase | str)
 
 
 def retry_reads(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Decorate a read-only method of the store so that it is retried after transient errors.
+    """Decorate a function that only reads so that it is retried after transient errors.
+
+    Its first argument is the alias of the database, or an object with it.
 
     A connection can end at any moment, also right after it was checked. A message can be deleted
     after its row was read and before its large binaries are.
     """
 
     @functools.wraps(method)
-    def read(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        connection = connections[self.using]
+    def read(database: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        connection = connections[database if isinstance(database, str) else database.using]
         joined = in_caller_transaction(connection)
         retry = RetryPolicy()
         while True:
             try:
                 with connection.wrap_database_errors:
-                    return method(self, *args, **kwargs)
+                    return method(database, *args, **kwargs)
             except MessageGoneError:
                 if not retry.after_conflict():
                     raise

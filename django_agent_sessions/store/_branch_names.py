@@ -6,6 +6,7 @@ another branch. The agent's internal state stores the names of deleted branches.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import count
@@ -36,11 +37,13 @@ from django_agent_sessions.values.records import (
     Usage,
 )
 
-from ._agent_snapshots import BRANCH_NAMES
+from ._agent_states import BRANCH_NAMES, with_agent_lock
 from ._base import retry_reads
 from ._branch_steps import MAIN_NAME
-from ._store import SessionStore
-from ._turns import IS_USER_MESSAGE
+from ._counters import count_usage
+from ._queries import agent_rows, branch_rows, conversation
+from ._store import StoreOperations
+from ._turns import IS_USER_MESSAGE, forget_costs
 
 
 class BranchSummary(NamedTuple):
@@ -51,15 +54,15 @@ class BranchSummary(NamedTuple):
     size: BranchSize
 
 
-class BranchNameStore(SessionStore):
-    """A store that finds branches by name. It has no async twins."""
+class BranchNames(StoreOperations):
+    """Branches of a store's conversations by name. It has no async twins."""
 
     @retry_reads
-    def named_branch(self, agent: AgentRecord, name: str) -> AgentRecord | None:
+    def find(self, agent: AgentRecord, name: str) -> AgentRecord | None:
         """Return the agent on the branch with this name; None if it does not exist."""
         if name == MAIN_NAME:
             return agent.on_branch(MAIN_BRANCH)
-        numbers = self._branch_rows(agent).filter(name=name).values_list("number", flat=True)
+        numbers = branch_rows(self.using, agent).filter(name=name).values_list("number", flat=True)
         number = numbers.first()
         return None if number is None else agent.on_branch(number)
 
@@ -68,16 +71,16 @@ class BranchNameStore(SessionStore):
 
         After a clear, or after the branch became the main one, return the main branch.
         """
-        branch = self.named_branch(agent, name)
-        if branch is None and name in _reserved_names(self._state(agent), "cleared"):
+        branch = self.find(agent, name)
+        if branch is None and name in _reserved_names(_state(self.using, agent), "cleared"):
             return agent.on_branch(MAIN_BRANCH)
         return branch
 
     @retry_reads
-    def named_branches(self, agent: AgentRecord) -> list[BranchSummary]:
+    def list(self, agent: AgentRecord) -> builtins.list[BranchSummary]:
         """List the branches that have messages, oldest first."""
-        sizes = self.branch_sizes(agent)
-        rows = self._branch_rows(agent).values_list("number", "name", "created_at")
+        sizes = self.store.turns.sizes(agent)
+        rows = branch_rows(self.using, agent).values_list("number", "name", "created_at")
         branches = [
             (created_at, number, name) for number, name, created_at in rows if number in sizes
         ]
@@ -90,9 +93,9 @@ class BranchNameStore(SessionStore):
 
     @retry_reads
     def has_messages(self, agent: AgentRecord) -> bool:
-        return self._messages(agent).exists()
+        return conversation(self.using, agent).exists()
 
-    def append_to(
+    def append(
         self,
         agent: AgentRecord,
         name: str,
@@ -100,24 +103,24 @@ class BranchNameStore(SessionStore):
         *,
         run_id: UUID | None = None,
         epoch: int | None = None,
-    ) -> tuple[AgentRecord, list[MessageRecord]]:
-        """Append messages to a branch, as :meth:`append_many` does.
+    ) -> tuple[AgentRecord, builtins.list[MessageRecord]]:
+        """Append messages to a branch, as :meth:`SessionStore.append_many` does.
 
         A branch that was deleted meanwhile is created again, so that the messages are neither lost
         nor written to another branch.
         """
         what = f"appending to a branch of agent {agent.agent_id!r}"
 
-        def append(session: Session) -> tuple[AgentRecord, list[MessageRecord]]:
+        def append(session: Session) -> tuple[AgentRecord, builtins.list[MessageRecord]]:
             branch = self.follow(agent, name)
             if branch is None:
-                created = self.create_branch(agent, name=name, upto=0)
+                created = self.store.branches.create(agent, name=name, upto=0)
                 branch = agent.on_branch(created.number)
-            return branch, self.append_many(branch, messages, run_id=run_id, epoch=epoch)
+            return branch, self.store.append_many(branch, messages, run_id=run_id, epoch=epoch)
 
-        return self._with_session_lock(agent, append, what)
+        return with_agent_lock(self.using, agent, append, what)
 
-    def pop_from(
+    def pop(
         self, agent: AgentRecord, name: str
     ) -> tuple[AgentRecord | None, PositionedPayload | None]:
         """Delete and return a branch's last message; delete the usage of turns left empty."""
@@ -125,17 +128,17 @@ class BranchNameStore(SessionStore):
 
         def pop(session: Session) -> tuple[AgentRecord | None, PositionedPayload | None]:
             branch = self.follow(agent, name)
-            popped = None if branch is None else self.pop_with_position(branch)
+            popped = None if branch is None else self.store.messages.pop(branch)
             if branch is not None and popped is not None:
-                self._forget_costs(branch, popped.position)
+                forget_costs(self.using, branch, popped.position)
             return branch, popped
 
         try:
-            return self._with_session_lock(agent, pop, what)
+            return with_agent_lock(self.using, agent, pop, what)
         except SessionNotFoundError:
             return None, None
 
-    def clear_all(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
+    def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
         """Delete all messages of an agent on all branches, and their usage; return their number."""
         what = f"clearing agent {agent.agent_id!r}"
 
@@ -144,28 +147,28 @@ class BranchNameStore(SessionStore):
                 raise StaleSessionError(
                     f"{what}: content was redacted; reload the session and retry"
                 )
-            names = list(self._branch_rows(agent).values_list("name", flat=True))
+            names = list(branch_rows(self.using, agent).values_list("name", flat=True))
             # The queryset checks for a legal hold itself.
-            deleted = self._of(SessionMessage.objects.all(), agent).delete()[0]
-            self._of(TurnUsage.objects.all(), agent).delete()
+            deleted = _of(self.using, SessionMessage.objects.all(), agent).delete()[0]
+            _of(self.using, TurnUsage.objects.all(), agent).delete()
             if names:
-                self._branch_rows(agent).delete()
-            self._reserve_names(agent, names, cleared=True)
+                branch_rows(self.using, agent).delete()
+            _reserve_names(self.using, agent, names, cleared=True)
             if deleted:
-                self._count(agent, Usage(messages=-deleted))
+                count_usage(self.using, agent, Usage(messages=-deleted))
             if deleted and is_enabled():
                 delete_unreferenced(self.using, agent.session)
             return deleted
 
         try:
-            deleted = self._with_session_lock(agent, clear, what)
+            deleted = with_agent_lock(self.using, agent, clear, what)
         except SessionNotFoundError:
             return 0
         if deleted:
             notifications.notify_written(self.using, agent.session)
         return deleted
 
-    def branch_at_turn(
+    def create_at_turn(
         self, agent: AgentRecord, source: str, turn: int, name: str, *, numbered: bool = False
     ) -> str:
         """Create a branch with the messages before a turn, and return its name.
@@ -176,80 +179,45 @@ class BranchNameStore(SessionStore):
 
         def create(session: Session) -> str:
             branch = self.follow(agent, source)
-            position = None if branch is None else self._turn_at(branch, turn)
+            position = None if branch is None else _turn_at(self.using, branch, turn)
             if branch is None or position is None:
                 raise SessionNotFoundError(f"{what}: the turn does not exist")
-            free_name = self._free_name(agent, name, numbered)
+            free_name = _free_name(self.using, agent, name, numbered)
             if free_name is None:
                 raise SessionConflictError(
                     f"{what}: the name is or was in use; choose another name"
                 )
-            self.create_branch(agent, name=free_name, source=branch.branch, upto=position)
+            self.store.branches.create(agent, name=free_name, source=branch.branch, upto=position)
             return free_name
 
-        return self._with_session_lock(agent, create, what)
+        return with_agent_lock(self.using, agent, create, what)
 
-    def delete_branch_by_name(self, agent: AgentRecord, name: str) -> int:
+    def delete(self, agent: AgentRecord, name: str) -> int:
         """Delete a branch that has messages, with its usage; its name stays reserved."""
         what = f"deleting a branch of agent {agent.agent_id!r}"
 
         def drop(session: Session) -> int:
-            branch = self.named_branch(agent, name)
-            if branch is None or not self._messages(branch).exists():
+            branch = self.find(agent, name)
+            if branch is None or not conversation(self.using, branch).exists():
                 raise SessionNotFoundError(f"{what}: the branch does not exist")
-            deleted = self.delete_branch(agent, branch.branch)
-            self._reserve_names(agent, [name])
+            deleted = self.store.branches.delete(agent, branch.branch)
+            _reserve_names(self.using, agent, [name])
             return deleted
 
-        return self._with_session_lock(agent, drop, what)
+        return with_agent_lock(self.using, agent, drop, what)
 
-    def store_turn_cost_on(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
-        """Store the usage of a branch's latest turn, as :meth:`store_turn_cost` does."""
+    def save_cost(self, agent: AgentRecord, name: str, cost: TurnCost) -> int | None:
+        """Store the usage of a branch's latest turn, as :meth:`Turns.save_cost` does."""
         what = f"storing the usage of agent {agent.agent_id!r}"
 
         def store(session: Session) -> int | None:
-            branch = self.named_branch(agent, name)
-            return None if branch is None else self.store_turn_cost(branch, cost)
+            branch = self.find(agent, name)
+            return None if branch is None else self.store.turns.save_cost(branch, cost)
 
         try:
-            return self._with_session_lock(agent, store, what)
+            return with_agent_lock(self.using, agent, store, what)
         except SessionNotFoundError:
             return None
-
-    def _turn_at(self, agent: AgentRecord, turn: int) -> int | None:
-        if turn < 1:
-            return None
-        rows = self._messages(agent).filter(IS_USER_MESSAGE).values_list("message_id", flat=True)
-        return next(iter(rows[turn - 1 : turn]), None)
-
-    def _free_name(self, agent: AgentRecord, name: str, numbered: bool) -> str | None:
-        state = self._state(agent)
-        taken = {MAIN_NAME, *_reserved_names(state, "deleted"), *_reserved_names(state, "cleared")}
-        taken.update(self._branch_rows(agent).values_list("name", flat=True))
-        return next((each for each in _candidate_names(name, numbered) if each not in taken), None)
-
-    def _reserve_names(
-        self, agent: AgentRecord, names: Sequence[str], *, cleared: bool = False
-    ) -> None:
-        """Store the names of deleted branches in the agent's internal state."""
-        state = self._state(agent)
-        reserved = {kind: _reserved_names(state, kind) for kind in ("deleted", "cleared")}
-        if cleared:
-            names = [*reserved["deleted"], *names]
-            reserved["deleted"] = []
-        kind = "cleared" if cleared else "deleted"
-        reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
-        if names and isinstance(state, dict):
-            self._agents().filter(pk=agent.id).update(
-                internal_state={**state, BRANCH_NAMES: reserved}
-            )
-
-    def _state(self, agent: AgentRecord) -> Any:
-        rows = SessionAgent.objects.using(self.using).filter(pk=agent.id)
-        return rows.values_list("internal_state", flat=True).first()
-
-    def _of(self, rows: RowQuerySet[Any], agent: AgentRecord) -> RowQuerySet[Any]:
-        return rows.using(self.using).filter(agent=agent.id).order_by()
 
 
 def _candidate_names(name: str, numbered: bool) -> Iterator[str]:
@@ -262,3 +230,43 @@ def _reserved_names(state: Any, kind: str) -> list[str]:
     names = state.get(BRANCH_NAMES) if isinstance(state, dict) else None
     values = names.get(kind) if isinstance(names, dict) else None
     return [name for name in values if isinstance(name, str)] if isinstance(values, list) else []
+
+
+def _turn_at(using: str, agent: AgentRecord, turn: int) -> int | None:
+    if turn < 1:
+        return None
+    rows = conversation(using, agent).filter(IS_USER_MESSAGE).values_list("message_id", flat=True)
+    return next(iter(rows[turn - 1 : turn]), None)
+
+
+def _free_name(using: str, agent: AgentRecord, name: str, numbered: bool) -> str | None:
+    state = _state(using, agent)
+    taken = {MAIN_NAME, *_reserved_names(state, "deleted"), *_reserved_names(state, "cleared")}
+    taken.update(branch_rows(using, agent).values_list("name", flat=True))
+    return next((each for each in _candidate_names(name, numbered) if each not in taken), None)
+
+
+def _reserve_names(
+    using: str, agent: AgentRecord, names: Sequence[str], *, cleared: bool = False
+) -> None:
+    """Store the names of deleted branches in the agent's internal state."""
+    state = _state(using, agent)
+    reserved = {kind: _reserved_names(state, kind) for kind in ("deleted", "cleared")}
+    if cleared:
+        names = [*reserved["deleted"], *names]
+        reserved["deleted"] = []
+    kind = "cleared" if cleared else "deleted"
+    reserved[kind] = list(dict.fromkeys([*reserved[kind], *names]))
+    if names and isinstance(state, dict):
+        agent_rows(using).filter(pk=agent.id).update(
+            internal_state={**state, BRANCH_NAMES: reserved}
+        )
+
+
+def _state(using: str, agent: AgentRecord) -> Any:
+    rows = SessionAgent.objects.using(using).filter(pk=agent.id)
+    return rows.values_list("internal_state", flat=True).first()
+
+
+def _of(using: str, rows: RowQuerySet[Any], agent: AgentRecord) -> RowQuerySet[Any]:
+    return rows.using(using).filter(agent=agent.id).order_by()

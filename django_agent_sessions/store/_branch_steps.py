@@ -10,135 +10,12 @@ from django_agent_sessions.models import MAIN_BRANCH, Branch, SessionMessage, Tu
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
-from ._agent_snapshots import AgentSnapshotStore
+from ._counters import count_usage
 from ._message_copies import common_prefix_length, copy_messages
-from ._messages import MessageStore
+from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
 
 MAIN_NAME = "main"
 """Name reserved for the main branch."""
-
-
-class BranchWriter(AgentSnapshotStore, MessageStore):
-    """Steps that change branches, with the session's row locked."""
-
-    def _move_to_branch(
-        self, agent: AgentRecord, to: int, name: str | None, kind: str, what: str
-    ) -> BranchRecord | None:
-        agent = agent.on_branch(MAIN_BRANCH)
-        length = self._length(agent)
-        if not -1 <= to < length:
-            raise SessionNotFoundError(f"{what}: message {to} does not exist")
-        if to == length - 1:
-            return None
-        number = self._free_number(agent)
-        row = self._insert_branch(agent, number, name, MAIN_BRANCH, to + 1, kind, what)
-        remaining = self._messages(agent).filter(message_id__lte=to)
-        turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=MAIN_BRANCH)
-        turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
-        self._messages(agent).filter(message_id__gt=to).order_by().update(branch=number)
-        copied = copy_messages(self.using, self._messages(agent), agent.on_branch(number))
-        snapshots = self._snapshots(agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
-        # The latest snapshot stays with the conversation that the agent continues.
-        snapshots.exclude(snapshot_id="").update(branch=number)
-        self._count(agent, Usage(messages=copied))
-        return branch_record(agent, number, row, length)
-
-    def _create(
-        self,
-        agent: AgentRecord,
-        name: str | None,
-        source: int,
-        upto: int | None,
-        kind: str,
-        what: str,
-    ) -> BranchRecord:
-        number = self._free_number(agent)
-        messages = self._messages(agent.on_branch(source))
-        if upto is not None:
-            messages = messages.filter(message_id__lt=upto)
-        row = self._insert_branch(agent, number, name, source, 0, kind, what)
-        copied = copy_messages(self.using, messages, agent.on_branch(number))
-        self._branch_rows(agent).filter(pk=row.pk).update(start=copied)
-        row.start = copied
-        self._count(agent, Usage(messages=copied))
-        return branch_record(agent, number, row, copied)
-
-    def _swap(self, agent: AgentRecord, number: int, row: Branch | None) -> BranchRecord:
-        """Swap the main branch with another; the former main branch gets a new number."""
-        main = agent.on_branch(MAIN_BRANCH)
-        start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
-        length = self._length(main)
-        free = self._free_number(agent)
-        self._move_branch(agent, MAIN_BRANCH, free)
-        self._move_branch(agent, number, MAIN_BRANCH)
-        former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
-        # A new name, because it now holds other messages than the branch that had the old name.
-        former_main.number, former_main.name = free, f"branch-{free}"
-        former_main.kind, former_main.parent, former_main.start = (
-            Branch.Kind.REWOUND,
-            MAIN_BRANCH,
-            start,
-        )
-        former_main.created_at = timezone.now()
-        former_main.save(using=self.using)
-        others = self._branch_rows(agent).exclude(pk=former_main.pk)
-        others.filter(parent=MAIN_BRANCH).update(parent=free)
-        others.filter(parent=number).update(parent=MAIN_BRANCH)
-        return branch_record(agent, free, former_main, length)
-
-    def _move_branch(self, agent: AgentRecord, number: int, to: int) -> None:
-        self._messages(agent.on_branch(number)).order_by().update(branch=to)
-        snapshots = self._snapshots(agent).exclude(snapshot_id="")
-        snapshots.filter(branch=number).update(branch=to)
-        turns = TurnUsage.objects.using(self.using).filter(agent=agent.id, branch=number)
-        turns.update(branch=to)
-
-    def _insert_branch(
-        self,
-        agent: AgentRecord,
-        number: int,
-        name: str | None,
-        parent: int,
-        start: int,
-        kind: str,
-        what: str,
-    ) -> Branch:
-        name = f"branch-{number}" if name is None else validate_id(name, "branch name")
-        taken = self._branch_rows(agent).filter(name=name).exists()
-        if taken or name == MAIN_NAME:
-            raise SessionConflictError(
-                f"{what}: a branch with this name exists; choose another name"
-            )
-        row = Branch(
-            id=new_id(),
-            session_id=agent.session,
-            agent_id=agent.id,
-            number=number,
-            name=name,
-            kind=kind,
-            parent=parent,
-            start=start,
-        )
-        row.save(using=self.using, force_insert=True)
-        return row
-
-    def _known_branch(self, agent: AgentRecord, number: int, what: str) -> Branch | None:
-        row = self._branch_rows(agent).filter(number=number).first()
-        exists = row is not None or number == MAIN_BRANCH
-        if not exists and not self._messages(agent.on_branch(number)).exists():
-            raise SessionNotFoundError(f"{what}: the branch does not exist")
-        return row
-
-    def _free_number(self, agent: AgentRecord) -> int:
-        rows = self._branch_rows(agent).aggregate(last=Max("number"))["last"] or 0
-        messages = SessionMessage.objects.using(self.using).filter(agent=agent.id)
-        last = messages.order_by("-branch").values_list("branch", flat=True).first() or 0
-        return max(rows, last) + 1
-
-    def _lengths(self, agent: AgentRecord) -> dict[int, int]:
-        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id).order_by()
-        last_positions = rows.values_list("branch").annotate(last=Max("message_id"))
-        return {branch: last + 1 for branch, last in last_positions}
 
 
 def branch_record(agent: AgentRecord, number: int, row: Branch | None, length: int) -> BranchRecord:
@@ -157,3 +34,128 @@ def branch_record(agent: AgentRecord, number: int, row: Branch | None, length: i
         length=length,
         created_at=row.created_at,
     )
+
+
+def move_to_branch(
+    using: str, agent: AgentRecord, to: int, name: str | None, kind: str, what: str
+) -> BranchRecord | None:
+    agent = agent.on_branch(MAIN_BRANCH)
+    length = conversation_length(using, agent)
+    if not -1 <= to < length:
+        raise SessionNotFoundError(f"{what}: message {to} does not exist")
+    if to == length - 1:
+        return None
+    number = free_number(using, agent)
+    row = insert_branch(using, agent, number, name, MAIN_BRANCH, to + 1, kind, what)
+    remaining = conversation(using, agent).filter(message_id__lte=to)
+    turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=MAIN_BRANCH)
+    turns.filter(turn__gt=remaining.filter(role="user").count()).update(branch=number)
+    conversation(using, agent).filter(message_id__gt=to).order_by().update(branch=number)
+    copied = copy_messages(using, conversation(using, agent), agent.on_branch(number))
+    snapshots = snapshot_rows(using, agent).filter(branch=MAIN_BRANCH, length__gt=to + 1)
+    # The latest snapshot stays with the conversation that the agent continues.
+    snapshots.exclude(snapshot_id="").update(branch=number)
+    count_usage(using, agent, Usage(messages=copied))
+    return branch_record(agent, number, row, length)
+
+
+def copy_branch(
+    using: str,
+    agent: AgentRecord,
+    name: str | None,
+    source: int,
+    upto: int | None,
+    kind: str,
+    what: str,
+) -> BranchRecord:
+    number = free_number(using, agent)
+    messages = conversation(using, agent.on_branch(source))
+    if upto is not None:
+        messages = messages.filter(message_id__lt=upto)
+    row = insert_branch(using, agent, number, name, source, 0, kind, what)
+    copied = copy_messages(using, messages, agent.on_branch(number))
+    branch_rows(using, agent).filter(pk=row.pk).update(start=copied)
+    row.start = copied
+    count_usage(using, agent, Usage(messages=copied))
+    return branch_record(agent, number, row, copied)
+
+
+def swap_with_main(using: str, agent: AgentRecord, number: int, row: Branch | None) -> BranchRecord:
+    """Swap the main branch with another; the former main branch gets a new number."""
+    main = agent.on_branch(MAIN_BRANCH)
+    start = common_prefix_length(using, agent, MAIN_BRANCH, number)
+    length = conversation_length(using, main)
+    free = free_number(using, agent)
+    _move_branch(using, agent, MAIN_BRANCH, free)
+    _move_branch(using, agent, number, MAIN_BRANCH)
+    former_main = Branch(session_id=agent.session, agent_id=agent.id) if row is None else row
+    # A new name, because it now holds other messages than the branch that had the old name.
+    former_main.number, former_main.name = free, f"branch-{free}"
+    former_main.kind, former_main.parent, former_main.start = (
+        Branch.Kind.REWOUND,
+        MAIN_BRANCH,
+        start,
+    )
+    former_main.created_at = timezone.now()
+    former_main.save(using=using)
+    others = branch_rows(using, agent).exclude(pk=former_main.pk)
+    others.filter(parent=MAIN_BRANCH).update(parent=free)
+    others.filter(parent=number).update(parent=MAIN_BRANCH)
+    return branch_record(agent, free, former_main, length)
+
+
+def _move_branch(using: str, agent: AgentRecord, number: int, to: int) -> None:
+    conversation(using, agent.on_branch(number)).order_by().update(branch=to)
+    snapshots = snapshot_rows(using, agent).exclude(snapshot_id="")
+    snapshots.filter(branch=number).update(branch=to)
+    turns = TurnUsage.objects.using(using).filter(agent=agent.id, branch=number)
+    turns.update(branch=to)
+
+
+def insert_branch(
+    using: str,
+    agent: AgentRecord,
+    number: int,
+    name: str | None,
+    parent: int,
+    start: int,
+    kind: str,
+    what: str,
+) -> Branch:
+    name = f"branch-{number}" if name is None else validate_id(name, "branch name")
+    taken = branch_rows(using, agent).filter(name=name).exists()
+    if taken or name == MAIN_NAME:
+        raise SessionConflictError(f"{what}: a branch with this name exists; choose another name")
+    row = Branch(
+        id=new_id(),
+        session_id=agent.session,
+        agent_id=agent.id,
+        number=number,
+        name=name,
+        kind=kind,
+        parent=parent,
+        start=start,
+    )
+    row.save(using=using, force_insert=True)
+    return row
+
+
+def find_branch_row(using: str, agent: AgentRecord, number: int, what: str) -> Branch | None:
+    row = branch_rows(using, agent).filter(number=number).first()
+    exists = row is not None or number == MAIN_BRANCH
+    if not exists and not conversation(using, agent.on_branch(number)).exists():
+        raise SessionNotFoundError(f"{what}: the branch does not exist")
+    return row
+
+
+def free_number(using: str, agent: AgentRecord) -> int:
+    rows = branch_rows(using, agent).aggregate(last=Max("number"))["last"] or 0
+    messages = SessionMessage.objects.using(using).filter(agent=agent.id)
+    last = messages.order_by("-branch").values_list("branch", flat=True).first() or 0
+    return max(rows, last) + 1
+
+
+def branch_lengths(using: str, agent: AgentRecord) -> dict[int, int]:
+    rows = SessionMessage.objects.using(using).filter(agent=agent.id).order_by()
+    last_positions = rows.values_list("branch").annotate(last=Max("message_id"))
+    return {branch: last + 1 for branch, last in last_positions}

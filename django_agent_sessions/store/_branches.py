@@ -6,7 +6,7 @@ the earlier ones there. The main branch keeps its rows, and each position means 
 
 from __future__ import annotations
 
-from uuid import UUID
+import builtins
 
 from django_agent_sessions.blobs import delete_unreferenced, is_enabled
 from django_agent_sessions.db import notifications
@@ -16,18 +16,30 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
 )
 from django_agent_sessions.models import MAIN_BRANCH, Branch, Session, Snapshot, TurnUsage
-from django_agent_sessions.values.records import AgentRecord, BranchRecord, SnapshotRecord, Usage
+from django_agent_sessions.values.records import AgentRecord, BranchRecord, Usage
 
-from ._agent_snapshots import LATEST_SNAPSHOT_ID
+from ._agent_states import LATEST_SNAPSHOT_ID, insert_snapshot, settle_agent, with_agent_lock
 from ._base import retry_reads
-from ._branch_steps import BranchWriter, branch_record
+from ._branch_steps import (
+    branch_lengths,
+    branch_record,
+    copy_branch,
+    find_branch_row,
+    move_to_branch,
+    swap_with_main,
+)
 from ._content_writes import increment_redaction_epoch
+from ._context import StorePart, twin
+from ._counters import count_usage
 from ._message_copies import common_prefix_length
+from ._queries import branch_rows, conversation, conversation_length, snapshot_rows
 
 
-class BranchStore(BranchWriter):
+class Branches(StorePart):
+    """The operations of a store on branches."""
+
     @retry_reads
-    def branches(self, agent: AgentRecord) -> list[BranchRecord]:
+    def list(self, agent: AgentRecord) -> builtins.list[BranchRecord]:
         """List the branches of a conversation.
 
         Args:
@@ -36,16 +48,14 @@ class BranchStore(BranchWriter):
         Returns:
             The main branch first, then the others by number.
         """
-        rows = {row.number: row for row in self._branch_rows(agent)}
-        lengths = self._lengths(agent)
+        rows = {row.number: row for row in branch_rows(self.using, agent)}
+        lengths = branch_lengths(self.using, agent)
         numbers = sorted({MAIN_BRANCH, *rows, *lengths})
         return [branch_record(agent, n, rows.get(n), lengths.get(n, 0)) for n in numbers]
 
-    async def abranches(self, agent: AgentRecord) -> list[BranchRecord]:
-        """Async twin of :meth:`branches`."""
-        return await self._arun(self.branches, agent)
+    alist = twin(list)
 
-    def find_branch(self, agent: AgentRecord, name: str) -> BranchRecord | None:
+    def find(self, agent: AgentRecord, name: str) -> BranchRecord | None:
         """Read a branch by its name.
 
         Args:
@@ -55,13 +65,11 @@ class BranchStore(BranchWriter):
         Returns:
             The branch; None if it does not exist.
         """
-        return next((branch for branch in self.branches(agent) if branch.name == name), None)
+        return next((branch for branch in self.list(agent) if branch.name == name), None)
 
-    async def afind_branch(self, agent: AgentRecord, name: str) -> BranchRecord | None:
-        """Async twin of :meth:`find_branch`."""
-        return await self._arun(self.find_branch, agent, name)
+    afind = twin(find)
 
-    def create_branch(
+    def create(
         self,
         agent: AgentRecord,
         *,
@@ -91,26 +99,14 @@ class BranchStore(BranchWriter):
         what = f"creating a branch of agent {agent.agent_id!r}"
 
         def create(session: Session) -> BranchRecord:
-            self._known_branch(agent, source, what)
-            return self._create(agent, name, source, upto, kind, what)
+            find_branch_row(self.using, agent, source, what)
+            return copy_branch(self.using, agent, name, source, upto, kind, what)
 
-        branch = self._with_session_lock(agent, create, what)
+        branch = with_agent_lock(self.using, agent, create, what)
         notifications.notify_written(self.using, agent.session)
         return branch
 
-    async def acreate_branch(
-        self,
-        agent: AgentRecord,
-        *,
-        name: str | None = None,
-        source: int = MAIN_BRANCH,
-        upto: int | None = None,
-        kind: str = Branch.Kind.CREATED,
-    ) -> BranchRecord:
-        """Async twin of :meth:`create_branch`."""
-        return await self._arun(
-            self.create_branch, agent, name=name, source=source, upto=upto, kind=kind
-        )
+    acreate = twin(create)
 
     def set_aside(
         self,
@@ -142,22 +138,13 @@ class BranchStore(BranchWriter):
         what = f"moving messages of agent {agent.agent_id!r} to a side branch"
 
         def move(session: Session) -> BranchRecord | None:
-            return self._move_to_branch(agent, to, name, kind, what)
+            return move_to_branch(self.using, agent, to, name, kind, what)
 
-        branch = self._with_session_lock(agent, move, what)
+        branch = with_agent_lock(self.using, agent, move, what)
         notifications.notify_written(self.using, agent.session)
         return branch
 
-    async def aset_aside(
-        self,
-        agent: AgentRecord,
-        to: int,
-        *,
-        name: str | None = None,
-        kind: str = Branch.Kind.REWOUND,
-    ) -> BranchRecord | None:
-        """Async twin of :meth:`set_aside`."""
-        return await self._arun(self.set_aside, agent, to, name=name, kind=kind)
+    aset_aside = twin(set_aside)
 
     def rewind(
         self, agent: AgentRecord, to: int, *, name: str | None = None
@@ -184,25 +171,21 @@ class BranchStore(BranchWriter):
         what = f"rewinding agent {agent.agent_id!r}"
 
         def rewind(session: Session) -> BranchRecord | None:
-            if to == self._length(agent.on_branch(MAIN_BRANCH)) - 1:
+            if to == conversation_length(self.using, agent.on_branch(MAIN_BRANCH)) - 1:
                 return None
-            self._insert_snapshot(agent)
-            branch = self._move_to_branch(agent, to, name, Branch.Kind.REWOUND, what)
-            self._settle(agent, to + 1)
+            insert_snapshot(self.using, agent)
+            branch = move_to_branch(self.using, agent, to, name, Branch.Kind.REWOUND, what)
+            settle_agent(self.using, agent, to + 1)
             increment_redaction_epoch(self.using, session, redacted=False)
             return branch
 
-        branch = self._with_session_lock(agent, rewind, what)
+        branch = with_agent_lock(self.using, agent, rewind, what)
         notifications.notify_written(self.using, agent.session)
         return branch
 
-    async def arewind(
-        self, agent: AgentRecord, to: int, *, name: str | None = None
-    ) -> BranchRecord | None:
-        """Async twin of :meth:`rewind`."""
-        return await self._arun(self.rewind, agent, to, name=name)
+    arewind = twin(rewind)
 
-    def switch_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
+    def switch(self, agent: AgentRecord, number: int) -> BranchRecord:
         """Make a side branch the main branch; the former main branch becomes a side branch.
 
         The agent's state is restored as in :meth:`rewind`.
@@ -220,25 +203,25 @@ class BranchStore(BranchWriter):
         what = f"switching agent {agent.agent_id!r} to branch {number}"
 
         def switch(session: Session) -> BranchRecord:
-            row = self._known_branch(agent, number, what)
+            row = find_branch_row(self.using, agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: it is already the main branch")
-            self._insert_snapshot(agent)
+            insert_snapshot(self.using, agent)
             name = None if row is None else row.name
-            branch = self._swap(agent, number, row)
-            self._settle(agent, self._length(agent), became_main=name)
+            branch = swap_with_main(self.using, agent, number, row)
+            settle_agent(
+                self.using, agent, conversation_length(self.using, agent), became_main=name
+            )
             increment_redaction_epoch(self.using, session, redacted=False)
             return branch
 
-        branch = self._with_session_lock(agent, switch, what)
+        branch = with_agent_lock(self.using, agent, switch, what)
         notifications.notify_written(self.using, agent.session)
         return branch
 
-    async def aswitch_branch(self, agent: AgentRecord, number: int) -> BranchRecord:
-        """Async twin of :meth:`switch_branch`."""
-        return await self._arun(self.switch_branch, agent, number)
+    aswitch = twin(switch)
 
-    def delete_branch(self, agent: AgentRecord, number: int) -> int:
+    def delete(self, agent: AgentRecord, number: int) -> int:
         """Delete a side branch with its messages and snapshots.
 
         Args:
@@ -260,34 +243,32 @@ class BranchStore(BranchWriter):
                 raise LegalHoldError(
                     f"{what}: its session is under legal hold; release it first", [session]
                 )
-            self._known_branch(agent, number, what)
+            find_branch_row(self.using, agent, number, what)
             if number == MAIN_BRANCH:
                 raise SessionNotFoundError(f"{what}: the main branch cannot be deleted")
             if (
-                self._snapshots(agent)
+                snapshot_rows(self.using, agent)
                 .filter(branch=number, snapshot_id=LATEST_SNAPSHOT_ID)
                 .exists()
             ):
                 raise SessionConflictError(
                     f"{what}: the agent's latest snapshot belongs to it; restore that first"
                 )
-            deleted = self._messages(agent.on_branch(number)).order_by().delete()[0]
+            deleted = conversation(self.using, agent.on_branch(number)).order_by().delete()[0]
             for model in (Snapshot, TurnUsage):
                 of_branch = model._base_manager.using(self.using).filter(agent=agent.id)
                 of_branch.filter(branch=number).delete()
-            self._branch_rows(agent).filter(number=number).delete()
+            branch_rows(self.using, agent).filter(number=number).delete()
             if deleted and is_enabled():
                 delete_unreferenced(self.using, agent.session)
-            self._count(agent, Usage(messages=-deleted))
+            count_usage(self.using, agent, Usage(messages=-deleted))
             return deleted
 
-        deleted = self._with_session_lock(agent, delete, what)
+        deleted = with_agent_lock(self.using, agent, delete, what)
         notifications.notify_written(self.using, agent.session)
         return deleted
 
-    async def adelete_branch(self, agent: AgentRecord, number: int) -> int:
-        """Async twin of :meth:`delete_branch`."""
-        return await self._arun(self.delete_branch, agent, number)
+    adelete = twin(delete)
 
     @retry_reads
     def common_length(self, agent: AgentRecord, left: int, right: int) -> int:
@@ -303,53 +284,4 @@ class BranchStore(BranchWriter):
         """
         return common_prefix_length(self.using, agent, left, right)
 
-    async def acommon_length(self, agent: AgentRecord, left: int, right: int) -> int:
-        """Async twin of :meth:`common_length`."""
-        return await self._arun(self.common_length, agent, left, right)
-
-    def restore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
-        """Restore an agent's conversation and state from a snapshot.
-
-        Later messages are kept on a side branch.
-
-        Args:
-            agent: The agent.
-            snapshot: Primary key of one of its snapshots.
-
-        Returns:
-            The snapshot after the change.
-
-        Raises:
-            SessionNotFoundError: The agent has no such snapshot, or was deleted.
-            SessionConflictError: Messages that the snapshot references were deleted.
-        """
-        what = f"restoring a snapshot of agent {agent.agent_id!r}"
-
-        def restore(session: Session) -> SnapshotRecord:
-            row = self._snapshots(agent).filter(pk=snapshot).first()
-            if row is None:
-                raise SessionNotFoundError(f"{what}: snapshot {snapshot} does not exist")
-            tail = self._key_at(agent.on_branch(row.branch), row.length - 1)
-            if row.tail not in (None, tail):
-                raise SessionConflictError(
-                    f"{what}: messages of snapshot {snapshot} were deleted since"
-                )
-            self._insert_snapshot(agent)
-            name = None
-            if row.branch != MAIN_BRANCH:
-                branch = self._known_branch(agent, row.branch, what)
-                name = None if branch is None else branch.name
-                self._swap(agent, row.branch, branch)
-            self._move_to_branch(agent, row.length - 1, None, Branch.Kind.REWOUND, what)
-            row.refresh_from_db(using=self.using)
-            self._settle(agent, row.length, row, became_main=name)
-            increment_redaction_epoch(self.using, session, redacted=False)
-            return self._snapshot_record(row)
-
-        record = self._with_session_lock(agent, restore, what)
-        notifications.notify_written(self.using, agent.session)
-        return record
-
-    async def arestore_snapshot(self, agent: AgentRecord, snapshot: UUID) -> SnapshotRecord:
-        """Async twin of :meth:`restore_snapshot`."""
-        return await self._arun(self.restore_snapshot, agent, snapshot)
+    acommon_length = twin(common_length)

@@ -15,7 +15,7 @@ from ._mask_on_write import prepare_metadata, prepare_title
 
 
 class SessionChanges(TypedDict, total=False):
-    """Arguments of :meth:`SessionStore.update`; absent keys keep their values."""
+    """Arguments of :meth:`Sessions.update`; absent keys keep their values."""
 
     title: str
     metadata: Mapping[str, Any]

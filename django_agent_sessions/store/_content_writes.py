@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, Value
+from django.db.models import F, TextField, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -25,8 +25,7 @@ from django_agent_sessions.models import (
     StoredPart,
 )
 
-from ._content_rows import Copy
-from ._objects import PART_SIZE
+from ._content_rows import PART_SIZE, Copy
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size, check_values_size
 
@@ -80,15 +79,17 @@ def replace_derived(using: str, message: UUID, columns: Mapping[str, Any]) -> No
 
 def redacted_columns(row: MessageRow, event: AuditEvent, *, keep: bool) -> dict[str, Any]:
     """Return the updated columns of a redacted message."""
+    # The text is serialized already.
+    stored = Value(row.texts[0], output_field=TextField())
     columns = {
-        "redact_message": row.stored,
+        "redact_message": stored,
         "redacted_at": row.created_at,
         "redaction": event.pk,
         "revision": F("revision") + 1,
         **row.neutral_columns(),
     }
     if not keep:
-        return {"message": row.stored, **columns}
+        return {"message": stored, **columns}
     # The retention time of the original begins with the first redaction.
     return {**columns, "redacted_at": Coalesce("redacted_at", Value(row.created_at))}
 

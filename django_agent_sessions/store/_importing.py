@@ -24,10 +24,14 @@ from django_agent_sessions.sql import message_writes
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, SessionRecord, TurnCost
 
+from ._agent_states import lock_agent
 from ._base import retry_reads, tracked_atomic, write
+from ._branch_steps import insert_branch
 from ._imported import ImportedMessage, ImportedRow
 from ._message_copies import common_prefix_length
-from ._store import SessionStore
+from ._queries import branch_rows, session_rows
+from ._store import StoreOperations
+from ._turns import import_costs
 
 M = TypeVar("M", bound=models.Model)
 
@@ -40,15 +44,15 @@ class BranchEnd:
     id: UUID
 
 
-class ImportStore(SessionStore):
-    """A store that also writes imported data. It has no async twins."""
+class ImportStore(StoreOperations):
+    """Imported data of a store. It has no async twins."""
 
     def find_imported(self, session_id: str) -> tuple[SessionRecord, Any] | None:
         """Read a session and its ``origin``; None if the session does not exist."""
-        session = self.find(session_id)
+        session = self.store.find(session_id)
         if session is None:
             return None
-        rows = self._all().filter(pk=session.id)
+        rows = session_rows(self.using).filter(pk=session.id)
         return session, rows.values_list("origin", flat=True).first()
 
     def create_imported(
@@ -69,12 +73,14 @@ class ImportStore(SessionStore):
             if unsure and (existing := self.find_imported(session_id)) and existing[1] == origin:
                 return existing[0]
             with tracked_atomic(self.using):
-                created = self.create(session_id, created_at=created_at, **initial)
-                self._all().filter(pk=created.id).update(origin=origin, **later_columns)
+                created = self.store.create(session_id, created_at=created_at, **initial)
+                session_rows(self.using).filter(pk=created.id).update(
+                    origin=origin, **later_columns
+                )
             return created
 
         created = write(self.using, make, what=f"importing session {session_id!r}", savepoint=False)
-        return created if not later_columns else self.get(session_id)
+        return created if not later_columns else self.store.get(session_id)
 
     def imported_row(self, dialect: str, message: ImportedMessage, *, keep: bool) -> ImportedRow:
         """Validate an imported message, and return its row."""
@@ -97,11 +103,11 @@ class ImportStore(SessionStore):
         uploads = Uploads(self.using, session.id, rows)
 
         def append(unsure: bool) -> None:
-            if unsure and self._all().filter(pk=session.id, origin=origin).exists():
+            if unsure and session_rows(self.using).filter(pk=session.id, origin=origin).exists():
                 return
             with uploads.attempt(), tracked_atomic(self.using):
                 # Lock the session's row first, as a redaction does.
-                self._update_session(session, what, origin=origin)
+                _update_session(self.using, session, what, origin=origin)
                 if uploads:
                     uploads.store()
                 if rows:
@@ -120,8 +126,8 @@ class ImportStore(SessionStore):
         what = f"completing the import of session {session.session_id!r}"
 
         def finish(unsure: bool) -> None:
-            counters = self._count_messages(session.id)
-            self._update_session(session, what, origin=origin, **{**counters, **columns})
+            counters = _count_messages(self.using, session.id)
+            _update_session(self.using, session, what, origin=origin, **{**counters, **columns})
 
         write(self.using, finish, what=what)
         notifications.notify_written(self.using, session.id)
@@ -157,16 +163,23 @@ class ImportStore(SessionStore):
 
         def write_rows(unsure: bool) -> None:
             with tracked_atomic(self.using):
-                self._locked(agent, what)
-                existing = set(self._branch_rows(agent).values_list("number", flat=True))
+                lock_agent(self.using, agent, what)
+                existing = set(branch_rows(self.using, agent).values_list("number", flat=True))
                 for number in sorted(names.keys() - existing):
                     name, created_at = names[number]
                     start = common_prefix_length(self.using, agent, MAIN_BRANCH, number)
-                    row = self._insert_branch(
-                        agent, number, name, MAIN_BRANCH, start, Branch.Kind.IMPORTED, what
+                    row = insert_branch(
+                        self.using,
+                        agent,
+                        number,
+                        name,
+                        MAIN_BRANCH,
+                        start,
+                        Branch.Kind.IMPORTED,
+                        what,
                     )
-                    self._branch_rows(agent).filter(pk=row.pk).update(created_at=created_at)
-                self._import_costs(agent, costs)
+                    branch_rows(self.using, agent).filter(pk=row.pk).update(created_at=created_at)
+                import_costs(self.using, agent, costs)
 
         write(self.using, write_rows, what=what, savepoint=False)
 
@@ -176,16 +189,18 @@ class ImportStore(SessionStore):
             return new_id()
         return key
 
-    def _update_session(self, session: SessionRecord, what: str, **columns: Any) -> None:
-        rows = self._all().filter(pk=session.id, redaction_epoch=session.redaction_epoch)
-        if not rows.update(**columns):
-            raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
 
-    def _count_messages(self, session: UUID) -> dict[str, Any]:
-        rows = SessionMessage.objects.using(self.using).filter(session=session).order_by()
-        totals = rows.aggregate(
-            message_count=Count("pk"),
-            input_tokens=Sum("input_tokens"),
-            output_tokens=Sum("output_tokens"),
-        )
-        return {name: value or 0 for name, value in totals.items()}
+def _update_session(using: str, session: SessionRecord, what: str, **columns: Any) -> None:
+    rows = session_rows(using).filter(pk=session.id, redaction_epoch=session.redaction_epoch)
+    if not rows.update(**columns):
+        raise SessionConflictError(f"{what}: the session was deleted or redacted meanwhile")
+
+
+def _count_messages(using: str, session: UUID) -> dict[str, Any]:
+    rows = SessionMessage.objects.using(using).filter(session=session).order_by()
+    totals = rows.aggregate(
+        message_count=Count("pk"),
+        input_tokens=Sum("input_tokens"),
+        output_tokens=Sum("output_tokens"),
+    )
+    return {name: value or 0 for name, value in totals.items()}

@@ -1,37 +1,176 @@
-"""Update, pop and clear an agent's messages."""
+"""The messages of a conversation."""
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Collection
 from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
-from django_agent_sessions.blobs import Uploads, delete_unreferenced, is_enabled, restore_binaries
-from django_agent_sessions.content import exact_json
+from django_agent_sessions.blobs import Uploads
 from django_agent_sessions.db import notifications
-from django_agent_sessions.exceptions import (
-    LegalHoldError,
-    SessionConflictError,
-    SessionNotFoundError,
-    StaleSessionError,
-)
-from django_agent_sessions.models import Session
-from django_agent_sessions.models.fields import CorruptPayload, decode_payload
-from django_agent_sessions.sql import message_writes
-from django_agent_sessions.values.ids import new_id
-from django_agent_sessions.values.records import AgentRecord, PositionedPayload, Usage
+from django_agent_sessions.exceptions import SessionNotFoundError, StaleSessionError
+from django_agent_sessions.models import Session, SessionMessage
+from django_agent_sessions.values.records import AgentRecord, MessageRecord, PositionedPayload
 
-from ._append import MessageAppender, replacing_columns
-from ._base import tracked_atomic, write
+from ._append import replacing_columns, update_row
+from ._base import retry_reads, tracked_atomic, write
+from ._context import StorePart, twin
+from ._message_reading import (
+    RECORD_COLUMNS,
+    read_positioned,
+    read_records,
+    read_to_restore,
+)
+from ._pop import pop_message
+from ._queries import conversation, lock_session_row, next_position, positions_of
+from ._redaction import redact_at
 from ._rows import MessageRow
 from ._statement_sizes import check_statement_size
-from .locking import lock_session, with_session_lock
 
 
-class MessageStore(MessageAppender):
-    def update_message(
+class Messages(StorePart):
+    """The operations of a store on messages, except the most common ones."""
+
+    @retry_reads
+    def find(self, agent: AgentRecord, message_id: int) -> MessageRecord | None:
+        """Read a message.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            message_id: Its position.
+
+        Returns:
+            The message; None if it does not exist or is corrupt.
+        """
+        rows = conversation(self.using, agent).filter(message_id=message_id)
+        records = read_records(self.using, agent, rows.values_list(*RECORD_COLUMNS))
+        return records[0] if records else None
+
+    afind = twin(find)
+
+    @retry_reads
+    def list(
+        self, agent: AgentRecord, *, limit: int | None = None, offset: int = 0
+    ) -> builtins.list[MessageRecord]:
+        """Read messages from the beginning.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            limit: Maximum number of messages; None reads all.
+            offset: Number of messages to skip.
+
+        Returns:
+            The messages in order. Corrupt ones are skipped and logged with their ids.
+        """
+        rows = conversation(self.using, agent)
+        stop = None if limit is None else offset + limit
+        return read_records(self.using, agent, rows[offset:stop].values_list(*RECORD_COLUMNS))
+
+    alist = twin(list)
+
+    @retry_reads
+    def latest(self, agent: AgentRecord, count: int) -> builtins.list[MessageRecord]:
+        """Read the last messages.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            count: Maximum number of messages; 0 or less reads none.
+
+        Returns:
+            The messages in order. Corrupt ones are skipped and logged with their ids.
+        """
+        if count <= 0:
+            return []
+        rows = conversation(self.using, agent).order_by("-message_id")[:count]
+        return read_records(self.using, agent, rows.values_list(*RECORD_COLUMNS))[::-1]
+
+    alatest = twin(latest)
+
+    def positioned(
+        self, agent: AgentRecord, *, latest: int | None = None
+    ) -> builtins.list[PositionedPayload]:
+        """Read payloads, the position of each, and whether it was redacted.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            latest: Read only this number of last messages; None reads all, 0 or less none.
+
+        Returns:
+            The payloads in order. Corrupt ones are skipped and logged; ``latest`` does not count
+            them.
+        """
+        return read_positioned(self.using, agent, latest)
+
+    apositioned = twin(positioned)
+
+    @retry_reads
+    def redacted_elsewhere(self, agent: AgentRecord) -> builtins.list[MessageRecord]:
+        """Read the redacted messages of the other branches.
+
+        A message may have been moved there since the caller read it.
+
+        Args:
+            agent: The agent; its ``branch`` is the branch that is not read.
+
+        Returns:
+            The messages, by branch and position.
+        """
+        rows = SessionMessage.objects.using(self.using).filter(agent=agent.id)
+        redacted = rows.exclude(branch=agent.branch).filter(redact_message__isnull=False)
+        values = redacted.order_by("branch", "message_id").values_list(*RECORD_COLUMNS)
+        return read_records(self.using, agent, values)
+
+    aredacted_elsewhere = twin(redacted_elsewhere)
+
+    def restore(
+        self, agent: AgentRecord, *, offset: int = 0
+    ) -> builtins.list[tuple[int, Any, Any]]:
+        """Read a conversation as the input of a model.
+
+        Messages of concurrent invocations are grouped by invocation, in order of their first
+        messages, so that each tool call is followed by its result.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch. Messages outside its ``window`` are
+                skipped.
+            offset: Number of messages to skip if there is no window.
+
+        Returns:
+            Position, payload and ``run_id`` of each message. Corrupt ones are skipped and logged.
+        """
+        return read_to_restore(self.using, agent, offset)
+
+    arestore = twin(restore)
+
+    def next_position(self, agent: AgentRecord) -> int:
+        """Return the position that the next message gets.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+
+        Returns:
+            The position after the last message; a corrupt message and one outside the window count.
+        """
+        return next_position(self.using, agent)
+
+    anext_position = twin(next_position)
+
+    def positions(self, keys: Collection[UUID]) -> dict[UUID, int]:
+        """Return the positions of the messages that exist.
+
+        Args:
+            keys: Primary keys of messages.
+
+        Returns:
+            The positions by primary key.
+        """
+        return positions_of(self.using, keys)
+
+    apositions = twin(positions)
+
+    def update(
         self,
         agent: AgentRecord,
         message_id: int,
@@ -68,67 +207,37 @@ class MessageStore(MessageAppender):
         def update(unsure: bool) -> int:
             # Slow uploads run before the locks are taken.
             with uploads.attempt():
-                return update_row()
+                return update_locked()
 
-        def update_row() -> int:
-            self._lock_session_row(agent.session)
+        def update_locked() -> int:
+            lock_session_row(self.using, agent.session)
             with nullcontext() if epoch is None else tracked_atomic(self.using):
                 # A redaction locks the same row first, so it runs before or after this.
-                if epoch is not None and self._locked_epoch(agent) not in (None, epoch):
+                if epoch is not None and _locked_epoch(self.using, agent) not in (None, epoch):
                     raise StaleSessionError(
                         f"{what}: content was redacted; reload the session and retry"
                     )
-                rows = self._messages(agent).filter(message_id=message_id)
+                rows = conversation(self.using, agent).filter(message_id=message_id)
                 if key is not None:
                     rows = rows.filter(pk=key)
                 if epoch is None:
                     rows = rows.filter(redacted_at__isnull=True)
-                return self._update_row(agent, rows, columns, uploads)
+                return update_row(self.using, agent, rows, columns, uploads)
 
         if not write(self.using, update, what=what):
-            if epoch is None and self._messages(agent).filter(message_id=message_id).exists():
+            if (
+                epoch is None
+                and conversation(self.using, agent).filter(message_id=message_id).exists()
+            ):
                 raise StaleSessionError(
                     f"{what}: the message was redacted; read it again, and pass the redaction epoch"
                 )
             raise SessionNotFoundError(f"{what}: the message does not exist")
         notifications.notify_written(self.using, agent.session)
 
-    async def aupdate_message(
-        self,
-        agent: AgentRecord,
-        message_id: int,
-        message: Any,
-        *,
-        epoch: int | None = None,
-        key: UUID | None = None,
-    ) -> None:
-        """Async twin of :meth:`update_message`."""
-        await self._arun(self.update_message, agent, message_id, message, epoch=epoch, key=key)
+    aupdate = twin(update)
 
-    def pop(self, agent: AgentRecord) -> Any | None:
-        """Delete and return the last message. Two concurrent callers never get the same one.
-
-        Args:
-            agent: The agent; its ``branch`` selects the branch.
-
-        Returns:
-            Its payload; None if the conversation is empty. A corrupt message is deleted too, and
-            the one before it returned.
-
-        Raises:
-            LegalHoldError: The session is under legal hold; nothing was deleted.
-            SessionConflictError: The connection was lost and it is unknown whether a message was
-                deleted; or each attempt conflicted with another writer.
-            BlobError: A large binary of the message cannot be read; nothing was deleted.
-        """
-        popped = self.pop_with_position(agent)
-        return None if popped is None else popped.payload
-
-    async def apop(self, agent: AgentRecord) -> Any | None:
-        """Async twin of :meth:`pop`."""
-        return await self._arun(self.pop, agent)
-
-    def pop_with_position(self, agent: AgentRecord) -> PositionedPayload | None:
+    def pop(self, agent: AgentRecord) -> PositionedPayload | None:
         """Delete the last message, and return it with its position. See ``pop``.
 
         Args:
@@ -143,127 +252,48 @@ class MessageStore(MessageAppender):
                 deleted; or each attempt conflicted with another writer.
             BlobError: A large binary of the message cannot be read; nothing was deleted.
         """
-        while (popped := self._pop_row(agent)) is not None:
-            notifications.notify_written(self.using, agent.session)
-            if not isinstance(popped.payload, CorruptPayload):
-                return popped
-        return None
+        return pop_message(self.using, agent)
 
-    async def apop_with_position(self, agent: AgentRecord) -> PositionedPayload | None:
-        """Async twin of :meth:`pop_with_position`."""
-        return await self._arun(self.pop_with_position, agent)
+    apop = twin(pop)
 
-    def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Delete all messages of an agent's branch; the session and the agent stay.
+    def redact(
+        self,
+        agent: AgentRecord,
+        message_id: int,
+        redacted: Any,
+        *,
+        key: UUID | None = None,
+        actor: Any = "guardrail",
+        reason: str = "",
+    ) -> int:
+        """Replace a message with its redacted version, irrecoverably.
+
+        Its copies on other branches and its variants in snapshots are replaced too. On SQLite the
+        free pages and the write-ahead log are overwritten. With ``REDACTION_KEEP_ORIGINAL`` or
+        under legal hold the original is kept, but it is neither restored nor listed.
 
         Args:
             agent: The agent; its ``branch`` selects the branch.
-            epoch: Delete only if the session's redaction epoch still has this value.
+            message_id: Its position.
+            redacted: The redacted payload.
+            key: Redact only if the row at this position has this primary key.
+            actor: Who redacts, for the audit trail: a user, or a program's name.
+            reason: The reason, for the audit trail.
 
         Returns:
-            The number of deleted messages.
+            The session's new redaction epoch.
 
         Raises:
-            StaleSessionError: The redaction epoch changed; nothing was deleted.
-            LegalHoldError: The session is under legal hold; nothing was deleted.
+            SessionNotFoundError: There is no message at this position.
+            PayloadError: The redacted version is not JSON or exceeds a limit.
         """
-        what = f"clearing agent {agent.agent_id!r}"
-
-        def delete(session: Session) -> int:
-            if epoch not in (None, session.redaction_epoch):
-                raise StaleSessionError(
-                    f"{what}: content was redacted; reload the session and retry"
-                )
-            # The queryset checks for a legal hold itself, under the same lock.
-            deleted = self._messages(agent).order_by().delete()[0]
-            if deleted:
-                session_row = self._all().filter(pk=agent.session)
-                self._move_counters(session_row, Usage(messages=-deleted))
-            if deleted and is_enabled():
-                delete_unreferenced(self.using, agent.session)
-            return deleted
-
-        try:
-            deleted = with_session_lock(self.using, agent.session, delete, what=what)
-        except SessionNotFoundError:
-            return 0
-        if deleted:
-            notifications.notify_written(self.using, agent.session)
-        return deleted
-
-    async def aclear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
-        """Async twin of :meth:`clear`."""
-        return await self._arun(self.clear, agent, epoch=epoch)
-
-    def _locked_epoch(self, agent: AgentRecord) -> int | None:
-        sessions = Session.objects.using(self.using).filter(pk=agent.session)
-        return sessions.select_for_update().values_list("redaction_epoch", flat=True).first()
-
-    def _pop_row(self, agent: AgentRecord) -> PositionedPayload | None:
-        using = self.using
-        what = f"popping from agent {agent.agent_id!r}"
-        mark = new_id()
-        unconfirmed: tuple[UUID, PositionedPayload] | None = None
-
-        def pop(unsure: bool) -> PositionedPayload | None:
-            nonlocal unconfirmed
-            with tracked_atomic(using):
-                if (
-                    unsure
-                    and unconfirmed is not None
-                    and self._was_popped(agent, mark, unconfirmed[0], what)
-                ):
-                    return unconfirmed[1]
-                # First, because it takes the lock that appends wait for.
-                if not self._count_and_mark(agent, mark, what):
-                    return None
-                values = message_writes.pop(using, agent.id, branch=agent.branch)
-                if values is None:
-                    transaction.set_rollback(True, using)
-                    return None
-                # Raises, and so keeps the message, if one of its binaries is missing.
-                popped = self._popped_payload(agent, *values[1:])
-                unconfirmed = (values[0], popped)
-                return popped
-
-        return write(using, pop, what=what, savepoint=False)
-
-    def _count_and_mark(self, agent: AgentRecord, mark: UUID, what: str) -> bool:
-        """Decrement the message counter and write the mark, in the session's row."""
-        free = self._all().filter(pk=agent.session, legal_hold=False)
-        if self._move_counters(free, Usage(messages=-1), last_write=mark):
-            return True
-        check_session_not_held(self.using, agent, what)
-        return False
-
-    def _was_popped(self, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
-        """Return whether a pop was committed although its connection was lost."""
-        # Locked, because a server may still commit after its client disconnected.
-        session = lock_session(self.using, agent.session)
-        if session is not None and session.last_write == mark:
-            return True
-        if self._messages(agent).filter(pk=key).exists():
-            return False
-        raise SessionConflictError(
-            f"{what}: the connection was lost, and a message may have been deleted; read the "
-            "conversation before the next pop"
+        return redact_at(
+            self.using, agent, message_id, redacted, key=key, actor=actor, reason=reason
         )
 
-    def _popped_payload(
-        self, agent: AgentRecord, position: int, text: str, redacted: bool
-    ) -> PositionedPayload:
-        payload = decode_payload(text)
-        if exact_json.has_blobs(text) and not isinstance(payload, CorruptPayload):
-            (payload,) = restore_binaries(
-                self.using, agent.session, [payload], agent.dialect, taken=True
-            )
-            self._lock_session_row(agent.session)
-            delete_unreferenced(self.using, agent.session)
-        return PositionedPayload(position, payload, redacted)
+    aredact = twin(redact)
 
 
-def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
-    """Raise LegalHoldError if the session is under legal hold."""
-    held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
-    if row := held.first():
-        raise LegalHoldError(f"{what}: its session is under legal hold; release it first", [row])
+def _locked_epoch(using: str, agent: AgentRecord) -> int | None:
+    sessions = Session.objects.using(using).filter(pk=agent.session)
+    return sessions.select_for_update().values_list("redaction_epoch", flat=True).first()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from datetime import datetime
 from typing import Any
@@ -17,15 +18,19 @@ from django_agent_sessions.sql import lookup, message_writes
 from django_agent_sessions.values.ids import new_id, validate_id
 from django_agent_sessions.values.records import MultiAgentRecord, SessionRecord
 
-from ._base import StorePart, insert_unique, retry_reads, write
+from ._base import insert_unique, retry_reads, write
+from ._context import StorePart, twin
 from ._mask_on_write import mask_on_write
+from ._queries import lock_session_row
 from ._statement_sizes import check_values_size
 
 logger = logging.getLogger("django_agent_sessions")
 
 
-class MultiAgentStore(StorePart):
-    def create_multi_agent(
+class MultiAgents(StorePart):
+    """The operations of a store on orchestrators."""
+
+    def create(
         self,
         session: SessionRecord,
         multi_agent_id: str,
@@ -73,33 +78,10 @@ class MultiAgentStore(StorePart):
             raise SessionConflictError(f"{what}: it already exists")
         return _record(row)
 
-    async def acreate_multi_agent(
-        self,
-        session: SessionRecord,
-        multi_agent_id: str,
-        state: Any,
-        *,
-        kind: str = "",
-        id: UUID | None = None,  # noqa: A002 - the column's name
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> MultiAgentRecord:
-        """Async twin of :meth:`create_multi_agent`."""
-        return await self._arun(
-            self.create_multi_agent,
-            session,
-            multi_agent_id,
-            state,
-            kind=kind,
-            id=id,
-            created_at=created_at,
-            updated_at=updated_at,
-        )
+    acreate = twin(create)
 
     @retry_reads
-    def read_multi_agent(
-        self, session: SessionRecord, multi_agent_id: str
-    ) -> MultiAgentRecord | None:
+    def find(self, session: SessionRecord, multi_agent_id: str) -> MultiAgentRecord | None:
         """Read an orchestrator.
 
         Args:
@@ -112,17 +94,13 @@ class MultiAgentStore(StorePart):
         Raises:
             InvalidIdError: The id is invalid.
         """
-        row = self._multi_agent(session, multi_agent_id).first()
+        row = _multi_agent(self.using, session, multi_agent_id).first()
         return None if row is None else _record(row)
 
-    async def aread_multi_agent(
-        self, session: SessionRecord, multi_agent_id: str
-    ) -> MultiAgentRecord | None:
-        """Async twin of :meth:`read_multi_agent`."""
-        return await self._arun(self.read_multi_agent, session, multi_agent_id)
+    afind = twin(find)
 
     @retry_reads
-    def list_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
+    def list(self, session: SessionRecord) -> builtins.list[MultiAgentRecord]:
         """List a session's orchestrators.
 
         Args:
@@ -133,11 +111,9 @@ class MultiAgentStore(StorePart):
         """
         return [_record(row) for row in lookup.list_multi_agents(self.using, session.id)]
 
-    async def alist_multi_agents(self, session: SessionRecord) -> list[MultiAgentRecord]:
-        """Async twin of :meth:`list_multi_agents`."""
-        return await self._arun(self.list_multi_agents, session)
+    alist = twin(list)
 
-    def update_multi_agent(
+    def update(
         self,
         session: SessionRecord,
         multi_agent_id: str,
@@ -161,7 +137,7 @@ class MultiAgentStore(StorePart):
             StaleSessionError: The redaction epoch changed.
             PayloadError: The state is not JSON.
         """
-        rows = self._multi_agent(session, multi_agent_id)
+        rows = _multi_agent(self.using, session, multi_agent_id)
         state = mask_on_write(state)
         check_values_size(self.using, state)
         what = f"updating orchestrator {multi_agent_id!r}"
@@ -171,7 +147,7 @@ class MultiAgentStore(StorePart):
             rows_at_epoch = rows.filter(session__in=at_epoch)
 
         def update(unsure: bool) -> int:
-            self._lock_session_row(session.id)
+            lock_session_row(self.using, session.id)
             return rows_at_epoch.update(state=state, updated_at=timezone.now())
 
         updated = bool(write(self.using, update, what=what))
@@ -179,25 +155,7 @@ class MultiAgentStore(StorePart):
             raise StaleSessionError(f"{what}: content was redacted; reload the session and retry")
         return updated
 
-    async def aupdate_multi_agent(
-        self,
-        session: SessionRecord,
-        multi_agent_id: str,
-        state: Any,
-        *,
-        epoch: int | None = None,
-    ) -> bool:
-        """Async twin of :meth:`update_multi_agent`."""
-        return await self._arun(
-            self.update_multi_agent, session, multi_agent_id, state, epoch=epoch
-        )
-
-    def _multi_agent(
-        self, session: SessionRecord, multi_agent_id: str
-    ) -> QuerySet[SessionMultiAgent]:
-        return SessionMultiAgent.objects.using(self.using).filter(
-            session=session.id, multi_agent_id=validate_id(multi_agent_id, "multi_agent_id")
-        )
+    aupdate = twin(update)
 
 
 def _record(row: SessionMultiAgent) -> MultiAgentRecord:
@@ -215,4 +173,12 @@ def _record(row: SessionMultiAgent) -> MultiAgentRecord:
         state=state,
         created_at=row.created_at,
         updated_at=row.updated_at,
+    )
+
+
+def _multi_agent(
+    using: str, session: SessionRecord, multi_agent_id: str
+) -> QuerySet[SessionMultiAgent]:
+    return SessionMultiAgent.objects.using(using).filter(
+        session=session.id, multi_agent_id=validate_id(multi_agent_id, "multi_agent_id")
     )

@@ -25,14 +25,15 @@ from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.owners import EVERYBODY, reached
 from django_agent_sessions.values.records import SessionRecord
 
-from ._base import StorePart, retry_reads, tracked_atomic, write
+from ._base import retry_reads, tracked_atomic, write
+from ._content_rows import PART_SIZE
+from ._queries import lock_session_row
+from ._store import StoreOperations
 
-PART_SIZE = 1024 * 1024
-"""Maximum bytes of one row, which every database accepts in a statement."""
 _MAX_KEY_LENGTH = 700
 
 
-class ObjectStore(StorePart):
+class ObjectStore(StoreOperations):
     """The part of the store that keeps objects.
 
     An object of a session belongs to the session's owner and is deleted with the session. Any other
@@ -41,25 +42,25 @@ class ObjectStore(StorePart):
 
     def write_object(self, key: str, data: bytes, *, session: SessionRecord | None = None) -> None:
         """Create or overwrite an object."""
-        owner = self.owner_id if session is None else session.owner_id
+        owner = self._context.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
         def put(unsure: bool) -> None:
             with tracked_atomic(self.using):
                 if session is not None:
-                    self._lock_session_row(session.id)
+                    lock_session_row(self.using, session.id)
                 rows = self._stored().filter(digest=digest)
                 now = timezone.now()
                 stored = rows.select_for_update().values_list("pk", flat=True).first()
                 if stored is None:
-                    if session is None and not self._creates:
+                    if session is None and not self._context.creates:
                         raise ConfigurationError(
                             "the object does not exist: pass create=True to create it"
                         )
                     stored = new_id()
                     StoredObject(
                         id=stored,
-                        namespace=self.namespace,
+                        namespace=self._context.namespace,
                         owner_id=owner,
                         session_id=None if session is None else session.id,
                         key=key,
@@ -84,14 +85,14 @@ class ObjectStore(StorePart):
     @retry_reads
     def read_object(self, key: str, *, session: SessionRecord | None = None) -> bytes | None:
         """Read an object; None if it does not exist."""
-        owner = self.owner_id if session is None else session.owner_id
+        owner = self._context.owner_id if session is None else session.owner_id
         parts = self._parts().filter(stored__digest=self._digest(key, owner)).order_by("number")
         data = [bytes(part) for part in parts.values_list("data", flat=True)]
         return b"".join(data) if data else None
 
     def delete_object(self, key: str, *, session: SessionRecord | None = None) -> bool:
         """Delete an object; return whether it existed."""
-        owner = self.owner_id if session is None else session.owner_id
+        owner = self._context.owner_id if session is None else session.owner_id
         digest = self._digest(key, owner)
 
         def delete(unsure: bool) -> bool:
@@ -113,12 +114,12 @@ class ObjectStore(StorePart):
 
         With ``EVERYBODY``, these are the objects of sessions and the objects without an owner.
         """
-        rows = self._stored().filter(namespace=self.namespace)
-        if self.reach is EVERYBODY:
+        rows = self._stored().filter(namespace=self._context.namespace)
+        if self._context.reach is EVERYBODY:
             # Excludes users' objects without a session, which are identified by key and owner.
             rows = rows.filter(Q(owner__isnull=True) | Q(session__isnull=False))
         else:
-            rows = rows.filter(reached(self.reach))
+            rows = rows.filter(reached(self._context.reach))
         if prefix:
             rows = rows.filter(begins_with("key", prefix))
         return list(rows.order_by().values_list("key", flat=True))
@@ -171,7 +172,7 @@ class ObjectStore(StorePart):
             valid = False
         if not valid:
             raise InvalidIdError("the key contains NUL or a lone surrogate; remove it")
-        identity = json.dumps([self.namespace, None if owner is None else str(owner), key])
+        identity = json.dumps([self._context.namespace, None if owner is None else str(owner), key])
         return hashlib.sha256(identity.encode()).hexdigest()
 
     def _stored(self) -> QuerySet[StoredObject]:

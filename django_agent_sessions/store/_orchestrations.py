@@ -14,16 +14,16 @@ from django_agent_sessions.models import Session, SessionMultiAgent, Snapshot
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import Usage
 
-from ._agent_snapshots import LATEST_SNAPSHOT_ID
+from ._agent_states import LATEST_SNAPSHOT_ID
 from ._base import retry_reads
+from ._counters import touch
 from ._mask_on_write import mask_on_write
-from ._multi_agents import MultiAgentStore
 from ._snapshot_finding import SnapshotFinder
 from ._statement_sizes import check_values_size
 from .locking import with_lock
 
 
-class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
+class OrchestratorSnapshotStore(SnapshotFinder):
     def save_orchestrator(
         self,
         session_id: str,
@@ -58,8 +58,8 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
             state, document = map(mask_on_write, plan(session.redaction_epoch, stored))
             check_values_size(self.using, state, document)
             if key is None:
-                record = self.get(session_id)
-                key = self.create_multi_agent(record, multi_agent_id, state, kind=kind).id
+                record = self.store.get(session_id)
+                key = self.store.multi_agents.create(record, multi_agent_id, state, kind=kind).id
                 rows = Snapshot.objects.using(self.using).filter(
                     multi_agent=key, snapshot_id=LATEST_SNAPSHOT_ID
                 )
@@ -74,7 +74,7 @@ class OrchestratorSnapshotStore(SnapshotFinder, MultiAgentStore):
                     created_at=now,
                     **columns,
                 ).save(using=self.using, force_insert=True)
-            self.touch(session.pk, Usage())
+            touch(self.using, session.pk, Usage())
             return session.pk, session.redaction_epoch
 
         lock = functools.partial(self._lock_by_name, session_id)

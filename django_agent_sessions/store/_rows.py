@@ -120,6 +120,7 @@ class MessageRow:
             revision=0,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            usage=Usage(1, *self.tokens),
         )
 
 

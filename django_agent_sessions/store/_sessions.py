@@ -1,13 +1,14 @@
-"""Create, update and delete sessions."""
+"""Sessions: list, update, fork, and find them by other ids."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db import connections
 from django.utils import timezone
 
 from django_agent_sessions.db import notifications
@@ -16,141 +17,115 @@ from django_agent_sessions.exceptions import (
     SessionConflictError,
     SessionNotFoundError,
 )
-from django_agent_sessions.models import Session, deletion
+from django_agent_sessions.models import Session
+from django_agent_sessions.sql import lookup
 from django_agent_sessions.values.ids import new_id, validate_id
-from django_agent_sessions.values.owners import EVERYBODY
-from django_agent_sessions.values.records import SessionRecord, Usage
+from django_agent_sessions.values.owners import NOBODY
+from django_agent_sessions.values.records import AgentRecord, SessionRecord, Usage
 
-from ._base import insert_unique, tracked_atomic, write
+from ._agents import agent_record
+from ._base import insert_unique, retry_reads, tracked_atomic, write
 from ._changes import SessionChanges, check_change_of_held_session, session_updates
+from ._context import StoreContext, StorePart, twin
+from ._forks import copy_session
 from ._mask_on_write import prepare_metadata, prepare_title
-from ._session_reading import SessionReader, session_record
+from ._queries import session_rows
+from .locking import lock_session
+
+_MAX_FORKS = 10_000
 
 
-class SessionWriter(SessionReader):
-    def open(
-        self,
-        session_id: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-    ) -> SessionRecord:
-        """Read a session, or create it.
+class Sessions(StorePart):
+    """The operations of a store on sessions, except the most common ones."""
+
+    @retry_reads
+    def list(
+        self, *, limit: int = 50, after: SessionRecord | None = None
+    ) -> builtins.list[SessionRecord]:
+        """List the sessions that the store reaches in its namespace, most recently active first.
 
         Args:
-            session_id: Its id, unique in the namespace across all owners.
-            title: Title of a created session.
-            metadata: JSON metadata of a created session.
+            limit: Maximum number of sessions.
+            after: The last session of the previous page.
 
         Returns:
-            The session.
+            The sessions.
+        """
+        rows = self._context.sessions().filter(namespace=self._context.namespace).recent_first()
+        if self._context.reach is NOBODY and connections[self.using].vendor == "postgresql":
+            # For `owner_id IS NULL`, PostgreSQL reads the owner's index in order only if the owner
+            # is in ORDER BY; it scans the sessions of all users otherwise. MariaDB uses the index
+            # only without it.
+            rows = rows.order_by("owner_id", *rows.query.order_by)
+        if after is not None:
+            rows = rows.less_recent_than(after.last_activity_at, after.id)
+        return [session_record(row) for row in rows[:limit]]
+
+    alist = twin(list)
+
+    def update(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
+        """Update a session's title, metadata and dates; its messages stay as they are.
+
+        Args:
+            session: Primary key of the session.
+            **changes: ``title``, ``metadata`` (replaced completely), ``archived`` (bool),
+                ``expires_at`` (when the session may be deleted; None for never). Absent arguments
+                keep their values.
+
+        Returns:
+            The updated session.
 
         Raises:
-            SessionNotFoundError: The session belongs to another owner; or it does not exist, and
-                the store creates none.
+            SessionNotFoundError: The session does not exist or belongs to another owner.
+            LegalHoldError: It is under legal hold, and its title or metadata would be lost.
+            PayloadError: The metadata is not JSON.
+        """
+        columns = session_updates(changes, self.using)
+
+        def update(unsure: bool) -> SessionRecord:
+            with tracked_atomic(self.using):
+                # Locked, because a redaction writes titles and metadata too.
+                row = self._context.sessions().select_for_update().filter(pk=session).first()
+                if row is None:
+                    raise self._context.not_found(str(session))
+                check_change_of_held_session(row, columns)
+                for name, value in columns.items():
+                    # A session that is archived already keeps its first `archived_at`.
+                    if not (name == "archived_at" and value and row.archived_at):
+                        setattr(row, name, value)
+                if columns:
+                    row.updated_at = timezone.now()
+                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
+                    notifications.notify_written(self.using, row.pk)
+            return session_record(row)
+
+        return write(self.using, update, what=f"updating session {session}", savepoint=False)
+
+    aupdate = twin(update)
+
+    @retry_reads
+    def find_external(self, external_id: str) -> SessionRecord | None:
+        """Read a session by an id that a client chose.
+
+        Args:
+            external_id: The id, unique among one owner's sessions in all namespaces.
+
+        Returns:
+            The session; None if the owner has none with this id.
+
+        Raises:
             InvalidIdError: The id is invalid.
-            PayloadError: The metadata is not JSON.
+            ConfigurationError: The store has no owner.
         """
-        session = self.find(session_id)
-        if session is not None:
-            return session
-        if not self._creates:
-            if self.reach is EVERYBODY:
-                raise SessionNotFoundError(
-                    f"session {session_id!r} does not exist; with owner=EVERYBODY, pass "
-                    "create=True to create it"
-                )
-            raise self._not_found(session_id)
-        created = self._insert(session_id, title, metadata)
-        # It was created concurrently or has another owner: `get` checks the owner again.
-        return created if created is not None else self.get(session_id)
-
-    async def aopen(
-        self,
-        session_id: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-    ) -> SessionRecord:
-        """Async twin of :meth:`open`."""
-        return await self._arun(self.open, session_id, title=title, metadata=metadata)
-
-    def create(
-        self,
-        session_id: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        session_type: str = "AGENT",
-        external_id: str | None = None,
-        id: UUID | None = None,  # noqa: A002 - the column's name
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> SessionRecord:
-        """Create a session.
-
-        Args:
-            session_id: Its id.
-            title: A title shown to people.
-            metadata: JSON for programs.
-            session_type: The session type of Strands.
-            external_id: An id chosen by a client, unique among the owner's sessions.
-            id: Primary key (UUIDv7); generated by default.
-            created_at: Creation time; now by default.
-            updated_at: Time of the last change; ``created_at`` by default.
-
-        Returns:
-            The session.
-
-        Raises:
-            SessionConflictError: The id exists in the namespace, or the external id among the
-                owner's sessions.
-            InvalidIdError: An id is invalid.
-            PayloadError: The metadata is not JSON.
-            ConfigurationError: The store does not create sessions.
-        """
-        if not self._creates:
+        if self._context.owner_id is None:
             raise ConfigurationError(
-                "this store does not create sessions: pass create=True to create them"
+                "external ids are unique per owner; pass an owner to the store"
             )
-        created = self._insert(
-            session_id,
-            title,
-            metadata,
-            session_type=session_type,
-            external_id=external_id,
-            key=id,
-            created_at=created_at,
-            updated_at=updated_at,
-        )
-        if created is None:
-            raise SessionConflictError(f"session {session_id!r} already exists")
-        return created
+        rows = self._context.sessions().filter(external_id=validate_id(external_id, "external_id"))
+        row = rows.first()
+        return None if row is None else session_record(row)
 
-    async def acreate(
-        self,
-        session_id: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        session_type: str = "AGENT",
-        external_id: str | None = None,
-        id: UUID | None = None,  # noqa: A002 - the column's name
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> SessionRecord:
-        """Async twin of :meth:`create`."""
-        return await self._arun(
-            self.create,
-            session_id,
-            title=title,
-            metadata=metadata,
-            session_type=session_type,
-            external_id=external_id,
-            id=id,
-            created_at=created_at,
-            updated_at=updated_at,
-        )
+    afind_external = twin(find_external)
 
     def open_external(
         self,
@@ -180,7 +155,9 @@ class SessionWriter(SessionReader):
         if session is not None:
             return session, False
         key = new_id()
-        created = self._insert(str(key), title, metadata, external_id=external_id, key=key)
+        created = insert_session(
+            self._context, str(key), title, metadata, external_id=external_id, key=key
+        )
         if created is not None:
             return created, True
         session = self.find_external(external_id)
@@ -191,151 +168,211 @@ class SessionWriter(SessionReader):
             )
         return session, False
 
-    async def aopen_external(
-        self,
-        external_id: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-    ) -> tuple[SessionRecord, bool]:
-        """Async twin of :meth:`open_external`."""
-        return await self._arun(self.open_external, external_id, title=title, metadata=metadata)
+    aopen_external = twin(open_external)
 
-    def update(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
-        """Update a session's title, metadata and dates; its messages stay as they are.
+    @retry_reads
+    def find_with_agent(
+        self, session_id: str, agent_id: str
+    ) -> tuple[SessionRecord, AgentRecord] | None:
+        """Read a session and one of its agents, in one query.
 
         Args:
-            session: Primary key of the session.
-            **changes: ``title``, ``metadata`` (replaced completely), ``archived`` (bool),
-                ``expires_at`` (when the session may be deleted; None for never). Absent arguments
-                keep their values.
+            session_id: The session's id.
+            agent_id: The agent's id.
 
         Returns:
-            The updated session.
+            The session and the agent; None if either does not exist.
 
         Raises:
-            SessionNotFoundError: The session does not exist or belongs to another owner.
-            LegalHoldError: It is under legal hold, and its title or metadata would be lost.
-            PayloadError: The metadata is not JSON.
+            SessionNotFoundError: The session belongs to another owner.
+            InvalidIdError: An id is invalid.
         """
-        columns = session_updates(changes, self.using)
+        found = lookup.session_and_agent(
+            self.using,
+            self._context.namespace,
+            validate_id(session_id),
+            validate_id(agent_id, "agent_id"),
+        )
+        if found is None:
+            _ = self._context.reach  # Raises for a user who cannot own sessions.
+            return None
+        session, agent = found
+        if not self._context.reaches(session.owner_id):
+            raise self._context.not_found(session_id)
+        return None if agent is None else (session_record(session), agent_record(agent))
 
-        def update(unsure: bool) -> SessionRecord:
-            with tracked_atomic(self.using):
-                # Locked, because a redaction writes titles and metadata too.
-                row = self._accessible().select_for_update().filter(pk=session).first()
-                if row is None:
-                    raise self._not_found(str(session))
-                check_change_of_held_session(row, columns)
-                for name, value in columns.items():
-                    # A session that is archived already keeps its first `archived_at`.
-                    if not (name == "archived_at" and value and row.archived_at):
-                        setattr(row, name, value)
-                if columns:
-                    row.updated_at = timezone.now()
-                    row.save(using=self.using, update_fields=[*columns, "updated_at"])
-                    notifications.notify_written(self.using, row.pk)
-            return session_record(row)
+    afind_with_agent = twin(find_with_agent)
 
-        return write(self.using, update, what=f"updating session {session}", savepoint=False)
-
-    async def aupdate(self, session: UUID, **changes: Unpack[SessionChanges]) -> SessionRecord:
-        """Async twin of :meth:`update`."""
-        return await self._arun(self.update, session, **changes)
-
-    def delete(self, session_id: str) -> bool:
-        """Delete a session and everything that belongs to it.
+    @retry_reads
+    def usage(self, session_id: str) -> Usage:
+        """Return a session's counters: one row, however long the conversation is.
 
         Args:
             session_id: Its id.
 
         Returns:
-            False if the session does not exist or belongs to another owner.
+            Messages and tokens of all its agents, as of the end of the last turn.
 
         Raises:
-            InvalidIdError: The id is invalid.
-            LegalHoldError: It is under legal hold.
+            SessionNotFoundError: The session does not exist or belongs to another owner.
         """
-        rows = self._accessible().named(self.namespace, validate_id(session_id))
+        return require_session(self._context, session_id).usage
 
-        def delete(unsure: bool) -> bool:
-            nonlocal rows
-            if deletion.can_commit_batches(self.using) and (key := deletion.key_if_large(rows)):
-                # Becomes a tombstone before its messages are deleted.
-                rows = self._all().filter(pk=key)
-                deletion.delete_messages(rows, key)
+    ausage = twin(usage)
+
+    def fork(
+        self,
+        session: SessionRecord,
+        *,
+        at: UUID | None = None,
+        session_id: str | None = None,
+        title: str | None = None,
+        external_id: str | None = None,
+    ) -> SessionRecord:
+        """Create a session with a copy of another session's history.
+
+        Only visible content is copied: a redacted message is redacted in the fork too. An agent's
+        state is restored from a snapshot of that position if there is one; otherwise it is the
+        present state, without the parts that refer to messages outside the fork. Orchestrators are
+        copied only if ``at`` is None. Snapshots and side branches are not copied.
+
+        Args:
+            session: The session to fork.
+            at: Primary key of the last message to copy; of other agents, the messages written
+                before it are copied. None copies all.
+            session_id: Id of the new session; its primary key by default.
+            title: Its title; by default that of the forked session.
+            external_id: An id chosen by a client, unique among the owner's sessions.
+
+        Returns:
+            The new session; it has the same owner.
+
+        Raises:
+            SessionNotFoundError: The session or the message does not exist.
+            SessionConflictError: The session id or the external id exists.
+            InvalidIdError: The session id or the external id is invalid.
+            BlobError: A large binary could not be copied; no session was created.
+        """
+        what = f"forking session {session.session_id!r}"
+        key = new_id()
+        name = str(key) if session_id is None else validate_id(session_id)
+        if external_id is not None:
+            validate_id(external_id, "external_id")
+
+        def fork(unsure: bool) -> SessionRecord:
             with tracked_atomic(self.using):
-                row = rows.first()
-                if row is None:
-                    return unsure
-                # `Session.delete` refuses a session under legal hold and writes the audit event.
-                row.delete()
-            return True
+                source = lock_session(self.using, session.id)
+                if source is None or not self._context.reaches(source.owner_id):
+                    raise SessionNotFoundError(f"{what}: the session was deleted")
+                if unsure and (created := session_rows(self.using).filter(pk=key).first()):
+                    return session_record(created)
+                if session_rows(self.using).named(source.namespace, name).exists():
+                    raise SessionConflictError(f"session {name!r} already exists")
+                duplicates = session_rows(self.using).filter(
+                    owner=source.owner_id, external_id=external_id
+                )
+                if external_id is not None and duplicates.exists():
+                    raise SessionConflictError(
+                        f"{what}: another session has this external id; choose another one"
+                    )
+                return session_record(
+                    copy_session(self.using, source, key, name, title, at, external_id, what)
+                )
 
-        return write(self.using, delete, what=f"deleting session {session_id!r}")
+        created = write(self.using, fork, what=what)
+        notifications.notify_written(self.using, key)
+        return created
 
-    async def adelete(self, session_id: str) -> bool:
-        """Async twin of :meth:`delete`."""
-        return await self._arun(self.delete, session_id)
+    afork = twin(fork)
 
-    def touch(self, session: UUID, spent: Usage) -> None:
-        """Set the session's last activity to now, and add a turn's usage to its counters.
+    @retry_reads
+    def descendants(self, session: UUID) -> builtins.list[UUID]:
+        """List the forks of a session, and the forks of those, recursively.
 
         Args:
             session: Primary key of the session.
-            spent: Usage of the turn.
+
+        Returns:
+            Primary keys of the existing forks of all owners, oldest first; at most 10,000.
         """
+        rows = session_rows(self.using).filter(pk=session).values_list("forked_from", flat=True)
+        line = rows.first() or session
+        forks = session_rows(self.using).filter(forked_from=line).order_by("id")
+        return [
+            key
+            for key, origin in forks.values_list("pk", "origin")[:_MAX_FORKS]
+            if origin and str(session) in origin["fork"]["line"]
+        ]
 
-        def update(unsure: bool) -> None:
-            # After a lost connection the counters may be updated already: count the tokens once
-            # at the most.
-            self._move_counters(self._all().filter(pk=session), Usage() if unsure else spent)
+    adescendants = twin(descendants)
 
-        write(self.using, update, what="updating the session counters", savepoint=False)
 
-    def _move_counters(self, sessions: QuerySet[Session], by: Usage, **columns: Any) -> int:
-        now = timezone.now()
-        return sessions.update(
-            last_activity_at=now,
-            updated_at=now,
-            message_count=F("message_count") + by.messages,
-            input_tokens=F("input_tokens") + by.input_tokens,
-            output_tokens=F("output_tokens") + by.output_tokens,
-            **columns,
-        )
+@retry_reads
+def read_session(context: StoreContext, session_id: str) -> SessionRecord | None:
+    """Read a session; None if it does not exist or has another owner."""
+    row = lookup.get_session(
+        context.using, context.namespace, validate_id(session_id), context.reach
+    )
+    return None if row is None else session_record(row)
 
-    async def atouch(self, session: UUID, spent: Usage) -> None:
-        """Async twin of :meth:`touch`."""
-        await self._arun(self.touch, session, spent)
 
-    def _insert(
-        self,
-        session_id: str,
-        title: str,
-        metadata: Mapping[str, Any] | None,
-        *,
-        session_type: str = "AGENT",
-        external_id: str | None = None,
-        key: UUID | None = None,
-        created_at: datetime | None = None,
-        updated_at: datetime | None = None,
-    ) -> SessionRecord | None:
-        now = created_at or timezone.now()
-        if external_id is not None:
-            validate_id(external_id, "external_id")
-        row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
-            id=key or new_id(),
-            external_id=external_id,
-            namespace=self.namespace,
-            session_id=validate_id(session_id),
-            session_type=session_type,
-            owner_id=self.owner_id,
-            title=prepare_title(title),
-            metadata=prepare_metadata(metadata or {}, self.using),
-            created_at=now,
-            updated_at=updated_at or now,
-            last_activity_at=now,
-        )
+def require_session(context: StoreContext, session_id: str) -> SessionRecord:
+    """Read a session that must exist."""
+    session = read_session(context, session_id)
+    if session is None:
+        raise context.not_found(session_id)
+    return session
 
-        inserted = insert_unique(self.using, row, what=f"creating session {session_id!r}")
-        return session_record(row) if inserted else None
+
+def insert_session(
+    context: StoreContext,
+    session_id: str,
+    title: str,
+    metadata: Mapping[str, Any] | None,
+    *,
+    session_type: str = "AGENT",
+    external_id: str | None = None,
+    key: UUID | None = None,
+    created_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> SessionRecord | None:
+    now = created_at or timezone.now()
+    if external_id is not None:
+        validate_id(external_id, "external_id")
+    row = Session(  # type: ignore[misc] # the external id is the one id that may be missing
+        id=key or new_id(),
+        external_id=external_id,
+        namespace=context.namespace,
+        session_id=validate_id(session_id),
+        session_type=session_type,
+        owner_id=context.owner_id,
+        title=prepare_title(title),
+        metadata=prepare_metadata(metadata or {}, context.using),
+        created_at=now,
+        updated_at=updated_at or now,
+        last_activity_at=now,
+    )
+
+    inserted = insert_unique(context.using, row, what=f"creating session {session_id!r}")
+    return session_record(row) if inserted else None
+
+
+def session_record(row: Session) -> SessionRecord:
+    return SessionRecord(
+        id=row.id,
+        session_id=row.session_id,
+        namespace=row.namespace,
+        session_type=row.session_type,
+        owner_id=row.owner_id,
+        external_id=row.external_id,
+        title=row.title,
+        metadata=row.metadata,
+        redaction_epoch=row.redaction_epoch,
+        usage=Usage(row.message_count, row.input_tokens, row.output_tokens),
+        legal_hold=row.legal_hold,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_activity_at=row.last_activity_at,
+        archived_at=row.archived_at,
+        expires_at=row.expires_at,
+    )

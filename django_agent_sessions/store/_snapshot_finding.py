@@ -14,7 +14,7 @@ from django_agent_sessions.models.querysets import begins_with
 from django_agent_sessions.values.owners import reached
 
 from ._base import retry_reads, write
-from ._sessions import SessionWriter
+from ._store import StoreOperations
 
 
 class SnapshotIds(NamedTuple):
@@ -38,7 +38,7 @@ class SnapshotFilter:
     agent_id: str | None = None
 
 
-class SnapshotFinder(SessionWriter):
+class SnapshotFinder(StoreOperations):
     @retry_reads
     def snapshot_names(self, places: Sequence[SnapshotFilter]) -> list[SnapshotIds]:
         """List the snapshots that match any of the filters."""
@@ -46,7 +46,7 @@ class SnapshotFinder(SessionWriter):
         for place in places:
             condition |= _condition(place)
         rows = Snapshot.objects.using(self.using).filter(condition)
-        rows = rows.filter(reached(self.reach, "session__owner"))
+        rows = rows.filter(reached(self._context.reach, "session__owner"))
         names = rows.order_by().values_list(
             "session__namespace",
             "session__session_id",
@@ -75,20 +75,20 @@ class SnapshotFinder(SessionWriter):
         return write(self.using, delete, what="deleting a snapshot")
 
     def _lock_by_name(self, session_id: str) -> Session:
-        rows = self._accessible().named(self.namespace, session_id)
+        rows = self._context.sessions().named(self._context.namespace, session_id)
         weaker = connections[self.using].features.has_select_for_no_key_update
         session = rows.select_for_update(no_key=weaker).first()
         if session is None:
-            self.open(session_id)
+            self.store.open(session_id)
             session = rows.select_for_update(no_key=weaker).first()
         if session is None:
-            raise self._not_found(session_id)
+            raise self._context.not_found(session_id)
         return session
 
     def _named_snapshots(self, session_id: str) -> QuerySet[Snapshot]:
         return Snapshot.objects.using(self.using).filter(
-            reached(self.reach, "session__owner"),
-            session__namespace=self.namespace,
+            reached(self._context.reach, "session__owner"),
+            session__namespace=self._context.namespace,
             session__session_id=session_id,
         )
 

@@ -13,11 +13,12 @@ from django_agent_sessions.models import MAIN_BRANCH, SessionAgent, Snapshot
 from django_agent_sessions.models.querysets import VISIBLE_TEXT
 from django_agent_sessions.values.records import AgentRecord
 
-from ._agent_snapshots import LATEST_SNAPSHOT_ID, window_to_ranges
-from ._agents import AgentStore, agent_record, agent_without_state
+from ._agent_states import LATEST_SNAPSHOT_ID, window_to_ranges
+from ._agents import agent_record, agent_without_state
 from ._base import retry_reads
-from ._branches import BranchStore
+from ._message_reading import read_contents
 from ._orchestrations import OrchestratorSnapshotStore
+from ._queries import agent_rows, conversation, snapshot_rows
 from ._snapshot_documents import agent_document
 from ._snapshot_records import LastMessage, LoadedSnapshot, referenced_ranges
 
@@ -25,10 +26,10 @@ _MOST_RANGES = 20
 _TRIES = 5
 
 
-class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
+class SnapshotReader(OrchestratorSnapshotStore):
     def last_row(self, agent: AgentRecord) -> LastMessage | None:
         """Return the last message of a conversation; None if it is empty."""
-        rows = self._messages(agent).order_by("-message_id")
+        rows = conversation(self.using, agent).order_by("-message_id")
         values = rows.values_list("message_id", "pk", "revision").first()
         return None if values is None else LastMessage(*values)
 
@@ -52,7 +53,7 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
             )
             revision = row.revision if snapshot_id == LATEST_SNAPSHOT_ID else None
             if snapshot_id != LATEST_SNAPSHOT_ID:
-                latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
+                latest = snapshot_rows(self.using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
                 revision = latest.values_list("revision", flat=True).first()
             last = self.last_row(agent)
             version = (row.session.redaction_epoch, row.branch, row.revision)
@@ -94,7 +95,9 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
         """Return whether a session manager appended messages after the latest snapshot."""
         if row.branch != MAIN_BRANCH:
             return False
-        later = self._messages(agent).filter(message_id__gte=row.length, run_id__isnull=False)
+        later = conversation(self.using, agent).filter(
+            message_id__gte=row.length, run_id__isnull=False
+        )
         return later.exists()
 
     def _is_log(self, row: SessionAgent, agent: AgentRecord) -> bool:
@@ -104,15 +107,15 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
         """
         if row.session.origin is not None:
             return True
-        last = self._messages(agent).order_by("-message_id")
+        last = conversation(self.using, agent).order_by("-message_id")
         return last.values_list("run_id", flat=True).first() is not None
 
     def _snapshot_of_log(
         self, session_id: str, agent_id: str, revision: int | None
     ) -> LoadedSnapshot | None:
         """Build a latest snapshot from the agent's message log."""
-        agents = self._agents().filter(
-            session__in=self._accessible().named(self.namespace, session_id),
+        agents = agent_rows(self.using).filter(
+            session__in=self._context.sessions().named(self._context.namespace, session_id),
             agent_id=agent_id,
             dialect=dialects.STRANDS,
         )
@@ -166,9 +169,9 @@ class SnapshotReader(BranchStore, OrchestratorSnapshotStore, AgentStore):
         condition = Q()
         for first, stop in spans:
             condition |= Q(message_id__gte=first, message_id__lt=stop)
-        rows = self._messages(agent).filter(condition)
+        rows = conversation(self.using, agent).filter(condition)
         columns = ("message_id", VISIBLE_TEXT, "redacted_at", "pk")
-        rows_and_payloads = self._contents(agent, rows.values_list(*columns))
+        rows_and_payloads = read_contents(self.using, agent, rows.values_list(*columns))
         contents = {row[0]: payload for row, payload in rows_and_payloads}
         tail = next(
             (row[3] for row, _ in reversed(rows_and_payloads) if row[0] == length - 1), None

@@ -19,9 +19,11 @@ from django_agent_sessions.models import MAIN_BRANCH, Session, Snapshot
 from django_agent_sessions.values.ids import new_id
 from django_agent_sessions.values.records import AgentRecord, Usage
 
-from ._agent_snapshots import LATEST_SNAPSHOT_ID
+from ._agent_states import LATEST_SNAPSHOT_ID
 from ._agents import agent_without_state
+from ._counters import touch
 from ._mask_on_write import mask_on_write
+from ._queries import agent_rows, conversation, key_at, snapshot_rows
 from ._snapshot_reading import SnapshotReader
 from ._snapshot_records import LastMessage, SaveState, SnapshotWrite
 from ._statement_sizes import check_values_size
@@ -59,14 +61,14 @@ class SnapshotStore(SnapshotReader):
         return with_lock(self.using, lock, save, what=what, savepoint=False)
 
     def _head(self, session: Session, agent_id: str) -> SaveState:
-        agents = self._agents().filter(session=session.pk, agent_id=agent_id)
+        agents = agent_rows(self.using).filter(session=session.pk, agent_id=agent_id)
         row = agents.defer("state", "conversation_manager_state", "internal_state").first()
         if row is None:
-            record = self.get(session.session_id)
-            agent = self.open_agent(record, agent_id, dialect=dialects.STRANDS)
+            record = self.store.get(session.session_id)
+            agent = self.store.agents.open(record, agent_id, dialect=dialects.STRANDS)
         else:
             agent = agent_without_state(row)
-        latest = self._snapshots(agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
+        latest = snapshot_rows(self.using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
         revision = latest.values_list("revision", flat=True).first()
         return SaveState(session.pk, session.redaction_epoch, agent, revision, self.last_row(agent))
 
@@ -79,22 +81,22 @@ class SnapshotStore(SnapshotReader):
             self._move_to_side_branch(agent, saving.keep, saving.kind)
             last = self.last_row(agent)
         for position, message in saving.updated:
-            self.update_message(agent, position, message)
+            self.store.messages.update(agent, position, message)
             last = self.last_row(agent)
         usage = Usage()
         if saving.appended:
             expected = 0 if last is None else last.position + 1
-            records = self.append_many(agent, saving.appended, expected=expected, count=False)
+            records = self.store.append_many(agent, saving.appended, expected=expected, count=False)
             last = LastMessage(records[-1].message_id, records[-1].id, 0)
             for message in saving.appended:
                 summary = dialects.summary(agent.dialect, message)
                 usage += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
+        rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
         length = saving.length
         if last is not None and length == last.position + 1:
             tail: UUID | None = last.key
         else:
-            tail = self._key_at(agent, length - 1)
+            tail = key_at(self.using, agent, length - 1)
         columns = {
             "branch": MAIN_BRANCH,
             "messages": messages,
@@ -115,16 +117,16 @@ class SnapshotStore(SnapshotReader):
         if snapshot_id == LATEST_SNAPSHOT_ID:
             revision = 0 if revision is None else revision + 1
             if saving.state is not None:
-                self.update_agent(agent, saving.state)
+                self.store.agents.update(agent, saving.state)
         if usage != Usage() or snapshot_id == LATEST_SNAPSHOT_ID:
-            self.touch(head.session, usage)
+            touch(self.using, head.session, usage)
         return SaveState(head.session, head.epoch, agent, revision, last)
 
     def _move_to_side_branch(self, agent: AgentRecord, keep: int, kind: str) -> None:
         """Move later messages, and the latest snapshot with them, to a side branch."""
-        branch = self.set_aside(agent, keep, kind=kind)
+        branch = self.store.branches.set_aside(agent, keep, kind=kind)
         if branch is not None:
-            latest = self._snapshots(agent).filter(
+            latest = snapshot_rows(self.using, agent).filter(
                 snapshot_id=LATEST_SNAPSHOT_ID, branch=MAIN_BRANCH
             )
             latest.filter(length__gt=keep + 1).update(branch=branch.number)
@@ -139,19 +141,19 @@ class SnapshotStore(SnapshotReader):
 
     def is_there(self, agent: AgentRecord, row: LastMessage) -> bool:
         """Return whether a message still has the same position."""
-        return self._key_at(agent, row.position) == row.key
+        return key_at(self.using, agent, row.position) == row.key
 
     def redacted_positions(self, agent: AgentRecord, positions: Iterable[int]) -> set[int]:
         """Return those of the positions whose messages were redacted."""
-        rows = self._messages(agent).filter(redacted_at__isnull=False)
+        rows = conversation(self.using, agent).filter(redacted_at__isnull=False)
         return set(rows.filter(message_id__in=list(positions)).values_list("message_id", flat=True))
 
     def is_in_other_snapshot(self, agent: AgentRecord, position: int, *, but: str) -> bool:
         """Return whether another snapshot may reference a message of the main branch."""
-        rows = self._snapshots(agent).exclude(snapshot_id=but)
+        rows = snapshot_rows(self.using, agent).exclude(snapshot_id=but)
         return rows.filter(branch=MAIN_BRANCH, length__gt=position).exists()
 
     def stored_snapshot(self, agent: AgentRecord, snapshot_id: str) -> tuple[Any, Any]:
         """Read a snapshot's document and references; (None, None) if it does not exist."""
-        rows = self._snapshots(agent).filter(snapshot_id=snapshot_id)
+        rows = snapshot_rows(self.using, agent).filter(snapshot_id=snapshot_id)
         return rows.values_list("document", "messages").first() or (None, None)

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
-from ._agents import AgentStore
-from ._forks import ForkStore
-from ._multi_agents import MultiAgentStore
-from ._redaction import RedactionStore
-from ._turns import TurnStore
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django_agent_sessions.blobs import delete_unreferenced, is_enabled
+from django_agent_sessions.db import notifications
+from django_agent_sessions.exceptions import (
+    ConfigurationError,
+    SessionConflictError,
+    SessionNotFoundError,
+    StaleSessionError,
+)
+from django_agent_sessions.models import Session, deletion
+from django_agent_sessions.values.ids import validate_id, validate_namespace
+from django_agent_sessions.values.owners import EVERYBODY, NOBODY, refuse_none
+from django_agent_sessions.values.records import (
+    AgentRecord,
+    MessageRecord,
+    SessionRecord,
+    Usage,
+)
+
+from ._agent_snapshots import Snapshots
+from ._agents import Agents
+from ._append import append_messages
+from ._base import tracked_atomic, write
+from ._branches import Branches
+from ._context import StoreContext, twin
+from ._counters import move_counters, touch
+from ._message_reading import payloads_of
+from ._messages import Messages
+from ._multi_agents import MultiAgents
+from ._pop import pop_message
+from ._queries import conversation, session_rows
+from ._sessions import Sessions, insert_session, read_session, require_session
+from ._turns import Turns
+from .locking import with_session_lock
 
 
-class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentStore):
+class SessionStore:
     """Sessions of one owner in one namespace.
 
     ::
 
         store = SessionStore(owner=request.user)
         session = store.open("user-123", title="Holiday plans")
-        agent = store.open_agent(session)
+        agent = store.agents.open(session)
         store.append(agent, {"role": "user", "content": "Where shall we go?"})
         history = store.payloads(agent)
 
@@ -36,3 +70,433 @@ class SessionStore(ForkStore, TurnStore, RedactionStore, MultiAgentStore, AgentS
         ConfigurationError: The owner is None. A user who cannot own sessions, such as an anonymous
             user, is refused at the first use.
     """
+
+    def __init__(
+        self,
+        *,
+        owner: Any = NOBODY,
+        namespace: str = "",
+        using: str | None = None,
+        create: bool | None = None,
+    ) -> None:
+        refuse_none(owner)
+        creates = owner is not EVERYBODY if create is None else create
+        self._context = StoreContext(owner, validate_namespace(namespace), using, creates)
+
+    @property
+    def using(self) -> str:
+        """The alias of the database."""
+        return self._context.using
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the session ids."""
+        return self._context.namespace
+
+    @property
+    def reach(self) -> Any:
+        """The owner whose sessions the store reaches: a primary key, ``NOBODY`` or ``EVERYBODY``.
+
+        Raises:
+            ConfigurationError: The owner is a user who cannot own sessions.
+        """
+        return self._context.reach
+
+    @property
+    def owner_id(self) -> Any:
+        """Primary key of the owner of new sessions and objects; None for no owner.
+
+        Raises:
+            ConfigurationError: The owner is a user who cannot own sessions.
+        """
+        return self._context.owner_id
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """List, update and fork sessions, and find them by other ids."""
+        return Sessions(self._context)
+
+    @cached_property
+    def agents(self) -> Agents:
+        """The agents of a session, and their states."""
+        return Agents(self._context)
+
+    @cached_property
+    def multi_agents(self) -> MultiAgents:
+        """The orchestrators of a session: graphs and swarms."""
+        return MultiAgents(self._context)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Read, restore, replace and redact messages."""
+        return Messages(self._context)
+
+    @cached_property
+    def turns(self) -> Turns:
+        """Turns of a conversation, and their usage."""
+        return Turns(self._context)
+
+    @cached_property
+    def branches(self) -> Branches:
+        """Branches of a conversation: rewind, switch, delete."""
+        return Branches(self._context)
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """Snapshots of an agent: take, list, restore."""
+        return Snapshots(self._context)
+
+    def open(
+        self,
+        session_id: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> SessionRecord:
+        """Read a session, or create it.
+
+        Args:
+            session_id: Its id, unique in the namespace across all owners.
+            title: Title of a created session.
+            metadata: JSON metadata of a created session.
+
+        Returns:
+            The session.
+
+        Raises:
+            SessionNotFoundError: The session belongs to another owner; or it does not exist, and
+                the store creates none.
+            InvalidIdError: The id is invalid.
+            PayloadError: The metadata is not JSON.
+        """
+        session = self.find(session_id)
+        if session is not None:
+            return session
+        if not self._context.creates:
+            if self._context.reach is EVERYBODY:
+                raise SessionNotFoundError(
+                    f"session {session_id!r} does not exist; with owner=EVERYBODY, pass "
+                    "create=True to create it"
+                )
+            raise self._context.not_found(session_id)
+        created = insert_session(self._context, session_id, title, metadata)
+        # It was created concurrently or has another owner: `get` checks the owner again.
+        return created if created is not None else self.get(session_id)
+
+    aopen = twin(open)
+
+    def create(
+        self,
+        session_id: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        session_type: str = "AGENT",
+        external_id: str | None = None,
+        id: UUID | None = None,  # noqa: A002 - the column's name
+        created_at: datetime | None = None,
+        updated_at: datetime | None = None,
+    ) -> SessionRecord:
+        """Create a session.
+
+        Args:
+            session_id: Its id.
+            title: A title shown to people.
+            metadata: JSON for programs.
+            session_type: The session type of Strands.
+            external_id: An id chosen by a client, unique among the owner's sessions.
+            id: Primary key (UUIDv7); generated by default.
+            created_at: Creation time; now by default.
+            updated_at: Time of the last change; ``created_at`` by default.
+
+        Returns:
+            The session.
+
+        Raises:
+            SessionConflictError: The id exists in the namespace, or the external id among the
+                owner's sessions.
+            InvalidIdError: An id is invalid.
+            PayloadError: The metadata is not JSON.
+            ConfigurationError: The store does not create sessions.
+        """
+        if not self._context.creates:
+            raise ConfigurationError(
+                "this store does not create sessions: pass create=True to create them"
+            )
+        created = insert_session(
+            self._context,
+            session_id,
+            title,
+            metadata,
+            session_type=session_type,
+            external_id=external_id,
+            key=id,
+            created_at=created_at,
+            updated_at=updated_at,
+        )
+        if created is None:
+            raise SessionConflictError(f"session {session_id!r} already exists")
+        return created
+
+    acreate = twin(create)
+
+    def find(self, session_id: str) -> SessionRecord | None:
+        """Read a session.
+
+        Args:
+            session_id: Its id.
+
+        Returns:
+            The session; None if it does not exist or belongs to another owner.
+
+        Raises:
+            InvalidIdError: The id is invalid.
+        """
+        return read_session(self._context, session_id)
+
+    afind = twin(find)
+
+    def get(self, session_id: str) -> SessionRecord:
+        """Read a session that must exist.
+
+        Args:
+            session_id: Its id.
+
+        Returns:
+            The session.
+
+        Raises:
+            SessionNotFoundError: The session does not exist or belongs to another owner.
+            InvalidIdError: The id is invalid.
+        """
+        return require_session(self._context, session_id)
+
+    aget = twin(get)
+
+    def delete(self, session_id: str) -> bool:
+        """Delete a session and everything that belongs to it.
+
+        Args:
+            session_id: Its id.
+
+        Returns:
+            False if the session does not exist or belongs to another owner.
+
+        Raises:
+            InvalidIdError: The id is invalid.
+            LegalHoldError: It is under legal hold.
+        """
+        rows = self._context.sessions().named(self._context.namespace, validate_id(session_id))
+
+        def delete(unsure: bool) -> bool:
+            nonlocal rows
+            if deletion.can_commit_batches(self.using) and (key := deletion.key_if_large(rows)):
+                # Becomes a tombstone before its messages are deleted.
+                rows = session_rows(self.using).filter(pk=key)
+                deletion.delete_messages(rows, key)
+            with tracked_atomic(self.using):
+                row = rows.first()
+                if row is None:
+                    return unsure
+                # `Session.delete` refuses a session under legal hold and writes the audit event.
+                row.delete()
+            return True
+
+        return write(self.using, delete, what=f"deleting session {session_id!r}")
+
+    adelete = twin(delete)
+
+    def touch(self, session: UUID, spent: Usage) -> None:
+        """Set the session's last activity to now, and add a turn's usage to its counters.
+
+        Args:
+            session: Primary key of the session.
+            spent: Usage of the turn.
+        """
+        touch(self.using, session, spent)
+
+    atouch = twin(touch)
+
+    def append(
+        self,
+        agent: AgentRecord,
+        message: Any,
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        again: bool = False,
+    ) -> MessageRecord:
+        """Append a message.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            message: The payload (exact JSON, bytes allowed), or a ``NewMessage`` with it.
+            run_id: Id of the invocation that wrote it. :meth:`restore` groups messages of
+                concurrent invocations by it.
+            expected: Write only if this is the next position.
+            epoch: Write only if the session's redaction epoch still has this value.
+            count: Whether to update the session's counters and last activity with the message. A
+                caller that appends several messages in a turn passes False and calls :meth:`touch`
+                at the end of the turn.
+            again: Whether an earlier attempt with an unknown outcome may have written it already;
+                it must then be the same ``NewMessage``.
+
+        Returns:
+            The message with its position.
+
+        Raises:
+            PayloadError: It is not JSON or exceeds a limit; nothing was written.
+            SessionNotFoundError: The session or agent was deleted.
+            SessionConflictError: The next position is not the expected one, or each attempt
+                conflicted with another writer.
+            StaleSessionError: The redaction epoch changed.
+            BlobError: A large binary could not be stored; nothing was written.
+        """
+        return self.append_many(
+            agent,
+            [message],
+            run_id=run_id,
+            expected=expected,
+            epoch=epoch,
+            count=count,
+            again=again,
+        )[0]
+
+    aappend = twin(append)
+
+    def append_many(
+        self,
+        agent: AgentRecord,
+        messages: Sequence[Any],
+        *,
+        run_id: UUID | None = None,
+        expected: int | None = None,
+        epoch: int | None = None,
+        count: bool = True,
+        again: bool = False,
+    ) -> list[MessageRecord]:
+        """Append several messages: all of them or none.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            messages: The payloads, in order.
+            run_id: See ``append``.
+            expected: Write only if this is the next position, which the first message gets.
+            epoch: See ``append``.
+            count: See ``append``.
+            again: See ``append``; any of the messages may be written already.
+
+        Returns:
+            The messages with their positions.
+
+        Raises:
+            PayloadError: A message is not JSON or exceeds a limit; nothing was written.
+            SessionNotFoundError: The session or agent was deleted.
+            SessionConflictError: The next position is not the expected one, or each attempt
+                conflicted with another writer.
+            StaleSessionError: The redaction epoch changed.
+            BlobError: A large binary could not be stored; nothing was written.
+        """
+        return append_messages(
+            self.using,
+            agent,
+            messages,
+            run_id=run_id,
+            expected=expected,
+            epoch=epoch,
+            count=count,
+            again=again,
+        )
+
+    aappend_many = twin(append_many)
+
+    def payloads(self, agent: AgentRecord, *, latest: int | None = None) -> list[Any]:
+        """Read payloads only, redacted where they were redacted. The fastest way to read messages.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            latest: Read only this number of last messages; None reads all, 0 or less none.
+
+        Returns:
+            The payloads in order. Corrupt ones are skipped and logged; ``latest`` does not count
+            them.
+        """
+        return payloads_of(self.using, agent, latest)
+
+    apayloads = twin(payloads)
+
+    def pop(self, agent: AgentRecord) -> Any | None:
+        """Delete and return the last message. Two concurrent callers never get the same one.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+
+        Returns:
+            Its payload; None if the conversation is empty. A corrupt message is deleted too, and
+            the one before it returned.
+
+        Raises:
+            LegalHoldError: The session is under legal hold; nothing was deleted.
+            SessionConflictError: The connection was lost and it is unknown whether a message was
+                deleted; or each attempt conflicted with another writer.
+            BlobError: A large binary of the message cannot be read; nothing was deleted.
+        """
+        popped = pop_message(self.using, agent)
+        return None if popped is None else popped.payload
+
+    apop = twin(pop)
+
+    def clear(self, agent: AgentRecord, *, epoch: int | None = None) -> int:
+        """Delete all messages of an agent's branch; the session and the agent stay.
+
+        Args:
+            agent: The agent; its ``branch`` selects the branch.
+            epoch: Delete only if the session's redaction epoch still has this value.
+
+        Returns:
+            The number of deleted messages.
+
+        Raises:
+            StaleSessionError: The redaction epoch changed; nothing was deleted.
+            LegalHoldError: The session is under legal hold; nothing was deleted.
+        """
+        what = f"clearing agent {agent.agent_id!r}"
+
+        def delete(session: Session) -> int:
+            if epoch not in (None, session.redaction_epoch):
+                raise StaleSessionError(
+                    f"{what}: content was redacted; reload the session and retry"
+                )
+            # The queryset checks for a legal hold itself, under the same lock.
+            deleted = conversation(self.using, agent).order_by().delete()[0]
+            if deleted:
+                session_row = session_rows(self.using).filter(pk=agent.session)
+                move_counters(session_row, Usage(messages=-deleted))
+            if deleted and is_enabled():
+                delete_unreferenced(self.using, agent.session)
+            return deleted
+
+        try:
+            deleted = with_session_lock(self.using, agent.session, delete, what=what)
+        except SessionNotFoundError:
+            return 0
+        if deleted:
+            notifications.notify_written(self.using, agent.session)
+        return deleted
+
+    aclear = twin(clear)
+
+
+class StoreOperations:
+    """Further operations on a store, for one kind of caller. The base class of such operations."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self.store = store
+        self._context = store._context
+
+    @property
+    def using(self) -> str:
+        """The alias of the database."""
+        return self.store.using

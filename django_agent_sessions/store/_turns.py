@@ -7,6 +7,7 @@ that numbers stay dense when messages are deleted. Messages before the first use
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +29,10 @@ from django_agent_sessions.values.records import (
 )
 
 from ._base import retry_reads, tracked_atomic, write
-from ._messages import MessageStore
+from ._context import StorePart, twin
+from ._counters import touch
+from ._message_reading import read_contents
+from ._queries import conversation
 from .locking import lock_session
 
 IS_USER_MESSAGE = Q(role="user")
@@ -37,9 +41,11 @@ IS_USER_MESSAGE = Q(role="user")
 _LARGEST = 2**62
 
 
-class TurnStore(MessageStore):
+class Turns(StorePart):
+    """The operations of a store on turns and their usage."""
+
     @retry_reads
-    def turns(self, agent: AgentRecord) -> list[TurnItem]:
+    def list(self, agent: AgentRecord) -> builtins.list[TurnItem]:
         """Read the messages that begin turns, which are the users' messages.
 
         Args:
@@ -48,21 +54,19 @@ class TurnStore(MessageStore):
         Returns:
             The messages in order.
         """
-        rows = self._messages(agent).filter(IS_USER_MESSAGE)
+        rows = conversation(self.using, agent).filter(IS_USER_MESSAGE)
         values = rows.values_list("message_id", VISIBLE_TEXT, "role", "created_at")
         # With large binaries: people choose a turn by its content.
-        payloads = dict(self._payloads_by_position(agent, values))
+        payloads = dict(_payloads_by_position(self.using, agent, values))
         return [
             TurnItem(number, row[0], row[2], payloads.get(row[0], CorruptPayload(row[1])), row[3])
             for number, row in enumerate(values, 1)
         ]
 
-    async def aturns(self, agent: AgentRecord) -> list[TurnItem]:
-        """Async twin of :meth:`turns`."""
-        return await self._arun(self.turns, agent)
+    alist = twin(list)
 
     @retry_reads
-    def turn_items(self, agent: AgentRecord) -> list[TurnItem]:
+    def items(self, agent: AgentRecord) -> builtins.list[TurnItem]:
         """Read all messages with their turn numbers. Large binaries stay references.
 
         Args:
@@ -73,18 +77,18 @@ class TurnStore(MessageStore):
         """
         items = []
         turn = 0
-        rows = self._messages(agent).values_list("message_id", VISIBLE_TEXT, "role", "created_at")
+        rows = conversation(self.using, agent).values_list(
+            "message_id", VISIBLE_TEXT, "role", "created_at"
+        )
         for position, text, role, created_at in rows.iterator():
             turn += role == "user"
             items.append(TurnItem(turn, position, role, decode_payload(text), created_at))
         return items
 
-    async def aturn_items(self, agent: AgentRecord) -> list[TurnItem]:
-        """Async twin of :meth:`turn_items`."""
-        return await self._arun(self.turn_items, agent)
+    aitems = twin(items)
 
     @retry_reads
-    def branch_sizes(self, agent: AgentRecord) -> dict[int, BranchSize]:
+    def sizes(self, agent: AgentRecord) -> dict[int, BranchSize]:
         """Count the messages and turns of each branch, without reading payloads.
 
         Args:
@@ -101,11 +105,9 @@ class TurnStore(MessageStore):
         )
         return {branch: BranchSize(*counts) for branch, *counts in counts_by_branch}
 
-    async def abranch_sizes(self, agent: AgentRecord) -> dict[int, BranchSize]:
-        """Async twin of :meth:`branch_sizes`."""
-        return await self._arun(self.branch_sizes, agent)
+    asizes = twin(sizes)
 
-    def store_turn_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
+    def save_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
         """Store the usage of the latest turn, and replace what was stored for it before.
 
         The session's token counters change by the difference.
@@ -125,16 +127,14 @@ class TurnStore(MessageStore):
         def store(unsure: bool) -> int | None:
             with tracked_atomic(self.using):
                 lock_session(self.using, agent.session)
-                return self._store_cost(agent, cost)
+                return _store_cost(self.using, agent, cost)
 
         return write(self.using, store, what=what)
 
-    async def astore_turn_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
-        """Async twin of :meth:`store_turn_cost`."""
-        return await self._arun(self.store_turn_cost, agent, cost)
+    asave_cost = twin(save_cost)
 
     @retry_reads
-    def turn_costs(self, agent: AgentRecord, *, turn: int | None = None) -> list[TurnCost]:
+    def costs(self, agent: AgentRecord, *, turn: int | None = None) -> builtins.list[TurnCost]:
         """Read the stored usage of turns.
 
         Args:
@@ -144,17 +144,15 @@ class TurnStore(MessageStore):
         Returns:
             The turns with stored usage, in order.
         """
-        rows = self._costs(agent).filter(branch=agent.branch).order_by("turn")
+        rows = cost_rows(self.using, agent).filter(branch=agent.branch).order_by("turn")
         if turn is not None:
             rows = rows.filter(turn=turn)
         return [_cost(row) for row in rows]
 
-    async def aturn_costs(self, agent: AgentRecord, *, turn: int | None = None) -> list[TurnCost]:
-        """Async twin of :meth:`turn_costs`."""
-        return await self._arun(self.turn_costs, agent, turn=turn)
+    acosts = twin(costs)
 
     @retry_reads
-    def total_cost(self, agent: AgentRecord, *, branch: int | None = None) -> TurnCosts | None:
+    def total(self, agent: AgentRecord, *, branch: int | None = None) -> TurnCosts | None:
         """Return the sum of the stored usage of turns.
 
         Args:
@@ -164,7 +162,7 @@ class TurnStore(MessageStore):
         Returns:
             The sums; None if no usage is stored.
         """
-        rows = self._costs(agent).order_by()
+        rows = cost_rows(self.using, agent).order_by()
         if branch is not None:
             rows = rows.filter(branch=branch)
         names = ("requests", "input_tokens", "output_tokens", "total_tokens")
@@ -174,72 +172,7 @@ class TurnStore(MessageStore):
         sums = {name: int(totals[f"all_{name}"]) for name in names}
         return TurnCosts(turns=totals["turns"], **sums)
 
-    async def atotal_cost(
-        self, agent: AgentRecord, *, branch: int | None = None
-    ) -> TurnCosts | None:
-        """Async twin of :meth:`total_cost`."""
-        return await self._arun(self.total_cost, agent, branch=branch)
-
-    # --- in the caller's transaction, with the session's row locked ---------------------------
-
-    def _store_cost(self, agent: AgentRecord, cost: TurnCost) -> int | None:
-        counts = (
-            self._messages(agent)
-            .order_by()
-            .aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
-        )
-        if not counts["all"]:
-            return None
-        turn = int(counts["turn"])
-        rows = self._costs(agent).filter(branch=agent.branch, turn=turn)
-        previous_tokens = rows.values_list("input_tokens", "output_tokens").first()
-        columns = _columns(cost)
-        if previous_tokens is None:
-            self._insert_cost(agent, turn, columns)
-        else:
-            rows.update(**columns)
-        old = (0, 0) if previous_tokens is None else previous_tokens
-        difference = Usage(
-            input_tokens=columns["input_tokens"] - old[0],
-            output_tokens=columns["output_tokens"] - old[1],
-        )
-        self.touch(agent.session, difference)
-        return turn
-
-    def _insert_cost(self, agent: AgentRecord, turn: int, columns: Mapping[str, Any]) -> None:
-        row = TurnUsage(
-            id=new_id(),
-            session_id=agent.session,
-            agent_id=agent.id,
-            branch=agent.branch,
-            turn=turn,
-            **columns,
-        )
-        row.save(using=self.using, force_insert=True)
-
-    def _import_costs(self, agent: AgentRecord, costs: Iterable[TurnCost]) -> None:
-        stored = set(self._costs(agent).values_list("branch", "turn"))
-        for cost in costs:
-            if (cost.branch, cost.turn) not in stored:
-                self._insert_cost(agent.on_branch(cost.branch), cost.turn, _columns(cost))
-
-    def _forget_costs(self, agent: AgentRecord, position: int) -> None:
-        """Delete the usage of turns that have no messages left before a position."""
-        earlier = self._messages(agent).filter(message_id__lt=position).order_by()
-        counts = earlier.aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
-        orphans = self._costs(agent).filter(branch=agent.branch)
-        if counts["all"]:
-            orphans = orphans.filter(turn__gt=counts["turn"])
-        if keys := list(orphans.values_list("pk", flat=True)):
-            self._costs(agent).filter(pk__in=keys).delete()
-
-    def _costs(self, agent: AgentRecord) -> QuerySet[TurnUsage]:
-        return TurnUsage.objects.using(self.using).filter(agent=agent.id)
-
-    def _payloads_by_position(
-        self, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
-    ) -> Iterable[tuple[int, Any]]:
-        return ((row[0], payload) for row, payload in self._contents(agent, rows))
+    atotal = twin(total)
 
 
 def _columns(cost: TurnCost) -> dict[str, Any]:
@@ -275,3 +208,68 @@ def _cost(row: TurnUsage) -> TurnCost:
 
 def _details(details: Any) -> Any:
     return None if isinstance(details, CorruptPayload) else details
+
+
+def _store_cost(using: str, agent: AgentRecord, cost: TurnCost) -> int | None:
+    counts = (
+        conversation(using, agent)
+        .order_by()
+        .aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
+    )
+    if not counts["all"]:
+        return None
+    turn = int(counts["turn"])
+    rows = cost_rows(using, agent).filter(branch=agent.branch, turn=turn)
+    previous_tokens = rows.values_list("input_tokens", "output_tokens").first()
+    columns = _columns(cost)
+    if previous_tokens is None:
+        insert_cost(using, agent, turn, columns)
+    else:
+        rows.update(**columns)
+    old = (0, 0) if previous_tokens is None else previous_tokens
+    difference = Usage(
+        input_tokens=columns["input_tokens"] - old[0],
+        output_tokens=columns["output_tokens"] - old[1],
+    )
+    touch(using, agent.session, difference)
+    return turn
+
+
+def insert_cost(using: str, agent: AgentRecord, turn: int, columns: Mapping[str, Any]) -> None:
+    row = TurnUsage(
+        id=new_id(),
+        session_id=agent.session,
+        agent_id=agent.id,
+        branch=agent.branch,
+        turn=turn,
+        **columns,
+    )
+    row.save(using=using, force_insert=True)
+
+
+def import_costs(using: str, agent: AgentRecord, costs: Iterable[TurnCost]) -> None:
+    stored = set(cost_rows(using, agent).values_list("branch", "turn"))
+    for cost in costs:
+        if (cost.branch, cost.turn) not in stored:
+            insert_cost(using, agent.on_branch(cost.branch), cost.turn, _columns(cost))
+
+
+def forget_costs(using: str, agent: AgentRecord, position: int) -> None:
+    """Delete the usage of turns that have no messages left before a position."""
+    earlier = conversation(using, agent).filter(message_id__lt=position).order_by()
+    counts = earlier.aggregate(all=Count("pk"), turn=Count("pk", filter=IS_USER_MESSAGE))
+    orphans = cost_rows(using, agent).filter(branch=agent.branch)
+    if counts["all"]:
+        orphans = orphans.filter(turn__gt=counts["turn"])
+    if keys := list(orphans.values_list("pk", flat=True)):
+        cost_rows(using, agent).filter(pk__in=keys).delete()
+
+
+def cost_rows(using: str, agent: AgentRecord) -> QuerySet[TurnUsage]:
+    return TurnUsage.objects.using(using).filter(agent=agent.id)
+
+
+def _payloads_by_position(
+    using: str, agent: AgentRecord, rows: Iterable[tuple[Any, ...]]
+) -> Iterable[tuple[int, Any]]:
+    return ((row[0], payload) for row, payload in read_contents(using, agent, rows))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ._agent_snapshots import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
-from ._objects import PART_SIZE, ObjectStore
+from ._agent_states import BRANCH_NAMES, LATEST_SNAPSHOT_ID, references_to_window
+from ._content_rows import PART_SIZE
+from ._objects import ObjectStore
 from ._snapshot_documents import state_in_document
 from ._snapshot_finding import SnapshotFilter, SnapshotIds
 from ._snapshot_records import LastMessage, LoadedSnapshot, SaveState, SnapshotWrite
 from ._snapshots import SnapshotStore
-from ._store import SessionStore
 
 __all__ = [
     "BRANCH_NAMES",
@@ -26,5 +26,5 @@ __all__ = [
 ]
 
 
-class SnapshotStorageStore(SnapshotStore, ObjectStore, SessionStore):
-    """A :class:`SessionStore` that also stores snapshots and objects."""
+class SnapshotStorageStore(SnapshotStore, ObjectStore):
+    """Snapshots and objects of a store."""

@@ -200,6 +200,7 @@ class MessageRecord(NamedTuple):
         revision: Number of changes of the row.
         created_at: When the message was created.
         updated_at: When the row was last modified.
+        usage: What a write added to the session's counters; empty if the message was read.
     """
 
     id: UUID
@@ -211,6 +212,7 @@ class MessageRecord(NamedTuple):
     revision: int
     created_at: datetime
     updated_at: datetime
+    usage: Usage = Usage()
 
     @property
     def content(self) -> Any:

@@ -129,7 +129,7 @@ def of_snapshot(there: Conversation) -> list[Any]:
 def go_back(there: Conversation) -> None:
     """Leaves a branch behind, and a snapshot of it."""
     store = SessionStore(owner=EVERYBODY)
-    store.rewind(store.open_agent(store.get("matrix"), there.agent.agent_id), 1)
+    store.branches.rewind(store.agents.open(store.get("matrix"), there.agent.agent_id), 1)
 
 
 LIST = "session_changelist"

@@ -71,7 +71,7 @@ def alias(request) -> Iterator[str]:
 def talk(alias) -> Session:
     store = SessionStore()
     session = store.open("talk", title="Plans")
-    store.append_many(store.open_agent(session, dialect="strands"), [said("user", "the word")])
+    store.append_many(store.agents.open(session, dialect="strands"), [said("user", "the word")])
     return Session.objects.using(alias).get(pk=session.id)
 
 

@@ -28,9 +28,9 @@ def conversation(store, ada):
     """A row in every table."""
     session = store.open("session-1", title="Holiday plans")
     Session.objects.filter(pk=session.id).update(owner=ada)
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append(agent, {"role": "user", "content": "Where to?"})
-    store.create_multi_agent(session, "graph", {"nodes": [b"x"]}, kind="graph")
+    store.multi_agents.create(session, "graph", {"nodes": [b"x"]}, kind="graph")
     return session
 
 

@@ -33,7 +33,7 @@ def root(client):
 @pytest.fixture
 def talk(store):
     session = store.open("talk")
-    store.append(store.open_agent(session, dialect="strands"), said("user", f"My {SECRET}"))
+    store.append(store.agents.open(session, dialect="strands"), said("user", f"My {SECRET}"))
     return session
 
 

@@ -54,7 +54,7 @@ def signed_in(client, clerk):
 @pytest.fixture
 def talk(store):
     session = store.open("talk", title="Plans")
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append_many(agent, [{"role": "user", "content": f"word {n}"} for n in range(3)])
     return session
 
@@ -160,7 +160,7 @@ def test_many_sessions_are_sent_as_one_file_of_lines(signed_in, store):
 
 def test_many_sessions_are_sent_as_an_archive_of_documents(signed_in, store, talk):
     other = store.open("../talk")
-    store.append(store.open_agent(other), {"role": "user", "content": "x" * 1_000_000})
+    store.append(store.agents.open(other), {"role": "user", "content": "x" * 1_000_000})
 
     response = signed_in.post(LIST, act("export_markdown", talk, other))
 
@@ -235,7 +235,7 @@ def test_exporting_ones_own_conversation_is_recorded_too(signed_in, clerk, talk)
 @pytest.mark.django_db(transaction=True)
 async def test_an_export_streams_under_asgi(store):
     session = await store.aopen("talk")
-    agent = await store.aopen_agent(session)
+    agent = await store.agents.aopen(session)
     await store.aappend_many(agent, [{"role": "user", "content": "x" * 100_000}] * 3)
     admin = await get_user_model().objects.acreate_superuser("root")
     client = AsyncClient()

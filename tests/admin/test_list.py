@@ -258,7 +258,7 @@ def row_text(page: str) -> str:
 def test_a_row_shows_what_there_is_to_know(reader, store, ada):
     session = store.open("holiday-1", title="Holiday plans")
     for name in ("planner", "writer", "critic", "fourth", "fifth"):
-        store.open_agent(session, name)
+        store.agents.open(session, name)
     SessionAgent.objects.update(dialect="strands")
     SessionAgent.objects.filter(agent_id="fifth").update(dialect="openai")
     Session.objects.filter(pk=session.id).update(
@@ -294,16 +294,16 @@ def test_a_row_shows_what_there_is_to_know(reader, store, ada):
 
 
 def test_a_rewind_is_no_redaction_and_takes_none_away(reader, store):
-    agent = store.open_agent(store.open("back"))
+    agent = store.agents.open(store.open("back"))
     store.append_many(agent, [{"role": "user", "content": text} for text in ("a", "b", "c")])
-    store.rewind(agent, 1)
+    store.branches.rewind(agent, 1)
 
     assert "as-sign-redacted" not in page_of(reader)
     assert listed(page_of(reader, redacted="yes")) == []
     assert len(listed(page_of(reader, redacted="no"))) == 1
 
-    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
-    store.rewind(agent, 0)
+    store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
+    store.branches.rewind(agent, 0)
 
     assert "as-sign-redacted" in page_of(reader)
     assert len(listed(page_of(reader, redacted="yes"))) == 1
@@ -337,7 +337,7 @@ def test_only_staff_with_the_permission_sees_the_list(client, store):
 
 def test_hostile_names_are_only_text(reader, store, ada):
     session = store.open("<script>alert('id')</script>", title="<script>alert('title')</script>")
-    store.open_agent(session, "<script>alert('agent')</script>")
+    store.agents.open(session, "<script>alert('agent')</script>")
     type(ada).objects.filter(pk=ada.pk).update(username="<script>alert('owner')</script>")
     Session.objects.filter(pk=session.id).update(owner=ada, namespace="<script>alert('space')")
 

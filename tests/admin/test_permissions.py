@@ -78,7 +78,7 @@ def there(db) -> Conversation:
     store = SessionStore(owner=EVERYBODY, create=True)
     record = store.open("matrix", title="plantedtitle", metadata={"key": "plantedmetadata"})
     state = AgentState({"a": "plantedstate"}, {"summary": "plantedsummary"})
-    agent = store.open_agent(record, dialect="strands", data=state)
+    agent = store.agents.open(record, dialect="strands", data=state)
     call = {"toolUseId": "t", "name": "search", "input": {"q": "plantedtool"}}
     result = {"toolUseId": "t", "status": "success", "content": [{"text": "plantedresult"}]}
     thought = {"reasoningContent": {"reasoningText": {"text": "plantedreasoning"}}}
@@ -92,7 +92,7 @@ def there(db) -> Conversation:
             {"role": "user", "content": [{"text": KEPT}]},
         ],
     )
-    store.create_multi_agent(record, "graph", {"node": "plantednode"}, kind="graph")
+    store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
     SessionMessage.objects.filter(message_id=3).update(
         redact_message={"role": "user", "content": [{"text": "[REDACTED]"}]},
         text="[REDACTED]",

@@ -22,9 +22,11 @@ pytestmark = pytest.mark.django_db
 def talks(store, ada):
     """Two sessions with titles, owners, ids and words in them."""
     holiday = store.open("user-1", title="Holiday plans")
-    store.append(store.open_agent(holiday, dialect="openai"), {"role": "user", "content": "Zebras"})
+    store.append(
+        store.agents.open(holiday, dialect="openai"), {"role": "user", "content": "Zebras"}
+    )
     tax = store.open("user-12", title="Tax 100% return")
-    store.append(store.open_agent(tax, dialect="openai"), {"role": "user", "content": "a_b"})
+    store.append(store.agents.open(tax, dialect="openai"), {"role": "user", "content": "a_b"})
     Session.objects.filter(pk=tax.id).update(owner=ada, external_id="case-7")
     return {"holiday": holiday, "tax": tax}
 
@@ -72,7 +74,7 @@ def test_the_box_does_not_promise_titles_to_who_may_not_search_them(clerk, talks
 
 
 def test_the_box_says_what_is_not_searched_and_that_is_not(reader, store):
-    agent = store.open_agent(store.open("calls"), dialect="strands")
+    agent = store.agents.open(store.open("calls"), dialect="strands")
     store.append_many(
         agent,
         [
@@ -139,7 +141,7 @@ def test_the_words_of_a_search_stay_in_the_address_of_the_list(reader, talks):
 
 
 def test_what_was_found_by_its_words_opens_at_the_newest_message_with_them(reader, talks, store):
-    agent = store.open_agent(store.open("long"), dialect="openai")
+    agent = store.agents.open(store.open("long"), dialect="openai")
     for number in range(300):
         word = "needle" if number in {20, 30} else "hay"
         store.append(agent, {"role": "user", "content": f"{word} {number}."})

@@ -61,11 +61,11 @@ class Scene:
 def scene() -> Scene:
     store = SessionStore()
     session = store.open(f"deed-{new_id().hex}")
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     last = NewMessage(BEFORE[2])
     store.append_many(agent, [*BEFORE[:2], last])
     if store.find("bystander") is None:
-        other = store.open_agent(store.open("bystander"), "main", dialect="strands")
+        other = store.agents.open(store.open("bystander"), "main", dialect="strands")
         store.append(other, message("mine", A))
     return Scene(session.session_id, session.id, agent, last)
 
@@ -74,7 +74,7 @@ def again(name: str) -> Scene:
     """Finds a scene that another process made."""
     store = SessionStore()
     session = store.get(name)
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     last = SessionMessage.objects.get(agent=agent.id, message_id=2)
     return Scene(name, session.id, agent, NewMessage(BEFORE[2], id=last.pk))
 
@@ -94,15 +94,15 @@ def _retry(s: Scene) -> Any:
 
 
 def _update(s: Scene) -> Any:
-    return SessionStore().update_message(s.agent, 1, message("new", A, D, E))
+    return SessionStore().messages.update(s.agent, 1, message("new", A, D, E))
 
 
 def _update_with_epoch(s: Scene) -> Any:
-    return SessionStore().update_message(s.agent, 1, message("new", D), epoch=0)
+    return SessionStore().messages.update(s.agent, 1, message("new", D), epoch=0)
 
 
 def _guardrail(s: Scene) -> Any:
-    SessionStore().redact_message(s.agent, 0, message("[REDACTED]", D))
+    SessionStore().messages.redact(s.agent, 0, message("[REDACTED]", D))
 
 
 def _redact_whole(s: Scene) -> Any:
@@ -131,7 +131,7 @@ def _delete_rows(s: Scene) -> Any:
 
 
 def _restore(s: Scene) -> Any:
-    return [payload for _, payload, _ in SessionStore().restore(s.agent)]
+    return [payload for _, payload, _ in SessionStore().messages.restore(s.agent)]
 
 
 def _collect(s: Scene) -> Any:
@@ -175,7 +175,7 @@ def state(s: Scene) -> list[Any] | None:
 def bystander() -> list[Any]:
     """The conversation of the other session."""
     store = SessionStore()
-    agent = store.open_agent(store.get("bystander"), "main", dialect="strands")
+    agent = store.agents.open(store.get("bystander"), "main", dialect="strands")
     return store.payloads(agent)
 
 

@@ -34,7 +34,7 @@ def reader(client):
 
 @pytest.fixture
 def talker(session, store, blob_folder):
-    return store.open_agent(session, "planner", dialect=STRANDS)
+    return store.agents.open(session, "planner", dialect=STRANDS)
 
 
 def endpoint(name: str = "") -> str:

@@ -63,7 +63,7 @@ def test_nothing_that_could_run_is_ever_shown(attacker, talk, content, form):
 
 def test_a_data_url_that_lies_about_its_type_is_a_download(attacker, bob, blob_folder):
     store = SessionStore(owner=bob)
-    agent = store.open_agent(store.create("lies"), "default", dialect="openai")
+    agent = store.agents.open(store.create("lies"), "default", dialect="openai")
     url = "data:image/png;x=\r\nSet-Cookie: a=b;base64," + base64.b64encode(HTML).decode()
     block = {"type": "input_image", "image_url": url}
     key = store.append(agent, {"role": "user", "content": [block]}).id
@@ -100,7 +100,7 @@ def test_no_id_leads_a_file_out_of_its_folder(
 ):
     talk = Talk(bob, session_id=name)
     store = SessionStore(owner=bob, namespace=name)
-    agent = store.open_agent(store.create(name), name, dialect="strands")
+    agent = store.agents.open(store.create(name), name, dialect="strands")
     key = store.append(agent, user(image(data))).id
     assert media(attacker, talk.say(user(image(data)))).all == data
     assert media(attacker, f"/api/messages/{key}/").all == data

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def strands(session, store, blob_folder):
-    return store.open_agent(session, "main", dialect="strands")
+    return store.agents.open(session, "main", dialect="strands")
 
 
 def after_each_listing(monkeypatch, do) -> None:
@@ -49,7 +49,7 @@ def test_what_is_deleted_after_the_listing_stops_nothing(
     backend = "storages.backends.s3.S3Storage"
     settings.STORAGES = {"blobs": {"BACKEND": backend, "OPTIONS": bucket.options}}
     settings.AGENT_SESSIONS = {"BLOB_STORAGE": "blobs"}
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     store.append_many(agent, [message("first", picture("0")), message("second", picture("1"))])
     after_each_listing(monkeypatch, lambda: store.pop(agent))
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def pictures(session, store, blob_folder):
     """Two messages with a picture each."""
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     for _ in range(2):
         source = {"bytes": b"\x89PNG\r\n\x1a\n" + os.urandom(10_000)}
         image = {"image": {"format": "png", "source": source}}
@@ -130,7 +130,7 @@ def test_what_was_changed_while_there_was_no_setting_is_found(
 ):
     before = settings.AGENT_SESSIONS
     settings.AGENT_SESSIONS = {}
-    store.update_message(pictures, 0, {"role": "user", "content": [{"text": "changed"}]})
+    store.messages.update(pictures, 0, {"role": "user", "content": [{"text": "changed"}]})
     settings.AGENT_SESSIONS = before
     row = SessionMessage.objects.get(message_id=1)
     # Somebody may mend what is broken now.
@@ -188,7 +188,7 @@ def test_another_database_that_uses_the_same_storage_keeps_its_files(
     pictures, store, stored, archive
 ):
     there = SessionStore(using=archive)
-    agent = there.open_agent(there.open("theirs"), "main", dialect="strands")
+    agent = there.agents.open(there.open("theirs"), "main", dialect="strands")
     there.append_many(agent, store.payloads(pictures))
     assert len(stored()) == 4
 

@@ -28,7 +28,7 @@ def user(*pictures: bytes, text: str = "Look:") -> dict:
 
 @pytest.fixture
 def strands(session, store, blob_folder):
-    return store.open_agent(session, "main", dialect="strands")
+    return store.agents.open(session, "main", dialect="strands")
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut off"])
@@ -93,7 +93,7 @@ def test_a_retry_in_a_held_session_keeps_what_was_said_first(strands, store, sto
     other = NewMessage(user(text="something else"), id=first.id)
     store.append(strands, other, again=True)
     assert store.payloads(strands) == [other.payload]
-    assert store.messages(strands)[0].message == first.payload
+    assert store.messages.list(strands)[0].message == first.payload
     assert len(stored()) == 1
 
 

@@ -25,7 +25,7 @@ STATEMENTS = 8
 )
 def test_a_reader_gets_what_is_there_at_some_moment(blob_folder, away, again):
     store = SessionStore()
-    agent = store.open_agent(store.open("shared"), dialect="strands")
+    agent = store.agents.open(store.open("shared"), dialect="strands")
     store.append(agent, message("first", A))
     count = itertools.count()
     busy = False
@@ -49,7 +49,7 @@ def test_a_reader_gets_what_is_there_at_some_moment(blob_folder, away, again):
 
 def test_what_is_lost_for_good_is_told_as_that(blob_folder, stored):
     store = SessionStore()
-    agent = store.open_agent(store.open("shared"), dialect="strands")
+    agent = store.agents.open(store.open("shared"), dialect="strands")
     store.append(agent, message("first", A))
     [file] = stored()
     file.unlink()

@@ -27,7 +27,7 @@ def offload(*options: str) -> str:
 @pytest.fixture
 def conversation(session, store):
     """Two pictures, one of them twice, that were said when there was no storage."""
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     one, two = (b"\x89PNG\r\n\x1a\n" + os.urandom(10_000) for _ in range(2))
     store.append_many(
         agent,

@@ -193,7 +193,7 @@ def test_a_large_file_is_never_whole_in_memory(api, talk, data):
 
 def test_a_drawing_of_openai_has_an_address(api, ada, blob_folder, data):
     store = SessionStore(owner=ada)
-    agent = store.open_agent(store.create("drawing"), "default", dialect="openai")
+    agent = store.agents.open(store.create("drawing"), "default", dialect="openai")
     text = base64.b64encode(data).decode()
     drawn = {"type": "image_generation_call", "id": "1", "status": "completed", "result": text}
     said = {

@@ -45,7 +45,7 @@ def _is_around(sql: str) -> bool:
 
 @pytest.fixture
 def strands(session, store):
-    return store.open_agent(session, "main", dialect="strands")
+    return store.agents.open(session, "main", dialect="strands")
 
 
 PICTURES = [picture(str(number)) for number in range(30)]
@@ -78,9 +78,9 @@ def test_a_batch_takes_as_many_statements_as_a_message(taken, store, strands):
 def test_a_restore_is_one_more_statement_and_a_request_for_each_binary(taken, store, strands):
     for number in range(5):
         store.append(strands, message(str(number), *PICTURES[:10]))
-    assert taken(lambda: store.restore(strands)) == (2, {"GET": 10})
+    assert taken(lambda: store.messages.restore(strands)) == (2, {"GET": 10})
     assert taken(lambda: store.payloads(strands)) == (2, {"GET": 10})
-    assert taken(lambda: store.messages(strands)) == (2, {"GET": 10})
+    assert taken(lambda: store.messages.list(strands)) == (2, {"GET": 10})
 
 
 def test_what_changes_a_message_takes_as_much_for_few_binaries_as_for_many(
@@ -93,8 +93,8 @@ def test_what_changes_a_message_takes_as_much_for_few_binaries_as_for_many(
         again = NewMessage(message("again", *PICTURES[count : 2 * count]), id=last.id)
         found.append(taken(lambda: store.append(strands, again, again=True, count=False))[0])
         new = message("new", *PICTURES[:count])
-        found.append(taken(lambda: store.update_message(strands, 0, new))[0])
-        record = store.messages(strands)[0]
+        found.append(taken(lambda: store.messages.update(strands, 0, new))[0])
+        record = store.messages.list(strands)[0]
         found.append(taken(lambda: redact(session.id, WholeMessage(record.id), reason="x"))[0])
         found.append(taken(lambda: store.pop(strands))[0])
         found.append(taken(lambda: store.clear(strands))[0])

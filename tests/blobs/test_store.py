@@ -43,7 +43,7 @@ def picture(size: int = 20_000) -> bytes:
 
 @pytest.fixture
 def strands(session, store, blob_folder):
-    return store.open_agent(session, "main", dialect="strands")
+    return store.agents.open(session, "main", dialect="strands")
 
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,9 +53,9 @@ def test_a_large_binary_is_a_file_and_the_message_comes_back_equal(strands, stor
     message = user(image(picture()), {"document": {"source": {"bytes": b"%PDF-" + bytes(9000)}}})
     store.append(strands, message)
     assert store.payloads(strands) == [message]
-    assert store.messages(strands)[0].message == message
-    assert store.restore(strands)[0][1] == message
-    assert store.read_message(strands, 0).message == message
+    assert store.messages.list(strands)[0].message == message
+    assert store.messages.restore(strands)[0][1] == message
+    assert store.messages.find(strands, 0).message == message
     assert len(stored()) == 2
     row = SessionMessage.objects.get()
     assert len(dumps(row.message)) < 1000
@@ -71,7 +71,7 @@ def test_a_small_binary_stays_in_the_message(strands, store, stored):
 
 
 def test_openai_data_urls_and_base64_come_back_equal(session, store, stored, blob_folder):
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     data = base64.b64encode(picture()).decode()
     items = [
         {
@@ -96,7 +96,7 @@ def test_the_same_image_twenty_times_is_stored_once_in_a_session(strands, store,
     for _ in range(20):
         store.append(strands, user(one))
     assert len(stored()) == 1
-    other = store.open_agent(store.open("another"), "main", dialect="strands")
+    other = store.agents.open(store.open("another"), "main", dialect="strands")
     store.append(other, user(one))
     assert len(stored()) == 2
 
@@ -108,7 +108,7 @@ def test_what_nobody_uses_any_more_is_deleted(strands, store, stored):
     assert len(stored()) == 2
     assert store.pop(strands) == second
     assert len(stored()) == 1
-    store.update_message(strands, 0, user({"text": "never mind"}))
+    store.messages.update(strands, 0, user({"text": "never mind"}))
     assert stored() == []
     store.append(strands, second)
     store.clear(strands)
@@ -120,7 +120,7 @@ def test_what_nobody_uses_any_more_is_deleted(strands, store, stored):
 def test_deleting_a_session_deletes_its_files_and_no_others(strands, store, stored, session):
     message = user(image(picture()))
     store.append(strands, message)
-    other = store.open_agent(store.open("another"), "main", dialect="strands")
+    other = store.agents.open(store.open("another"), "main", dialect="strands")
     store.append(other, message)
     store.delete(session.session_id)
     assert len(stored()) == 1
@@ -179,7 +179,7 @@ def test_what_was_not_there_to_be_looked_into_is_told_until_it_is_back(
 
 def test_a_guardrail_takes_the_file_away(strands, store, stored):
     store.append(strands, user(image(picture())))
-    store.redact_message(strands, 0, user({"text": "[REDACTED]"}))
+    store.messages.redact(strands, 0, user({"text": "[REDACTED]"}))
     assert stored() == []
 
 
@@ -187,7 +187,7 @@ def test_a_held_session_keeps_the_file_until_it_is_released(strands, store, stor
     message = user(image(picture()))
     record = store.append(strands, message)
     hold(session.id, reason="court")
-    store.update_message(strands, 0, user({"text": "something else"}))
+    store.messages.update(strands, 0, user({"text": "something else"}))
     assert len(stored()) == 1
     redact(session.id, WholeMessage(record.id), reason="test")
     assert len(stored()) == 1

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.process]
 
 
 def test_every_message_keeps_its_images_and_no_file_is_left_over(store, blob_folder):
-    agent = store.open_agent(store.open("shared"), "main", dialect="strands")
+    agent = store.agents.open(store.open("shared"), "main", dialect="strands")
     store.append(agent, message("first", PICTURES[0]))
     connections.close_all()
     work = ["append"] * 2 + ["change"] * 2 + ["read"]

@@ -45,7 +45,7 @@ def append(store: SessionStore, agent: AgentRecord, chance: random.Random, text:
 
 def change(store: SessionStore, agent: AgentRecord, chance: random.Random, text: str) -> None:
     """Takes away, replaces or redacts what the others wrote."""
-    there = store.messages(agent)
+    there = store.messages.list(agent)
     work = chance.choice(["pop", "pop", "clear", "update", "update", "whole", "find", "guardrail"])
     if work == "pop":
         store.pop(agent)
@@ -59,18 +59,18 @@ def change(store: SessionStore, agent: AgentRecord, chance: random.Random, text:
         # Whoever replaces what others took away or redacted meanwhile is told so.
         try:
             if work == "update":
-                store.update_message(agent, one.message_id, new, key=one.id)
+                store.messages.update(agent, one.message_id, new, key=one.id)
             elif work == "whole":
                 redact(agent.session, WholeMessage(one.id), reason="test")
             else:
-                store.redact_message(agent, one.message_id, new, key=one.id)
+                store.messages.redact(agent, one.message_id, new, key=one.id)
         except (SessionNotFoundError, StaleSessionError):
             pass
 
 
 def read(store: SessionStore, agent: AgentRecord, chance: random.Random, text: str) -> None:
     """Restores the conversation, which is whole at any moment."""
-    for _, payload, _ in store.restore(agent):
+    for _, payload, _ in store.messages.restore(agent):
         images = [block["image"]["source"]["bytes"] for block in payload["content"][1:]]
         assert all(data in PICTURES for data in images)
 
@@ -78,7 +78,7 @@ def read(store: SessionStore, agent: AgentRecord, chance: random.Random, text: s
 def main(work: str, number: str, rounds: int) -> None:
     store = SessionStore()
     session = store.open("shared")
-    agent = store.open_agent(session, "main", dialect="strands")
+    agent = store.agents.open(session, "main", dialect="strands")
     chance = random.Random(f"{work} {number}")
     os.write(1, b"ready\n")
     sys.stdin.readline()

@@ -66,7 +66,7 @@ def _talk(owner: Any, title: str, agent: str = "strands", *, hours: float = 0) -
 
 
 def _say(store: Any, session: Any, words: list[str]) -> None:
-    agent = store.open_agent(session, "concierge", dialect="strands")
+    agent = store.agents.open(session, "concierge", dialect="strands")
     roles = ("user", "assistant")
     store.append_many(
         agent,

@@ -23,7 +23,7 @@ def test_an_image_is_seen_and_one_that_is_lost_says_so(
 ):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 1}
     store = SessionStore()
-    agent = store.open_agent(store.open("talk"), dialect=STRANDS)
+    agent = store.agents.open(store.open("talk"), dialect=STRANDS)
     store.append(agent, user(image(parcel())))
     (kept,) = stored()
     store.append(agent, user(image(parcel(200, 200)), document(b"%PDF-1.7")))

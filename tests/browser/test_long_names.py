@@ -23,7 +23,7 @@ def session(clerk):
     store = SessionStore()
     record = store.open("i" * 255)
     for letter in "ab":
-        agent = store.open_agent(record, letter * 200, dialect="strands")
+        agent = store.agents.open(record, letter * 200, dialect="strands")
         store.append(agent, said("user", "hello"))
     audit.record(AuditEvent.Action.EXPORTED, session=record.id, actor="p" * 150, reason="r" * 300)
     return Session.objects.get()

@@ -145,7 +145,7 @@ def test_a_text_is_found_everywhere_in_a_session_of_openai_and_redacted(open_pag
 
     def had():
         session = store.open("callback", title=f"Refund to {SECRET}")
-        agent = store.open_agent(session, dialect="openai")
+        agent = store.agents.open(session, dialect="openai")
         store.append_many(
             agent,
             [

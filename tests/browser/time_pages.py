@@ -30,8 +30,10 @@ def pages_about_time(session: Session | None = None) -> dict[str, str]:
     session = session or example.conversation()
     store = SessionStore(owner=EVERYBODY, namespace=session.namespace)
     record = store.get(session.session_id)
-    agent = store.open_agent(record, "support")
-    store.rewind(agent, 5, name="a-branch-with-a-name-that-somebody-chose-and-made-much-too-long")
+    agent = store.agents.open(record, "support")
+    store.branches.rewind(
+        agent, 5, name="a-branch-with-a-name-that-somebody-chose-and-made-much-too-long"
+    )
     store.append_many(
         agent,
         [
@@ -39,9 +41,9 @@ def pages_about_time(session: Session | None = None) -> dict[str, str]:
             {"role": "assistant", "content": [{"text": "On **Thursday**, with the same carrier."}]},
         ],
     )
-    store.create_branch(agent, upto=3)
-    snapshot = store.take_snapshot(agent)
-    fork = store.fork(record)
+    store.branches.create(agent, upto=3)
+    snapshot = store.snapshots.take(agent)
+    fork = store.sessions.fork(record)
     Snapshot.objects.create(session=session, agent_id=agent.id, length=7)
     StoredObject.objects.create(
         session=session, key="support/stash/" + "0123456789abcdef" * 4, digest="d", size=91_500

@@ -20,7 +20,7 @@ WORKER = "tests.concurrency.worker"
 @pytest.fixture
 def conversation(store):
     """The one conversation that all write to; this process keeps no lock and no connection."""
-    agent = store.open_agent(store.open("shared"))
+    agent = store.agents.open(store.open("shared"))
     connections.close_all()
     return agent
 
@@ -37,7 +37,7 @@ def said(store, agent) -> list[str]:
 
 
 def positions(store, agent) -> list[int]:
-    return [record.message_id for record in store.messages(agent)]
+    return [record.message_id for record in store.messages.list(agent)]
 
 
 def test_two_processes_append_200_messages_each(store, conversation):
@@ -48,7 +48,7 @@ def test_two_processes_append_200_messages_each(store, conversation):
     for number in (0, 1):
         own = [text for text in found if text.startswith(f"{number}-")]
         assert own == [f"{number}-{index}" for index in range(200)]
-    assert store.usage("shared") == Usage(400)
+    assert store.sessions.usage("shared") == Usage(400)
 
 
 def test_two_processes_append_100_batches_each_and_no_batch_is_torn(store, conversation):
@@ -59,7 +59,7 @@ def test_two_processes_append_100_batches_each_and_no_batch_is_torn(store, conve
     for first in range(0, 1000, 5):
         batch = found[first].rsplit("-", 1)[0]
         assert found[first : first + 5] == [f"{batch}-{part}" for part in range(5)]
-    assert store.usage("shared") == Usage(1000)
+    assert store.sessions.usage("shared") == Usage(1000)
 
 
 def test_four_processes_pop_100_messages_each_and_none_twice(store, conversation):
@@ -72,7 +72,7 @@ def test_four_processes_pop_100_messages_each_and_none_twice(store, conversation
 
     assert sorted(int(text) for texts in taken for text in texts) == list(range(400))
     assert said(store, conversation) == []
-    assert store.usage("shared") == Usage(0)
+    assert store.sessions.usage("shared") == Usage(0)
 
 
 def test_pops_between_appends_of_others_leave_no_gap(store, conversation):
@@ -85,7 +85,7 @@ def test_pops_between_appends_of_others_leave_no_gap(store, conversation):
     assert sorted(found + gone) == sorted(
         f"{number}-{index}" for number in range(3) for index in range(90)
     )
-    assert store.usage("shared") == Usage(180)
+    assert store.sessions.usage("shared") == Usage(180)
 
 
 @pytest.mark.parametrize("work", ["append", "append-many"])
@@ -109,7 +109,7 @@ def test_what_was_acknowledged_outlives_the_kill_of_its_writer(store, conversati
             acknowledged.update(out[: out.rfind("\n") + 1].splitlines())
 
     # One read: a server may still be busy with what a killed client had sent.
-    records = store.messages(conversation)
+    records = store.messages.list(conversation)
     found = Counter(record.content["content"] for record in records)
     assert len(acknowledged) > 20
     assert all(found[text] == 1 for text in acknowledged)

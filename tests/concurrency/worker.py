@@ -42,7 +42,7 @@ def append_and_pop(store: SessionStore, agent: AgentRecord, text: str) -> None:
 
 def main(work: str, session_id: str, count: int, number: str) -> None:
     store = SessionStore()
-    agent = store.open_agent(store.open(session_id))
+    agent = store.agents.open(store.open(session_id))
     do = {
         "append": append,
         "append-many": append_many,

@@ -113,7 +113,7 @@ async def test_the_loop_goes_on_while_a_statement_waits_for_a_lock(sdk):
     def hold() -> None:
         store = SessionStore()
         with transaction.atomic():
-            (row,) = store.list_agents(store.get("s"))
+            (row,) = store.agents.list(store.get("s"))
             store.append(row, {"role": "user", "content": "undone"})
             locked.set()
             release.wait(20)

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from django_agent_sessions.db import gc_pause, thread_frames
+from django_agent_sessions.db import thread_frames
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="Python collects between two instructions only, from 3.12"
@@ -30,7 +30,7 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
     seen: list[bool] = []
 
     def look() -> None:
-        with gc_pause.paused_gc():
+        with thread_frames.paused_gc():
             first.set()
             second.wait(10)
             seen.append(gc.isenabled())
@@ -38,7 +38,7 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     first.wait(10)
-    with gc_pause.paused_gc():
+    with thread_frames.paused_gc():
         seen.append(gc.isenabled())
     seen.append(gc.isenabled())
     second.set()
@@ -50,7 +50,7 @@ def test_nothing_is_collected_until_the_last_look_ends() -> None:
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with gc_pause.paused_gc():
+    with thread_frames.paused_gc():
         pass
 
     assert not gc.isenabled()
@@ -58,7 +58,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
 
 @pytest.mark.process
 def test_a_child_of_a_process_that_looked_collects_its_garbage() -> None:
-    with gc_pause.paused_gc():
+    with thread_frames.paused_gc():
         child = os.fork()
         if not child:
             os._exit(0 if gc.isenabled() else 1)

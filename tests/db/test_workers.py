@@ -17,8 +17,7 @@ from django.db import connection
 
 from django_agent_sessions.db import bridge, workers
 from django_agent_sessions.db.broken_connections import close_if_broken
-from django_agent_sessions.db.futures import DatabaseFuture
-from django_agent_sessions.db.workers import WorkerPool
+from django_agent_sessions.db.workers import DatabaseFuture, WorkerPool
 from django_agent_sessions.exceptions import ConfigurationError
 from django_agent_sessions.models import Session
 from django_agent_sessions.store import SessionStore
@@ -266,7 +265,7 @@ from django.db import connections
 from django_agent_sessions.db.bridge import _own_pool
 from django_agent_sessions.store import SessionStore
 store = SessionStore()
-agent = store.open_agent(store.open("talk"))
+agent = store.agents.open(store.open("talk"))
 connections.close_all()
 message = {"role": "user", "content": "hello"}
 asyncio.run(store.aappend(agent, message))

@@ -15,7 +15,7 @@ from django_agent_sessions.models import SessionMessage, StoredObject
 from django_agent_sessions.models.content_columns import (
     ContentColumns,
     ContentKind,
-    columns_of,
+    content_columns_of,
     content_models,
 )
 
@@ -44,7 +44,7 @@ def test_every_registered_column_exists():
             names = {field.name for field in model._meta.concrete_fields}
             # An object's bytes are in its parts.
             names |= {"data"} if model is StoredObject else set()
-            assert set(columns_of(model).columns) <= names
+            assert set(content_columns_of(model).columns) <= names
 
 
 def test_messages_are_searched_after_states_and_before_snapshots():
@@ -56,10 +56,10 @@ def test_messages_are_searched_after_states_and_before_snapshots():
 
 def content_columns() -> set[str]:
     """The names of the columns that only the store writes."""
-    changed = {name for model in content_models() for name in columns_of(model).stored}
+    changed = {name for model in content_models() for name in content_columns_of(model).stored}
     derived = {
         name
-        for name, kind in columns_of(SessionMessage).columns.items()
+        for name, kind in content_columns_of(SessionMessage).columns.items()
         if kind is ContentKind.DERIVED
     }
     return changed | derived
@@ -86,12 +86,12 @@ def writes(tree: ast.Module, columns: set[str]) -> Iterator[str]:
 
     If the names are not at the call, every key of a dict in the module may be one of them.
     """
-    keys = {
+    keys: set[str] = {
         key.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Dict)
         for key in node.keys
-        if isinstance(key, ast.Constant)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
     # A class of the same name may be another package's.
     imported = {
@@ -102,12 +102,15 @@ def writes(tree: ast.Module, columns: set[str]) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and is_write(node, imported & MODELS):
-            named = {keyword.arg for keyword in node.keywords}
-            named |= keys if None in named else set()
+            named: set[str] = set()
             for keyword in node.keywords:
-                if keyword.arg == "update_fields":
+                if keyword.arg is None:
+                    named |= keys
+                elif keyword.arg == "update_fields":
                     constants = ast.walk(keyword.value)
-                    named |= {n.value for n in constants if isinstance(n, ast.Constant)}
+                    named |= {str(n.value) for n in constants if isinstance(n, ast.Constant)}
+                else:
+                    named.add(keyword.arg)
             if written := named & columns:
                 yield f"line {node.lineno}: {', '.join(sorted(written))}"
 

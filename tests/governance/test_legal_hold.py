@@ -35,9 +35,9 @@ def held(store, ada):
     """A session of Ada's under legal hold, with a row in every table."""
     session = store.open("held")
     Session.objects.filter(pk=session.id).update(owner=ada)
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append_many(agent, [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
-    store.create_multi_agent(session, "graph", {})
+    store.multi_agents.create(session, "graph", {})
     legal_hold.hold(session.id, reason="case 1", actor="counsel")
     return session
 
@@ -101,7 +101,7 @@ WAYS = {
 
 
 def the_agent():
-    return SessionStore(owner=EVERYBODY).open_agent(SessionStore(owner=EVERYBODY).open("held"))
+    return SessionStore(owner=EVERYBODY).agents.open(SessionStore(owner=EVERYBODY).open("held"))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -208,7 +208,7 @@ def test_a_refusal_leaves_the_callers_transaction_usable(held, delete):
 
 def test_agents_take_nothing_out_of_a_held_session(held):
     store = SessionStore(owner=EVERYBODY)
-    agent = store.list_agents(held)[0]
+    agent = store.agents.list(held)[0]
     payloads = store.payloads(agent)
 
     for take in (store.pop, store.clear):
@@ -221,9 +221,9 @@ def test_agents_take_nothing_out_of_a_held_session(held):
 
 def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
     store = SessionStore(owner=EVERYBODY)
-    agent = store.list_agents(held)[0]
+    agent = store.agents.list(held)[0]
 
-    store.update_message(agent, 0, {"role": "user", "content": "changed"})
+    store.messages.update(agent, 0, {"role": "user", "content": "changed"})
 
     assert store.payloads(agent)[0] == {"role": "user", "content": "changed"}
     row = SessionMessage.objects.get(message_id=0)
@@ -239,9 +239,9 @@ def test_what_was_said_first_stays_when_an_agent_changes_a_held_message(held):
 
 def test_a_guardrail_hides_a_held_message_and_keeps_its_original(held):
     store = SessionStore(owner=EVERYBODY)
-    agent = store.list_agents(held)[0]
+    agent = store.agents.list(held)[0]
 
-    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
+    store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
 
     assert store.payloads(agent)[0] == {"role": "user", "content": "[gone]"}
     row = SessionMessage.objects.get(message_id=0)

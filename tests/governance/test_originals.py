@@ -35,7 +35,7 @@ def originals_are_kept():
 
 def talk(store, name: str, count: int = 1):
     session = store.open(name)
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append_many(
         agent, [{"role": "user", "content": f"{SECRET} {number}"} for number in range(count)]
     )
@@ -78,7 +78,7 @@ def test_an_original_goes_when_its_time_is_over_and_not_before(store):
 
 def test_what_the_next_model_call_reads_is_the_same_before_and_after(store):
     session = talk(store, "s", 3)
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     before = store.payloads(agent)
     let_time_pass(session)
 
@@ -118,7 +118,7 @@ def test_originals_under_legal_hold_stay_until_it_is_released(store):
 def test_a_hold_without_the_setting_leaves_originals_that_are_purged_after_it(store):
     with override_settings(AGENT_SESSIONS={"REDACTION_ORIGINAL_TTL": TTL}):
         session = store.open("s")
-        store.append(store.open_agent(session), {"role": "user", "content": SECRET})
+        store.append(store.agents.open(session), {"role": "user", "content": SECRET})
         hold(session.id, reason="a lawsuit")
         redact(session.id, Find(SECRET), reason="gone")
         assert originals() == 1
@@ -146,7 +146,7 @@ def test_a_session_that_is_put_under_hold_during_the_purge_keeps_its_originals(s
 
 def test_what_was_never_redacted_and_what_kept_no_original_is_left_alone(store):
     plain = store.open("plain")
-    store.append(store.open_agent(plain), {"role": "user", "content": "as it was"})
+    store.append(store.agents.open(plain), {"role": "user", "content": "as it was"})
     with override_settings(AGENT_SESSIONS={"REDACTION_ORIGINAL_TTL": TTL}):
         gone = talk(store, "gone")
     let_time_pass(gone)
@@ -211,7 +211,7 @@ def test_sessions_without_old_originals_cost_no_statement_each(store):
 
 def test_a_whole_messages_original_goes_and_a_point_of_time_can_be_given(store):
     session = store.open("s")
-    store.append(store.open_agent(session), {"role": "user", "content": SECRET})
+    store.append(store.agents.open(session), {"role": "user", "content": SECRET})
     row = SessionMessage.objects.get()
     redact(session.id, WholeMessage(row.pk), reason="gone")
 

@@ -36,7 +36,7 @@ def said(text: str, role: str = "user") -> dict[str, object]:
 def talk(store: SessionStore, name: str = "talk") -> AgentRecord:
     """A conversation of five messages, each with a number."""
     session = store.open(name)
-    agent = store.open_agent(session, "a", dialect="strands", data=AgentState(state={"n": 1}))
+    agent = store.agents.open(session, "a", dialect="strands", data=AgentState(state={"n": 1}))
     store.append_many(agent, [said(text) for text in TEXTS])
     return agent
 
@@ -44,14 +44,14 @@ def talk(store: SessionStore, name: str = "talk") -> AgentRecord:
 def travelled(store: SessionStore) -> AgentRecord:
     """A conversation with branches, snapshots, what turns have cost, and a fork."""
     agent = talk(store, "travelled")
-    store.take_snapshot(agent)
-    store.rewind(agent, 2)
+    store.snapshots.take(agent)
+    store.branches.rewind(agent, 2)
     store.append(agent, said("another four"))
-    store.create_branch(agent, name="aside", upto=2)
-    store.store_turn_cost(agent, TurnCost(requests=1, input_tokens=3, output_tokens=4))
-    store.switch_branch(agent, 1)
-    store.take_snapshot(agent)
-    store.fork(store.get("travelled"), session_id="forked")
+    store.branches.create(agent, name="aside", upto=2)
+    store.turns.save_cost(agent, TurnCost(requests=1, input_tokens=3, output_tokens=4))
+    store.branches.switch(agent, 1)
+    store.snapshots.take(agent)
+    store.sessions.fork(store.get("travelled"), session_id="forked")
     return agent
 
 
@@ -62,9 +62,9 @@ def redacted(store: SessionStore) -> None:
         session = store.get(name)
         if name == "held":
             legal_hold.hold(session.id, reason="a case")
-            store.update_message(agent, 0, said("edited"))
+            store.messages.update(agent, 0, said("edited"))
         redact(session.id, Find("three"), reason="asked to")
-        store.redact_message(agent, 3, said("[REDACTED]"))
+        store.messages.redact(agent, 3, said("[REDACTED]"))
 
 
 def with_binaries(store: SessionStore) -> AgentRecord:
@@ -72,7 +72,7 @@ def with_binaries(store: SessionStore) -> AgentRecord:
     agent = talk(store, "pictures")
     twice = picture()
     store.append_many(agent, [user(image(twice)), user(image(picture())), user(image(twice))])
-    store.fork(store.get("pictures"), session_id="more-pictures")
+    store.sessions.fork(store.get("pictures"), session_id="more-pictures")
     store.pop(agent)
     return agent
 
@@ -95,7 +95,7 @@ def everything(store: SessionStore, folder: Path) -> None:
     redacted(store)
     with_binaries(store)
     leased(store)
-    SnapshotStorageStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100)
     lines = folder / "sessions.jsonl"
     lines.write_text("".join(export_sessions(Session.objects.all())))
     call_command("agent_sessions_import", "jsonl", str(lines), "--namespace", "copy", verbosity=0)

@@ -19,6 +19,7 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.models.fields import CorruptPayload
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 
 from .healthy import said, talk, travelled
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 def test_closing_up_takes_all_along_that_refers_to_positions(store):
     agent = talk(store)
-    snapshot = store.take_snapshot(agent)
+    snapshot = store.snapshots.take(agent)
     SessionAgent.objects.filter(pk=agent.id).update(window={"kept": [0, 2], "tail": 3})
     Snapshot.objects.filter(pk=snapshot.id).update(
         messages=[[0, 1], {"message": said("short"), "position": 3}, [4, 5]]
@@ -49,12 +50,12 @@ def test_closing_up_takes_all_along_that_refers_to_positions(store):
     event = AuditEvent.objects.get(action="repaired")
     assert (event.session, event.target) == (agent.session, agent.id)
     assert store.append(agent, said("six")).message_id == 3
-    store.restore_snapshot(agent, snapshot.id)
+    store.snapshots.restore(agent, snapshot.id)
 
 
 def test_branches_are_closed_up_together_so_that_copies_stay_side_by_side(store):
     agent = talk(store)
-    side = agent.on_branch(store.create_branch(agent, name="side").number)
+    side = agent.on_branch(store.branches.create(agent, name="side").number)
     store.append(side, said("more"))
     for branch in (agent, side):
         take(branch, 1, 3)
@@ -63,15 +64,15 @@ def test_branches_are_closed_up_together_so_that_copies_stay_side_by_side(store)
 
     assert closed(agent) == [(0, "one"), (1, "three"), (2, "five")]
     assert closed(side) == [(0, "one"), (1, "three"), (2, "five"), (3, "more")]
-    assert store.common_length(agent, 0, side.branch) == 3
-    store.redact_message(agent, 1, said("[REDACTED]"))
+    assert store.branches.common_length(agent, 0, side.branch) == 3
+    store.messages.redact(agent, 1, said("[REDACTED]"))
     assert closed(side)[1] == (1, "[REDACTED]")
     assert codes() == []
 
 
 def test_a_gap_on_one_of_several_branches_is_left(store):
     agent = talk(store)
-    store.create_branch(agent, name="side")
+    store.branches.create(agent, name="side")
     take(agent, 1)
     before = closed(agent)
 
@@ -115,7 +116,7 @@ def test_nothing_is_mended_under_legal_hold(store):
 
 def test_figures_are_compared_alike_on_each_database(store):
     agent = travelled(store)
-    SnapshotStorageStore().write_object("key", bytes(range(256)))
+    SnapshotStorageStore(SessionStore()).write_object("key", bytes(range(256)))
     usage.roll_up(until=timezone.now() + timedelta(minutes=1))
     ago = timezone.now() - timedelta(days=2)
     RunLease.objects.create(session_id=agent.session, expires_at=timezone.now())

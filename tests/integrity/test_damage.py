@@ -86,7 +86,7 @@ def a_result_answers_nothing(store):
 
 @planted("orphan-result")
 def a_result_was_doubled(store):
-    agent = store.open_agent(store.open("items"))
+    agent = store.agents.open(store.open("items"))
     call = {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": "3"}
     store.append_many(agent, [call, result, result])
@@ -104,13 +104,13 @@ def a_call_was_taken_for_interrupted_while_it_was_answered(store):
 
 @planted("orphan-result")
 def a_chat_message_answers_nothing(store):
-    agent = store.open_agent(store.open("items"))
+    agent = store.agents.open(store.open("items"))
     store.append(agent, {"role": "tool", "tool_call_id": "c", "content": "3"})
 
 
 @planted("open-call")
 def a_run_was_interrupted(store):
-    agent = store.open_agent(store.open("items"))
+    agent = store.agents.open(store.open("items"))
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     store.append(agent, {"role": "assistant", "content": None, "tool_calls": [call]})
 
@@ -142,7 +142,7 @@ def messages_are_in_another_session(store):
 @planted("misplaced")
 def a_snapshot_is_in_another_session(store):
     agent = talk(store)
-    store.take_snapshot(agent)
+    store.snapshots.take(agent)
     Snapshot.objects.update(session=talk(store, "other").session)
 
 
@@ -218,7 +218,7 @@ def a_snapshot_is_of_nobody(store):
 @planted("snapshot-cut")
 def messages_of_a_snapshot_were_popped(store):
     agent = talk(store)
-    store.take_snapshot(agent)
+    store.snapshots.take(agent)
     store.pop(agent)
     store.append(agent, said("other"))
 
@@ -242,20 +242,20 @@ def a_snapshots_document_was_damaged(store):
 
 @planted("corrupt-state")
 def an_orchestrator_was_damaged(store):
-    store.create_multi_agent(store.open("graph"), "g", {})
+    store.multi_agents.create(store.open("graph"), "g", {})
     SessionMultiAgent.objects.update(state=CorruptPayload("{"))
 
 
 @planted("stored-object")
 def a_part_of_an_object_was_lost(store):
-    SnapshotStorageStore().write_object("key", b"x" * 100)
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100)
     StoredPart.objects.all().delete()
 
 
 @planted("stored-object")
 def an_object_of_a_session_is_longer_than_it_says(store):
     talk(store)
-    SnapshotStorageStore().write_object("key", b"x" * 100, session=store.get("talk"))
+    SnapshotStorageStore(SessionStore()).write_object("key", b"x" * 100, session=store.get("talk"))
     StoredObject.objects.update(size=99)
 
 
@@ -378,12 +378,12 @@ def test_a_result_whose_call_was_set_aside_is_told_from_one_without_a_call(store
     store.append(agent, {"role": "user", "content": [{"text": "Add."}]})
     call = {"toolUse": {"toolUseId": "t", "name": "add", "input": {}}}
     asked = store.append(agent, {"role": "assistant", "content": [call]})
-    store.rewind(agent, asked.message_id - 1)
+    store.branches.rewind(agent, asked.message_id - 1)
     result = {"toolResult": {"toolUseId": "t", "status": "success", "content": []}}
     store.append(agent, {"role": "user", "content": [result]})
     # Which has the main branch, and not the call.
-    fork = store.fork(store.get("talk"))
-    store.fork(fork)
+    fork = store.sessions.fork(store.get("talk"))
+    store.sessions.fork(fork)
 
     found, summary = check()
 

@@ -100,7 +100,7 @@ def test_a_terminal_shows_how_far_it_came(store):
 
 
 def test_a_turn_that_may_be_under_way_is_no_fault(store):
-    agent = store.open_agent(store.open("busy"))
+    agent = store.agents.open(store.open("busy"))
     store.append(agent, {"role": "user", "content": "one"}, count=False)
 
     assert "no errors or warnings (-v 2 lists the notes)" in told()

@@ -35,7 +35,7 @@ def run(*arguments: object, **options: Any) -> str:
 def talks(store, ada):
     """Three sessions: of nobody, of a user, and of a namespace."""
     for name in ("one", "two/../2"):
-        store.append(store.open_agent(store.open(name)), {"role": "user", "content": f"in {name}"})
+        store.append(store.agents.open(store.open(name)), {"role": "user", "content": f"in {name}"})
     agent(DjangoSessionManager("strands"), "in strands")("hi")
     Session.objects.filter(session_id="one").update(owner=ada)
     Session.objects.filter(session_id="strands").update(namespace="n")
@@ -190,14 +190,14 @@ def storage(settings, tmp_path):
 
 def test_what_cannot_be_read_is_left_out_whole_and_the_rest_goes_on(store, storage, tmp_path):
     store.append(
-        store.open_agent(store.open("lost")), {"role": "user", "content": [{"x": bytes(20_000)}]}
+        store.agents.open(store.open("lost")), {"role": "user", "content": [{"x": bytes(20_000)}]}
     )
     # It is there, and cannot be read.
     image = storage / Blob.objects.get().file
     image.unlink()
     image.mkdir()
     later = store.open("later")
-    store.append(store.open_agent(later), {"role": "user", "content": "all of it"})
+    store.append(store.agents.open(later), {"role": "user", "content": "all of it"})
     file, errors = tmp_path / "a.jsonl", io.StringIO()
 
     with pytest.raises(CommandError, match="1 item could not be written"):
@@ -276,7 +276,7 @@ def _values(message: Any) -> list[bytes]:
 @pytest.mark.usefixtures("storage")
 def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
     said = [{"role": "user", "content": [{"x": bytes([n]) * 20_000}]} for n in range(3)]
-    store.append_many(store.open_agent(store.open("s")), said)
+    store.append_many(store.agents.open(store.open("s")), said)
     lost = Blob.objects.order_by("pk")[2]
     FileSystemStorage(tmp_path / "storage").delete(lost.file)
 
@@ -307,7 +307,7 @@ def test_large_binaries_may_be_beside_the_lines(store, tmp_path, ending):
     report = import_sessions(JsonLines(tmp_path / f"all{ending}"))
     assert (report.messages, report.errors) == (3, 1)
     assert "one of its binaries is missing from the file or damaged" in report.skipped[0].reason
-    found = store.payloads(store.open_agent(store.open("s")))
+    found = store.payloads(store.agents.open(store.open("s")))
     assert sum(message in found for message in said) == 2
     # Whatever stands beside is taken only if it is what was said.
     (folder / files[0]).write_bytes(b"another")
@@ -321,10 +321,10 @@ def test_a_binary_that_is_lost_is_told_and_what_was_said_beside_it_is_not_lost(
 ):
     image = {"image": {"format": "png", "source": {"bytes": bytes(20_000)}}}
     said = [{"text": "before"}, image, {"text": "after"}]
-    whole = store.open_agent(store.open("whole"), dialect="strands")
+    whole = store.agents.open(store.open("whole"), dialect="strands")
     store.append(whole, {"role": "user", "content": [{"text": "all of it"}]})
     session = store.open("holed")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append(agent, {"role": "user", "content": said})
     blob = Blob.objects.get()
     if damaged:
@@ -349,6 +349,6 @@ def test_a_binary_that_is_lost_is_told_and_what_was_said_beside_it_is_not_lost(
     report = import_sessions(JsonLines(file))
     assert (report.made, report.messages, report.errors) == (2, 2, 1)
     assert report.skipped[0].place.endswith("agent 'default', message 0")
-    [message] = store.payloads(store.open_agent(store.open("holed")))
+    [message] = store.payloads(store.agents.open(store.open("holed")))
     assert message["content"] == [said[0], {"text": PLACEHOLDER}, said[2]]
     assert import_sessions(JsonLines(file)).skips == 0

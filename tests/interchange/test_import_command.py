@@ -63,7 +63,7 @@ def stop_at_bob(found: Any) -> Any:
 def lines(store: Any, tmp_path: Path) -> Path:
     """An export of three sessions that are not here any more."""
     for name in ("ada-1", "bob-1", "eve-1"):
-        store.append_many(store.open_agent(store.open(name)), [{"role": "user", "content": "hi"}])
+        store.append_many(store.agents.open(store.open(name)), [{"role": "user", "content": "hi"}])
     path = tmp_path / "sessions.jsonl"
     path.write_text("".join(export_sessions(Session.objects.all())))
     Session.objects.all().delete()

@@ -66,10 +66,10 @@ def test_a_line_is_a_session_with_all_that_belongs_to_it(store, ada):
     session = store.open("talk", title="A title", metadata={"tags": ["a"], "x": {"$bytes": 1}})
     Session.objects.filter(pk=session.id).update(owner=ada, legal_hold=True, external_id="e")
     state = AgentState(ODD, [ODD], "internal", {"kept": [0], "tail": 6})
-    agent = store.open_agent(session, "first", dialect="strands", data=state)
+    agent = store.agents.open(session, "first", dialect="strands", data=state)
     store.append_many(agent, [ODD, {"role": "user", "content": [{"text": "hi"}]}, None])
-    store.open_agent(session, "second")
-    store.create_multi_agent(session, "graph", {"nodes": [b"x"]}, kind="graph")
+    store.agents.open(session, "second")
+    store.multi_agents.create(session, "graph", {"nodes": [b"x"]}, kind="graph")
 
     [line] = exported()
 
@@ -206,7 +206,7 @@ def test_branches_follow_one_another(store, agent):
 
 def test_long_conversations_and_many_sessions_come_whole_and_in_order(store):
     for number in range(3):
-        agent = store.open_agent(store.open(f"s-{number}"))
+        agent = store.agents.open(store.open(f"s-{number}"))
         store.append_many(agent, [{"content": f"{number}-{n}"} for n in range(250)])
 
     lines = exported()

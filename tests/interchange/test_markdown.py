@@ -64,7 +64,7 @@ class Outside(HTMLParser):
 def test_a_conversation_reads_from_top_to_bottom(store, ada):
     session = store.open("talk", title="Holiday *plans*")
     Session.objects.filter(pk=session.id).update(owner=ada)
-    agent = store.open_agent(session, "planner", dialect="strands")
+    agent = store.agents.open(session, "planner", dialect="strands")
     store.append_many(
         agent,
         [
@@ -115,7 +115,7 @@ def test_a_conversation_reads_from_top_to_bottom(store, ada):
 
 
 def test_agents_speak_in_the_order_of_time(store, session):
-    first, second = (store.open_agent(session, name) for name in ("first", "second"))
+    first, second = (store.agents.open(session, name) for name in ("first", "second"))
     for number in range(4):
         agent = second if number % 2 else first
         store.append(agent, {"role": "user", "content": f"word {number}"})
@@ -130,8 +130,10 @@ def test_agents_speak_in_the_order_of_time(store, session):
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_that_was_said_can_look_like_the_documents_own_words(store, session, hostile):
-    plain = store.open_agent(session)
-    strands = store.open_agent(session, f"agent {hostile}"[:100].translate(KEEP), dialect="strands")
+    plain = store.agents.open(session)
+    strands = store.agents.open(
+        session, f"agent {hostile}"[:100].translate(KEEP), dialect="strands"
+    )
     Session.objects.filter(pk=session.id).update(title=dialects.displayable(hostile)[:255])
     store.append(plain, {"role": "user", "content": hostile})
     store.append(

@@ -165,15 +165,15 @@ def test_what_cannot_be_read_is_reported_and_survived(directory):
 
 def test_an_export_leaves_out_what_the_files_cannot_hold(directory, store):
     session = store.open("s")
-    strands = store.create_agent(session, "a", dialect="strands")
+    strands = store.agents.create(session, "a", dialect="strands")
     store.append(strands, {"role": "user", "content": [{"text": "hi"}]})
     SessionMessage.objects.create(
         session_id=session.id, agent_id=strands.id, branch=1, message_id=0, message={}
     )
-    store.append(store.create_agent(session, "chat"), {"role": "user", "content": "hi"})
-    store.create_agent(session, "a/b", dialect="strands")
+    store.append(store.agents.create(session, "chat"), {"role": "user", "content": "hi"})
+    store.agents.create(session, "a/b", dialect="strands")
     SessionAgent.objects.filter(agent_id="a").update(window={"kept": [], "tail": 1})
-    store.update_agent(
+    store.agents.update(
         strands,
         AgentState(
             conversation_manager_state={"removed_message_count": 9},
@@ -205,10 +205,10 @@ def test_an_export_leaves_out_what_the_files_cannot_hold(directory, store):
 
 def test_what_is_corrupt_here_is_left_out_of_the_files_and_told(directory, store):
     session = store.open("s")
-    agent_ = store.create_agent(session, "a", dialect="strands")
+    agent_ = store.agents.create(session, "a", dialect="strands")
     said = [{"role": "user", "content": [{"text": text}]} for text in ("one", "two")]
     store.append_many(agent_, said)
-    store.create_multi_agent(session, "g", {})
+    store.multi_agents.create(session, "g", {})
     set_raw(0, "{")
     corrupt = CorruptPayload("{")
     SessionAgent.objects.update(state=corrupt)
@@ -224,7 +224,7 @@ def test_what_is_corrupt_here_is_left_out_of_the_files_and_told(directory, store
 
 def test_an_export_overwrites_nothing_and_one_that_was_killed_is_none(directory, store):
     session = store.open("s")
-    agent_ = store.create_agent(session, "a", dialect="strands")
+    agent_ = store.agents.create(session, "a", dialect="strands")
     store.append(agent_, {"role": "user", "content": [{"text": "hi"}]})
     export = export_strands_files(Session.objects.get(), Layout(directory.storage, PREFIX))
     SessionMessage.objects.create(

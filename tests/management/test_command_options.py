@@ -128,7 +128,7 @@ def test_a_program_may_give_a_day_or_a_moment_itself(moment):
 
 
 def test_a_text_from_a_program_is_one_and_not_its_letters(store):
-    agent = store.open_agent(store.open("talk"))
+    agent = store.agents.open(store.open("talk"))
     store.append(agent, {"role": "user", "content": "her name is Rea"})
 
     call_command("redact_agent_session", "talk", find="Rea", reason="x", stdout=io.StringIO())
@@ -155,7 +155,7 @@ def test_whoever_does_not_read_to_the_end_is_told_what_that_means_without_a_trac
     store, command
 ):
     """``| head`` must not look like a damage, nor hide that not all was done."""
-    store.append(store.open_agent(store.open("talk")), {"role": "user", "content": "hello"})
+    store.append(store.agents.open(store.open("talk")), {"role": "user", "content": "hello"})
     reason = ["--reason", "x"] if command[0].startswith("redact") else []
 
     read, write = os.pipe()
@@ -185,7 +185,7 @@ def _run(*arguments: str, stdout: Any = subprocess.PIPE) -> subprocess.Completed
 @pytest.mark.django_db(transaction=True)
 def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
     for name in ("für", "two"):
-        agent = store.open_agent(store.open(name))
+        agent = store.agents.open(store.open(name))
         store.append(agent, {"role": "user", "content": "hello"})
 
     done = _run("redact_agent_session", "--everybody", "--find=hello", "--reason=x")
@@ -198,7 +198,7 @@ def test_a_name_that_the_terminal_has_no_letters_for_ends_no_command(store):
 @pytest.mark.process
 @pytest.mark.django_db(transaction=True)
 def test_an_export_is_utf_8_whatever_the_terminal_has_letters_for(store):
-    store.append(store.open_agent(store.open("für")), {"role": "user", "content": "漢"})
+    store.append(store.agents.open(store.open("für")), {"role": "user", "content": "漢"})
 
     done = _run("agent_sessions_export", "jsonl", "--everybody", "--reason=x")
 

@@ -29,7 +29,7 @@ def run(*arguments: object) -> str:
 @pytest.fixture
 def talk(store):
     session = store.open("talk", title=f"About the {SECRET}")
-    agent = store.open_agent(session, data=AgentState(state={"note": SECRET}))
+    agent = store.agents.open(session, data=AgentState(state={"note": SECRET}))
     store.append_many(
         agent,
         [
@@ -145,7 +145,7 @@ def test_a_name_that_is_the_key_of_another_is_refused(talk, ada):
 
 
 def test_what_would_move_a_terminals_cursor_is_printed_as_text(store):
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, {"role": "user", "content": "\x1b[2J \u202e word"})
 
     said = run("s", "--find", "word", "--dry-run", "--show")
@@ -157,7 +157,7 @@ def test_what_would_move_a_terminals_cursor_is_printed_as_text(store):
 
 def test_a_kept_original_is_not_shown(store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, {"role": "user", "content": f"{SECRET} and more"})
     run("s", "--find", SECRET, "--reason", "gone")
     settings.AGENT_SESSIONS = {}
@@ -217,7 +217,7 @@ def test_nothing_found_is_said_and_changes_nothing(talk):
 
 
 def test_an_id_that_holds_the_text_is_named_and_kept(store):
-    store.append(store.open_agent(store.open("planted")), {"role": "user", "content": "planted"})
+    store.append(store.agents.open(store.open("planted")), {"role": "user", "content": "planted"})
 
     said = run("planted", "--find", "planted", "--reason", "as asked")
 
@@ -229,7 +229,7 @@ def test_an_id_that_holds_the_text_is_named_and_kept(store):
 
 def test_a_session_is_found_in_its_namespace_or_by_its_primary_key(store, talk):
     other = store.__class__(namespace="team").open("talk")
-    agent = store.__class__(namespace="team").open_agent(other)
+    agent = store.__class__(namespace="team").agents.open(other)
     store.append(agent, {"role": "user", "content": SECRET})
 
     assert "1 place in 1 message" in run(

@@ -91,7 +91,7 @@ def test_fixtures_keep_payloads_exactly(agent, store, serialization):
         '{"a": 1}',
     ]
     store.append_many(agent, values)
-    store.redact_message(agent, 0, {"b": b"redacted", "a": 1})
+    store.messages.redact(agent, 0, {"b": b"redacted", "a": 1})
     rows = [*Session.objects.all(), *SessionAgent.objects.all(), *SessionMessage.objects.all()]
 
     fixture = serializers.serialize(serialization, rows)
@@ -100,10 +100,10 @@ def test_fixtures_keep_payloads_exactly(agent, store, serialization):
         restored.save()
 
     assert exactly(store.payloads(agent)) == exactly([{"b": b"redacted", "a": 1}, *values[1:]])
-    assert exactly(store.read_message(agent, 0).redact_message) == exactly(
+    assert exactly(store.messages.find(agent, 0).redact_message) == exactly(
         {"b": b"redacted", "a": 1}
     )
-    assert store.read_message(agent, 1).redact_message is None
+    assert store.messages.find(agent, 1).redact_message is None
 
 
 def test_the_field_is_built_again_from_what_it_deconstructs_to():

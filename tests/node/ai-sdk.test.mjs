@@ -41,8 +41,14 @@ async function open(id, loaded) {
   document.body.append(place);
   const root = createRoot(place);
   roots.add(root);
-  root.render(createElement(Chat, { id, initialMessages: loaded ?? (await loadMessages(id)) }));
+  const initialMessages = loaded ?? (await loadMessages(id));
+  const earlier = requests.length;
+  root.render(createElement(Chat, { id, initialMessages }));
   await until('the page', () => place.querySelector('form'));
+  // useChat asks for a running answer first; a late "there is none" hides the error of a request.
+  const path = `/${encodeURIComponent(id)}/stream`;
+  await until('the reconnect', () => requests.slice(earlier).some(one => one.path.endsWith(path)));
+  await sleep(0);
   const page = {
     place,
     status: () => place.querySelector('main').dataset.status,

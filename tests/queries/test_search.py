@@ -27,7 +27,7 @@ def say(db, store):
     """Says something in a session, which is made if need be."""
 
     def said(name: str, *texts: str):
-        agent = store.open_agent(store.open(name), dialect="openai")
+        agent = store.agents.open(store.open(name), dialect="openai")
         return [
             record.id
             for record in store.append_many(

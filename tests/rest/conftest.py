@@ -69,7 +69,7 @@ class Talk:
     def __init__(self, owner, *texts: str, title: str = "A trip", **given) -> None:
         self.store = SessionStore(owner=owner)
         self.session = self.store.create(given.pop("session_id", "trip"), title=title, **given)
-        self.agent = self.store.open_agent(self.session, "concierge", dialect="strands")
+        self.agent = self.store.agents.open(self.session, "concierge", dialect="strands")
         for number, text in enumerate(texts):
             self.say(said("user" if number % 2 == 0 else "assistant", text))
 

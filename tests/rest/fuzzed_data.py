@@ -55,7 +55,7 @@ def _conversation(store: SessionStore, number: int) -> None:
         metadata={"number": number, "nested": [None, {"é": 1.5}], "card": CARD},
         external_id=f"thread-{number}" if number % 2 else None,
     )
-    strands = store.open_agent(session, "concierge", dialect="strands")
+    strands = store.agents.open(session, "concierge", dialect="strands")
     image = {"image": {"format": "png", "source": {"bytes": PIXEL}}}
     said_by_strands: list[Any] = [
         said("user", f"My card is {CARD}.", image),
@@ -68,7 +68,7 @@ def _conversation(store: SessionStore, number: int) -> None:
     ]
     for payload in said_by_strands:
         store.append(strands, payload)
-    openai = store.open_agent(session, "default", dialect="openai")
+    openai = store.agents.open(session, "default", dialect="openai")
     items: list[Any] = [
         {"role": "user", "content": "To Lisbon, a@example.org"},
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"card": 1}'},
@@ -77,17 +77,17 @@ def _conversation(store: SessionStore, number: int) -> None:
     ]
     for item in items:
         store.append(openai, item)
-    store.take_snapshot(strands)
+    store.snapshots.take(strands)
     store.append(strands, said("user", "And to Porto?"))
-    store.rewind(strands, 5)
-    store.create_branch(strands, name="<b>idea</b>", upto=3)
-    store.open_agent(session, "a/b ü?#%", dialect="strands")
-    store.create_multi_agent(session, "graph", kind="graph", state={"nodes": [CARD]})
+    store.branches.rewind(strands, 5)
+    store.branches.create(strands, name="<b>idea</b>", upto=3)
+    store.agents.open(session, "a/b ü?#%", dialect="strands")
+    store.multi_agents.create(session, "graph", kind="graph", state={"nodes": [CARD]})
     if number % 3 == 0:
         redact(session.id, Find(CARD), reason="A card", actor="root")
     if number % 5 == 1:
         legal_hold.hold(session.id, reason="A lawsuit")
     if number % 7 == 2:
-        store.update(session.id, archived=True)
+        store.sessions.update(session.id, archived=True)
     if number % 4 == 3:
         SessionMessage.objects.filter(session=session.id, message_id=1).update(text="")

@@ -75,7 +75,7 @@ def plant(owner: Any, name: str = "planted") -> Planted:
         name, title="plantedtitle", metadata={"key": "plantedmetadata"}, external_id=f"{name}-x"
     )
     state = AgentState({"a": "plantedstate"}, {"summary": "plantedsummary"}, {"internal": INTERNAL})
-    agent = store.open_agent(record, "concierge", dialect="strands", data=state)
+    agent = store.agents.open(record, "concierge", dialect="strands", data=state)
     call = {"toolUseId": "t", "name": "search", "input": {"q": "plantedtool"}}
     result = {"toolUseId": "t", "status": "success", "content": [{"text": "plantedresult"}]}
     thought = {"reasoningContent": {"reasoningText": {"text": "plantedreasoning"}}}
@@ -89,11 +89,11 @@ def plant(owner: Any, name: str = "planted") -> Planted:
             {"role": "assistant", "content": [{"text": KEPT}]},
         ],
     )
-    store.create_multi_agent(record, "graph", {"node": "plantednode"}, kind="graph")
+    store.multi_agents.create(record, "graph", {"node": "plantednode"}, kind="graph")
     rows = SessionMessage.objects.filter(session=record.id).order_by("message_id")
     redact(record.id, WholeMessage(rows[3].pk), reason="a ticket", actor=owner)
-    store.take_snapshot(agent)
-    store.create_branch(agent, name="aside")
+    store.snapshots.take(agent)
+    store.branches.create(agent, name="aside")
     return Planted(
         Session.objects.get(pk=record.id),
         SessionAgent.objects.get(session=record.id),

@@ -38,7 +38,7 @@ def url(planted: Planted, rest: str) -> str:
 def test_agents_are_listed_the_oldest_first_without_what_they_keep(ada, api):
     talk = Talk(ada)
     for name in ("writer", "critic"):
-        talk.store.open_agent(talk.session, name, dialect="openai", data=AgentState({"a": "kept"}))
+        talk.store.agents.open(talk.session, name, dialect="openai", data=AgentState({"a": "kept"}))
     answer = api.get(f"{talk.url}agents/")
     found = answer.json()["results"]
     assert [row["agent_id"] for row in found] == ["concierge", "writer", "critic"]
@@ -51,8 +51,8 @@ def test_agents_are_listed_the_oldest_first_without_what_they_keep(ada, api):
 def test_agents_and_orchestrators_come_in_pages_that_lead_to_all_of_them(ada, api):
     talk = Talk(ada)
     for number in range(4):
-        talk.store.open_agent(talk.session, f"agent-{number}", dialect="strands")
-        talk.store.create_multi_agent(talk.session, f"graph-{number}", {})
+        talk.store.agents.open(talk.session, f"agent-{number}", dialect="strands")
+        talk.store.multi_agents.create(talk.session, f"graph-{number}", {})
     for what in ("agents", "multi-agents"):
         whole = api.get(f"{talk.url}{what}/").json()
         assert (whole["next"], whole["previous"]) == (None, None)
@@ -136,12 +136,12 @@ def test_a_state_that_was_seen_by_others_is_recorded_as_such(planted, bob):
 )
 def test_an_id_is_any_text(ada, api, name):
     talk = Talk(ada)
-    talk.store.open_agent(talk.session, name, dialect="strands")
+    talk.store.agents.open(talk.session, name, dialect="strands")
     found = api.get(f"{talk.url}agents/{quote(name, safe='/')}/")
     assert found.status_code == 200
     assert found.json()["agent_id"] == name
     store = SessionStore(owner=ada)
-    store.create_multi_agent(talk.session, name, {}, kind="swarm")
+    store.multi_agents.create(talk.session, name, {}, kind="swarm")
     found = api.get(f"{talk.url}multi-agents/{quote(name, safe='/')}/")
     assert found.json()["multi_agent_id"] == name
 
@@ -155,7 +155,7 @@ def test_an_id_is_exact(ada, api, name):
 def test_a_state_with_anything_in_it_is_shown(ada):
     state = {"bytes": b"\xff", "nul": "a\x00b", "half": "\ud800", "number": 10**400, "": {"": []}}
     talk = Talk(ada)
-    talk.store.open_agent(talk.session, "odd", dialect="strands", data=AgentState(state))
+    talk.store.agents.open(talk.session, "odd", dialect="strands", data=AgentState(state))
     grant(ada, "view_sessionagent")
     answer = client_of(ada).get(f"{talk.url}agents/odd/")
     assert answer.status_code == 200

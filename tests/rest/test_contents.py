@@ -77,7 +77,7 @@ def test_parts_are_neutral_for_strands(ada, api):
 def test_parts_are_neutral_for_openai(ada, api):
     store = SessionStore(owner=ada)
     session = store.create("openai")
-    agent = store.open_agent(session, "default", dialect="openai")
+    agent = store.agents.open(session, "default", dialect="openai")
     for item in ({"role": "user", "content": "Where to?"}, CALL, OUTPUT):
         store.append(agent, item)
     page = api.get(f"/api/sessions/{session.id}/messages/").json()["results"]
@@ -137,7 +137,7 @@ HOSTILE = {
 def test_no_payload_is_an_error(ada, api, name, dialect):
     store = SessionStore(owner=ada)
     session = store.create("s")
-    agent = store.open_agent(session, "a", dialect=dialect)
+    agent = store.agents.open(session, "a", dialect=dialect)
     key = store.append(agent, HOSTILE[name]).id
     url = f"/api/sessions/{session.id}/"
     for asked in (
@@ -166,7 +166,7 @@ def test_what_is_as_deep_as_may_be_stored_is_answered_whole(ada, api):
     talk = Talk(ada)
     url = talk.say({"role": "user", "content": [{"text": "here"}], "deep": deep})
     assert api.get(url, {"raw": "true"}).json()["raw"]["deep"] == deep
-    state = talk.store.open_agent(talk.session, "deep", dialect="strands", data=AgentState(deep))
+    state = talk.store.agents.open(talk.session, "deep", dialect="strands", data=AgentState(deep))
     owner = get_user_model().objects.get()
     grant(owner, "view_sessionagent")
     found = client_of(owner).get(f"{talk.url}agents/{state.agent_id}/")
@@ -308,7 +308,7 @@ def test_a_document_is_a_download(ada, api):
 def test_a_picture_of_openai_is_shown_too(ada, api):
     store = SessionStore(owner=ada)
     session = store.create("openai")
-    agent = store.open_agent(session, "default", dialect="openai")
+    agent = store.agents.open(session, "default", dialect="openai")
     inline = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
     key = store.append(
         agent,

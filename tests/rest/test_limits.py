@@ -61,7 +61,7 @@ def test_a_held_session_keeps_its_title_and_metadata_and_may_be_put_away(api, ad
 
 
 def test_by_an_external_id_nobody_changes_what_they_may_not(ada):
-    SessionStore(owner=ada).open_external("mine", title="Kept")
+    SessionStore(owner=ada).sessions.open_external("mine", title="Kept")
     refused = ask(ReadOnly, ada, "post", {"external_id": "mine", "title": "Changed"})
     assert refused.status_code == 404
     assert ask(ReadOnly, ada, "post", {"external_id": "mine"}).status_code == 200
@@ -69,7 +69,7 @@ def test_by_an_external_id_nobody_changes_what_they_may_not(ada):
 
 
 def test_an_external_id_of_another_namespace_is_taken(ada):
-    SessionStore(owner=ada).open_external("mine", title="Kept")
+    SessionStore(owner=ada).sessions.open_external("mine", title="Kept")
     refused = ask(Elsewhere, ada, "post", {"external_id": "mine", "title": "Changed"})
     assert refused.status_code == 409
     assert b"Kept" not in refused.content
@@ -89,7 +89,7 @@ def test_who_may_not_delete_lets_nothing_expire(ada):
 def test_a_preview_answers_no_guess_about_an_agents_state(api, ada):
     talk = Talk(ada, "Hello")
     state = AgentState(conversation_manager_state={"__name__": "hunter2Manager"})
-    talk.store.update_agent(talk.agent, state)
+    talk.store.agents.update(talk.agent, state)
     for guess in ("hunter2", "hunter3"):
         for dry_run in (True, False):
             body = {"find": guess, "dry_run": dry_run, "reason": "a guess"}

@@ -24,7 +24,7 @@ def texts(page: dict[str, Any]) -> list[str]:
 def many(ada) -> Talk:
     """Twelve messages of one agent and, between them, six of another."""
     talk = Talk(ada)
-    writer = talk.store.open_agent(talk.session, "writer/two", dialect="openai")
+    writer = talk.store.agents.open(talk.session, "writer/two", dialect="openai")
     for number in range(12):
         talk.say(said("user" if number % 2 == 0 else "assistant", f"m{number}"))
         if number % 2:

@@ -43,7 +43,7 @@ def key(talk: Talk, position: int) -> str:
 
 
 def test_a_fork_goes_on_by_itself(api, trip):
-    trip.store.update_agent(trip.agent, AgentState({"mood": "glad"}))
+    trip.store.agents.update(trip.agent, AgentState({"mood": "glad"}))
     answer = api.post(f"{trip.url}fork/", {"at": key(trip, 1)}, format="json")
     made = answer.json()
     assert answer.status_code == 201
@@ -57,7 +57,7 @@ def test_a_fork_goes_on_by_itself(api, trip):
     assert texts(api, made["id"]) == SAID[:2]
     # Neither knows of what is said in the other.
     store = SessionStore(owner=trip.store.owner_id)
-    agent = store.read_agent(store.get(made["session_id"]), "concierge")
+    agent = store.agents.find(store.get(made["session_id"]), "concierge")
     assert agent is not None
     store.append(agent, {"role": "user", "content": [{"text": "To Porto."}]})
     assert texts(api, made["id"]) == [*SAID[:2], "To Porto."]
@@ -89,9 +89,9 @@ def test_a_fork_is_made_once_however_often_it_is_asked_for(api, trip):
 
 
 def test_the_store_makes_no_second_session_of_an_external_id(trip):
-    trip.store.fork(trip.session, external_id="thread-2")
+    trip.store.sessions.fork(trip.session, external_id="thread-2")
     with pytest.raises(SessionConflictError):
-        trip.store.fork(trip.session, external_id="thread-2")
+        trip.store.sessions.fork(trip.session, external_id="thread-2")
     assert Session.objects.count() == 2
 
 

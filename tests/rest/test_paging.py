@@ -69,7 +69,7 @@ def test_older_messages_follow_newer_ones_that_are_gone(seven, api, agent):
 def test_a_message_that_is_not_in_an_agents_conversation_is_no_place_in_it(seven, api, side):
     gone = seven.messages[-1].split("/")[-2]
     seven.store.pop(seven.agent)
-    other = seven.store.open_agent(seven.session, "other", dialect="strands")
+    other = seven.store.agents.open(seven.session, "other", dialect="strands")
     others = str(seven.store.append(other, said("user", "hello")).id)
     for key in (gone, others, str(new_id())):
         answer = api.get(f"{seven.url}messages/", {"agent": "concierge", side: key})

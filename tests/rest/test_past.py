@@ -94,7 +94,7 @@ def test_no_way_back_in_time_counts_as_a_redaction(api, trip, url):
         listed = api.get("/api/sessions/").json()["results"]
         return [api.get(trip.url).json()["redactions"], *(one["redactions"] for one in listed)]
 
-    snapshot = trip.store.take_snapshot(trip.agent)
+    snapshot = trip.store.snapshots.take(trip.agent)
     post(api, f"{url}rewind/", {"to": 1})
     post(api, f"{url}branches/1/switch/")
     post(api, f"{url}snapshots/{snapshot.id}/restore/")
@@ -122,7 +122,7 @@ def test_what_is_no_place_is_refused(api, trip, url, to):
 def test_a_message_that_is_not_there_is_not_found(api, ada, bob, trip, url):
     mine = Talk(ada, "Another session", session_id="other")
     theirs = Talk(bob, "Another owner", session_id="theirs")
-    second = trip.store.open_agent(trip.session, "second", dialect="strands")
+    second = trip.store.agents.open(trip.session, "second", dialect="strands")
     trip.store.append(second, said("user", "Another agent"))
     post(api, f"{url}branches/", {}, 201)
     places = [uuid4(), keys(1)[0], 4, MOST]
@@ -291,11 +291,11 @@ def walked(api: APIClient, start: str, name: str) -> list[Any]:
 
 
 def test_an_agent_is_brought_back_to_a_snapshot(api, trip, url):
-    trip.store.update_agent(trip.agent, AgentState({"mood": "early"}))
+    trip.store.agents.update(trip.agent, AgentState({"mood": "early"}))
     taken = post(api, f"{url}snapshots/", code=201)
     assert (taken["branch"], taken["length"]) == (0, 4)
     trip.say(said("user", "More"))
-    trip.store.update_agent(trip.agent, AgentState({"mood": "late"}))
+    trip.store.agents.update(trip.agent, AgentState({"mood": "late"}))
     found = post(api, f"{url}snapshots/{taken['id']}/restore/")
     assert found["id"] == taken["id"]
     assert texts(api, url) == SAID
@@ -310,7 +310,7 @@ def test_an_agent_is_brought_back_to_a_snapshot(api, trip, url):
 
 
 def test_snapshots_show_nothing_of_what_the_agent_kept(api, ada, trip, url):
-    trip.store.update_agent(trip.agent, AgentState({"mood": "plantedstate"}))
+    trip.store.agents.update(trip.agent, AgentState({"mood": "plantedstate"}))
     grant(ada, "view_sessionagent")
     made = client_of(ada).post(f"{url}snapshots/")
     listed = client_of(ada).get(f"{url}snapshots/")
@@ -328,11 +328,11 @@ def test_pages_of_snapshots_lead_on_and_back(api, trip, url):
 
 
 def test_a_snapshot_of_another_agent_is_none_of_this_one(api, stranger, ada, bob, trip, url):
-    second = trip.store.open_agent(trip.session, "second", dialect="strands")
+    second = trip.store.agents.open(trip.session, "second", dialect="strands")
     theirs = Talk(bob, "Hi", session_id="theirs")
     mine = Talk(ada, "Hi", session_id="mine")
     for talk, agent in ((trip, second), (theirs, theirs.agent), (mine, mine.agent)):
-        key = talk.store.take_snapshot(agent).id
+        key = talk.store.snapshots.take(agent).id
         assert api.get(f"{url}snapshots/", {"after": str(key)}).status_code == 400
         post(api, f"{url}snapshots/{key}/restore/", code=404)
     for key in ("x", "\x00", uuid4(), "9" * 500):
@@ -404,8 +404,8 @@ def test_what_was_redacted_is_redacted_on_every_branch(api, trip, url):
 def test_an_answer_takes_as_many_statements_however_much_there_is(ada, api, count):
     talk = Talk(ada, *(f"Message {number}" for number in range(2 + count)))
     for number in range(count):
-        talk.store.create_branch(talk.agent, upto=number % 3)
-        talk.store.take_snapshot(talk.agent)
+        talk.store.branches.create(talk.agent, upto=number % 3)
+        talk.store.snapshots.take(talk.agent)
     url = f"/api/agents/{talk.agent.id}/"
     key = Snapshot.objects.order_by("pk").first()
     assert key is not None
@@ -444,7 +444,7 @@ def changed(ada: Any, api: APIClient, count: int) -> list[int]:
     """Counts what each change of a conversation with so many branches takes."""
     talk = Talk(ada, *(f"Message {number}" for number in range(8)), session_id=f"of {count}")
     for _ in range(count):
-        talk.store.create_branch(talk.agent)
+        talk.store.branches.create(talk.agent)
     url = f"/api/agents/{talk.agent.id}/"
     costs = []
     for method, path, body in (

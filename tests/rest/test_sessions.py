@@ -99,8 +99,8 @@ def test_filters_choose(api, ada):
     store = SessionStore(owner=ada)
     plain = store.create("plain")
     put_away = store.create("put away", external_id="mine")
-    store.open_agent(put_away, "writer", dialect="strands")
-    store.update(put_away.id, archived=True)
+    store.agents.open(put_away, "writer", dialect="strands")
+    store.sessions.update(put_away.id, archived=True)
 
     def found(query: str) -> list[str]:
         return [row["id"] for row in api.get(f"{SESSIONS}?{query}").json()["results"]]

@@ -39,7 +39,7 @@ def small_parts(monkeypatch):
 
 def said(store, name, count):
     session = store.open(name)
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     store.append_many(agent, [{"role": "user", "content": f"{name} {n}"} for n in range(count)])
     return session, agent
 
@@ -49,8 +49,8 @@ def lengths() -> dict[str, int]:
     store = SessionStore(owner=EVERYBODY)
     return {
         session.session_id: len(store.payloads(agent))
-        for session in store.list_sessions()
-        for agent in store.list_agents(session)
+        for session in store.sessions.list()
+        for agent in store.agents.list(session)
     }
 
 
@@ -142,7 +142,7 @@ def test_a_large_session_is_gone_for_all_as_soon_as_its_deletion_is_interrupted(
 
     assert 0 < SessionMessage.objects.count() < 10
     assert store.find("s") is None
-    assert SessionStore(owner=ada).list_sessions() == []
+    assert SessionStore(owner=ada).sessions.list() == []
     assert deleted() == [session.id]
     # Its name is free.
     assert said(store, "s", 1)

@@ -50,7 +50,7 @@ def _definitions() -> list[tuple[str, str]]:
 def _fill(names: range) -> None:
     store = SessionStore()
     for number in names:
-        agent = store.open_agent(store.open(f"s{number}"))
+        agent = store.agents.open(store.open(f"s{number}"))
         store.append_many(agent, [{"role": "user", "content": f"{number} {n}"} for n in range(9)])
 
 

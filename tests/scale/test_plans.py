@@ -100,10 +100,10 @@ def test_every_reference_between_tables_has_an_index():
 def test_a_list_of_sessions_without_an_owner_is_read_in_order_from_the_index_of_the_owner(planted):
     """However many sessions of users are more recent."""
     store = SessionStore()
-    last = store.list_sessions(limit=20)[-1]
+    last = store.sessions.list(limit=20)[-1]
     for after in (None, last):
         with CaptureQueriesContext(connection) as queries:
-            assert len(store.list_sessions(limit=20, after=after)) == 20
+            assert len(store.sessions.list(limit=20, after=after)) == 20
         [query] = queries.captured_queries
         with connection.cursor() as cursor:
             cursor.execute("EXPLAIN " + query["sql"].replace("%", "%%"))
@@ -174,22 +174,22 @@ def test_openai_sessions(planted):
 def test_the_store(planted, ada):
     store = SessionStore(owner=ada)
     session = store.get("planted")
-    agent = store.list_agents(session)[0]
+    agent = store.agents.list(session)[0]
     with no_table_read_whole():
-        store.list_sessions(limit=20, after=session)
-        SessionStore().list_sessions(limit=20)
-        SessionStore().list_sessions(limit=20, after=session)
-        SessionStore(owner=EVERYBODY).list_sessions(limit=20, after=session)
-        store.find_external("planted-x")
+        store.sessions.list(limit=20, after=session)
+        SessionStore().sessions.list(limit=20)
+        SessionStore().sessions.list(limit=20, after=session)
+        SessionStore(owner=EVERYBODY).sessions.list(limit=20, after=session)
+        store.sessions.find_external("planted-x")
         store.append_many(agent, [{"role": "user", "content": [{"text": "more"}]}] * 3)
-        store.messages(agent, limit=2)
-        store.latest(agent, 2)
-        store.usage("planted")
-        snapshot = store.take_snapshot(agent)
-        store.rewind(agent, 3)
-        store.restore_snapshot(agent, snapshot.id)
-        fork = store.fork(session)
-        store.descendants(session.id)
+        store.messages.list(agent, limit=2)
+        store.messages.latest(agent, 2)
+        store.sessions.usage("planted")
+        snapshot = store.snapshots.take(agent)
+        store.branches.rewind(agent, 3)
+        store.snapshots.restore(agent, snapshot.id)
+        fork = store.sessions.fork(session)
+        store.sessions.descendants(session.id)
         redact(session.id, Find("plantedtext"), reason="a ticket", descendants=True)
         redact(session.id, WholeMessage(planted.messages[1].pk), reason="a ticket")
         legal_hold.hold(session.id, reason="case 1")

@@ -32,28 +32,28 @@ def said(store: SessionStore, agent: AgentRecord, number: int = 0) -> list[str]:
 
 @pytest.fixture
 def agent(store: SessionStore) -> AgentRecord:
-    made = store.open_agent(store.open("talk"), dialect=STRANDS)
+    made = store.agents.open(store.open("talk"), dialect=STRANDS)
     store.append_many(made, [user(text) for text in "abcdef"])
     return made
 
 
 def test_a_rewind_keeps_what_was_said_later_as_a_side_branch(store, agent):
     before = {row.pk for row in SessionMessage.objects.all()}
-    side = store.rewind(agent, 2)
+    side = store.branches.rewind(agent, 2)
     store.append(agent, user("other"))
 
     assert said(store, agent) == ["a", "b", "c", "other"]
     assert said(store, agent, side.number) == list("abcdef")
     assert (side.start, side.length, side.parent) == (3, 6, 0)
-    assert [b.name for b in store.branches(agent)] == ["main", "branch-1"]
-    assert store.common_length(agent, 0, side.number) == 3
+    assert [b.name for b in store.branches.list(agent)] == ["main", "branch-1"]
+    assert store.branches.common_length(agent, 0, side.number) == 3
     # What was there is still there, under the same key.
     assert before <= {row.pk for row in SessionMessage.objects.all()}
-    assert store.usage("talk").messages == SessionMessage.objects.count()
+    assert store.sessions.usage("talk").messages == SessionMessage.objects.count()
 
 
 def test_a_rewind_to_the_end_changes_nothing(store, agent):
-    assert store.rewind(agent, 5) is None
+    assert store.branches.rewind(agent, 5) is None
     assert not Snapshot.objects.exists()
     assert Session.objects.get().redaction_epoch == 0
 
@@ -61,124 +61,124 @@ def test_a_rewind_to_the_end_changes_nothing(store, agent):
 def test_a_rewind_to_nowhere_says_so(store, agent):
     for position in (-2, 6, 100):
         with pytest.raises(SessionNotFoundError):
-            store.rewind(agent, position)
+            store.branches.rewind(agent, position)
     assert said(store, agent) == list("abcdef")
 
 
 def test_everything_can_be_rewound(store, agent):
-    side = store.rewind(agent, -1)
+    side = store.branches.rewind(agent, -1)
 
     assert said(store, agent) == []
     assert said(store, agent, side.number) == list("abcdef")
 
 
 def test_switching_back_and_forth_loses_nothing(store, agent):
-    side = store.rewind(agent, 1)
+    side = store.branches.rewind(agent, 1)
     store.append(agent, user("x"))
-    other = store.switch_branch(agent, side.number)
+    other = store.branches.switch(agent, side.number)
     assert said(store, agent) == list("abcdef")
     assert said(store, agent, other.number) == ["a", "b", "x"]
 
     store.append(agent, user("g"))
-    again = store.switch_branch(agent, other.number)
+    again = store.branches.switch(agent, other.number)
     assert said(store, agent) == ["a", "b", "x"]
     assert said(store, agent, again.number) == list("abcdefg")
 
 
 def test_the_agents_state_goes_back_with_its_conversation(store, agent):
-    store.update_agent(agent, AgentState({"mood": "late"}))
-    side = store.rewind(agent, 2)
-    store.update_agent(agent, AgentState({"mood": "early"}))
-    store.take_snapshot(agent)
+    store.agents.update(agent, AgentState({"mood": "late"}))
+    side = store.branches.rewind(agent, 2)
+    store.agents.update(agent, AgentState({"mood": "early"}))
+    store.snapshots.take(agent)
     store.append(agent, user("x"))
-    store.update_agent(agent, AgentState({"mood": "again"}))
+    store.agents.update(agent, AgentState({"mood": "again"}))
 
     session = store.get("talk")
-    store.rewind(agent, 2)
-    assert store.read_agent(session, agent.agent_id).data.state == {"mood": "early"}
-    store.switch_branch(agent, side.number)
-    assert store.read_agent(session, agent.agent_id).data.state == {"mood": "late"}
+    store.branches.rewind(agent, 2)
+    assert store.agents.find(session, agent.agent_id).data.state == {"mood": "early"}
+    store.branches.switch(agent, side.number)
+    assert store.agents.find(session, agent.agent_id).data.state == {"mood": "late"}
 
 
 def test_a_snapshot_brings_back_conversation_and_state(store, agent):
-    store.update_agent(agent, AgentState({"n": 1}))
-    taken = store.take_snapshot(agent)
+    store.agents.update(agent, AgentState({"n": 1}))
+    taken = store.snapshots.take(agent)
     store.append(agent, user("g"))
-    store.update_agent(agent, AgentState({"n": 2}))
+    store.agents.update(agent, AgentState({"n": 2}))
 
-    store.restore_snapshot(agent, taken.id)
+    store.snapshots.restore(agent, taken.id)
 
     assert said(store, agent) == list("abcdef")
-    assert store.read_agent(store.get("talk"), agent.agent_id).data.state == {"n": 1}
+    assert store.agents.find(store.get("talk"), agent.agent_id).data.state == {"n": 1}
     # And what was left can be restored as well.
-    newest = store.list_snapshots(agent)[0]
-    store.restore_snapshot(agent, newest.id)
+    newest = store.snapshots.list(agent)[0]
+    store.snapshots.restore(agent, newest.id)
     assert said(store, agent) == list("abcdefg")
-    assert store.read_agent(store.get("talk"), agent.agent_id).data.state == {"n": 2}
+    assert store.agents.find(store.get("talk"), agent.agent_id).data.state == {"n": 2}
 
 
 def test_a_window_follows_a_rewind(store, agent):
     window = {"kept": [1], "tail": 3}
     manager = {"removed_message_count": 2, "summary_message": user("sum")}
-    store.update_agent(agent, AgentState(conversation_manager_state=manager, window=window))
-    side = store.rewind(agent, 3)
+    store.agents.update(agent, AgentState(conversation_manager_state=manager, window=window))
+    side = store.branches.rewind(agent, 3)
 
-    data = store.read_agent(store.get("talk"), agent.agent_id).data
+    data = store.agents.find(store.get("talk"), agent.agent_id).data
     assert data.window is None
     assert data.conversation_manager_state == {"removed_message_count": 0, "summary_message": None}
 
-    store.switch_branch(agent, side.number)
-    data = store.read_agent(store.get("talk"), agent.agent_id).data
+    store.branches.switch(agent, side.number)
+    data = store.agents.find(store.get("talk"), agent.agent_id).data
     assert data.window == window
     assert data.conversation_manager_state == manager
 
 
 def test_a_branch_is_made_of_any_other_and_deleted_alone(store, agent):
-    made = store.create_branch(agent, name="idea", upto=2)
+    made = store.branches.create(agent, name="idea", upto=2)
     store.append(agent.on_branch(made.number), user("y"))
-    second = store.create_branch(agent, source=made.number)
+    second = store.branches.create(agent, source=made.number)
 
     assert said(store, agent, made.number) == ["a", "b", "y"]
     assert said(store, agent, second.number) == ["a", "b", "y"]
-    assert store.find_branch(agent, "idea").length == 3
-    assert store.delete_branch(agent, made.number) == 3
+    assert store.branches.find(agent, "idea").length == 3
+    assert store.branches.delete(agent, made.number) == 3
     assert said(store, agent) == list("abcdef")
     assert said(store, agent, second.number) == ["a", "b", "y"]
-    assert store.find_branch(agent, "idea") is None
-    assert store.usage("talk").messages == SessionMessage.objects.count()
+    assert store.branches.find(agent, "idea") is None
+    assert store.sessions.usage("talk").messages == SessionMessage.objects.count()
 
 
 @pytest.mark.parametrize("name", ["main", "idea"])
 def test_two_branches_have_no_name_in_common(store, agent, name):
-    store.create_branch(agent, name="idea")
+    store.branches.create(agent, name="idea")
     with pytest.raises(SessionConflictError):
-        store.create_branch(agent, name=name)
+        store.branches.create(agent, name=name)
     assert Branch.objects.count() == 1
 
 
 def test_the_main_branch_and_those_that_are_not_there_cannot_be_deleted(store, agent):
     for number in (0, 7):
         with pytest.raises(SessionNotFoundError):
-            store.delete_branch(agent, number)
+            store.branches.delete(agent, number)
         with pytest.raises(SessionNotFoundError):
-            store.switch_branch(agent, number)
+            store.branches.switch(agent, number)
 
 
 def test_a_hold_keeps_branches(store, agent):
-    made = store.create_branch(agent)
+    made = store.branches.create(agent)
     hold(Session.objects.get().pk, reason="a lawsuit", actor="legal")
     with pytest.raises(LegalHoldError):
-        store.delete_branch(agent, made.number)
+        store.branches.delete(agent, made.number)
     # Nothing is lost by these.
-    side = store.rewind(agent, 1)
-    store.switch_branch(agent, side.number)
+    side = store.branches.rewind(agent, 1)
+    store.branches.switch(agent, side.number)
     assert said(store, agent) == list("abcdef")
 
 
 def test_copies_say_what_they_are_copies_of(store, agent):
     originals = {row.message_id: row.pk for row in SessionMessage.objects.all()}
-    first = store.create_branch(agent, upto=3)
-    second = store.create_branch(agent, source=first.number)
+    first = store.branches.create(agent, upto=3)
+    second = store.branches.create(agent, source=first.number)
     for number in (first.number, second.number):
         copies = SessionMessage.objects.filter(branch=number)
         assert {row.message_id: row.source for row in copies} == {
@@ -189,8 +189,8 @@ def test_copies_say_what_they_are_copies_of(store, agent):
 
 def test_a_copy_of_a_redacted_message_holds_no_original(store, agent, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    store.redact_message(agent, 1, user("[gone]"))
-    made = store.create_branch(agent)
+    store.messages.redact(agent, 1, user("[gone]"))
+    made = store.branches.create(agent)
     copied = SessionMessage.objects.get(branch=made.number, message_id=1)
     assert copied.message == copied.redact_message == user("[gone]")
     assert copied.redacted_at is not None
@@ -215,7 +215,7 @@ class Model:
         self.begin(store.open("model"), [])
 
     def begin(self, session: SessionRecord, texts: list[str]) -> None:
-        agent = self.store.open_agent(session, dialect=STRANDS)
+        agent = self.store.agents.open(session, dialect=STRANDS)
         self.sessions.append((agent, {0: texts}))
 
     def do(self, text: str, kind: str, which: int, where: int) -> None:
@@ -231,19 +231,19 @@ class Model:
         elif kind == "rewind":
             self.rewind(agent, branches, where % (len(branches[0]) + 1) - 1)
         elif kind == "branch":
-            made = self.store.create_branch(agent, source=number, upto=which)
+            made = self.store.branches.create(agent, source=number, upto=which)
             branches[made.number] = texts[:which]
         elif kind == "fork":
             self.fork(agent, number, texts, which)
         elif number and kind == "switch":
-            left = self.store.switch_branch(agent, number)
+            left = self.store.branches.switch(agent, number)
             branches[left.number], branches[0] = branches[0], branches.pop(number)
         elif number:
-            self.store.delete_branch(agent, number)
+            self.store.branches.delete(agent, number)
             del branches[number]
 
     def rewind(self, agent: AgentRecord, branches: dict[int, list[str]], to: int) -> None:
-        side = self.store.rewind(agent, to)
+        side = self.store.branches.rewind(agent, to)
         if side is not None:
             branches[side.number] = list(branches[0])
             del branches[0][to + 1 :]
@@ -253,12 +253,12 @@ class Model:
             rows = SessionMessage.objects.filter(agent=agent.id, branch=number)
             at = rows.get(message_id=which % len(texts))
             row = Session.objects.get(pk=agent.session)
-            fork = self.store.fork(self.store.get(row.session_id), at=at.pk)
+            fork = self.store.sessions.fork(self.store.get(row.session_id), at=at.pk)
             self.begin(fork, texts[: at.message_id + 1])
 
     def check(self) -> None:
         for agent, branches in self.sessions:
-            lengths = {branch.number: branch.length for branch in self.store.branches(agent)}
+            lengths = {branch.number: branch.length for branch in self.store.branches.list(agent)}
             assert lengths == {number: len(texts) for number, texts in branches.items()}
             for number, texts in branches.items():
                 assert said(self.store, agent, number) == texts

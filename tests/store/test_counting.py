@@ -19,7 +19,7 @@ def user(text: str) -> dict:
 
 
 def test_writers_who_meet_count_each_message_once(store, session):
-    agents = [store.open_agent(session, name) for name in ("a", "a", "b")]
+    agents = [store.agents.open(session, name) for name in ("a", "a", "b")]
 
     def write(number: int) -> None:
         try:
@@ -35,9 +35,9 @@ def test_writers_who_meet_count_each_message_once(store, session):
     for writer in writers:
         writer.join(60)
 
-    assert store.usage(session.session_id).messages == 90
-    assert [m.message_id for m in store.messages(agents[0])] == list(range(60))
-    assert [m.message_id for m in store.messages(agents[2])] == list(range(30))
+    assert store.sessions.usage(session.session_id).messages == 90
+    assert [m.message_id for m in store.messages.list(agents[0])] == list(range(60))
+    assert [m.message_id for m in store.messages.list(agents[2])] == list(range(30))
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -47,7 +47,7 @@ def test_what_is_not_written_is_not_counted(store, session, agent, count):
     with pytest.raises(StaleSessionError):
         store.append_many(agent, [user("a")] * count, epoch=7)
 
-    assert store.usage(session.session_id).messages == 0
+    assert store.sessions.usage(session.session_id).messages == 0
     assert store.payloads(agent) == []
 
 
@@ -57,7 +57,7 @@ def test_what_was_written_by_an_earlier_try_is_not_counted_again(store, session,
 
     store.append_many(agent, [first, second], again=True)
 
-    assert store.usage(session.session_id).messages == 2
+    assert store.sessions.usage(session.session_id).messages == 2
     assert store.payloads(agent) == [user("a"), user("b")]
 
 

@@ -121,8 +121,8 @@ def test_a_row_that_refers_to_nothing_is_not_found_without_the_row(store, sessio
 
     for write in (
         lambda: store.append(agent, user(SECRET)),
-        lambda: store.create_agent(session, "a", data=AgentState(state={"a": SECRET})),
-        lambda: store.create_multi_agent(session, "m", {"a": SECRET}),
+        lambda: store.agents.create(session, "a", data=AgentState(state={"a": SECRET})),
+        lambda: store.multi_agents.create(session, "m", {"a": SECRET}),
         lambda: SessionStore(owner=987654).open("s", title=SECRET, metadata={"a": SECRET}),
     ):
         with pytest.raises(SessionNotFoundError) as refusal:
@@ -139,9 +139,9 @@ def test_no_refusal_of_a_value_tells_it(store, agent, caplog):
         ):
             for write in (
                 lambda payload=payload: store.append(agent, payload),
-                lambda payload=payload: store.update_message(agent, 0, payload),
-                lambda payload=payload: store.redact_message(agent, 0, payload),
-                lambda payload=payload: store.update_agent(agent, AgentState(state=payload)),
+                lambda payload=payload: store.messages.update(agent, 0, payload),
+                lambda payload=payload: store.messages.redact(agent, 0, payload),
+                lambda payload=payload: store.agents.update(agent, AgentState(state=payload)),
             ):
                 with pytest.raises(PayloadError) as refusal:
                     write()

@@ -29,7 +29,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 def said(store: SessionStore, session_id: str, agent_id: str = "default") -> list[str]:
-    agent = store.read_agent(store.get(session_id), agent_id)
+    agent = store.agents.find(store.get(session_id), agent_id)
     assert agent is not None
     return [m["content"][0]["text"] for m in store.payloads(agent)]
 
@@ -37,15 +37,15 @@ def said(store: SessionStore, session_id: str, agent_id: str = "default") -> lis
 @pytest.fixture
 def agent(store):
     session = store.open("talk", title="A talk", metadata={"tag": 1})
-    made = store.open_agent(session, dialect=STRANDS)
+    made = store.agents.open(session, dialect=STRANDS)
     store.append_many(made, [user(text) for text in "abcd"])
     return made
 
 
 def test_both_go_on_independently(store, agent):
     at = SessionMessage.objects.get(message_id=1).pk
-    fork = store.fork(store.get("talk"), at=at, session_id="fork")
-    other = store.read_agent(fork, "default")
+    fork = store.sessions.fork(store.get("talk"), at=at, session_id="fork")
+    other = store.agents.find(fork, "default")
     store.append(other, user("x"))
     store.append(agent, user("e"))
 
@@ -62,60 +62,62 @@ def test_both_go_on_independently(store, agent):
 
 def test_a_fork_of_all_has_all_agents_and_their_states(store, agent):
     session = store.get("talk")
-    second = store.open_agent(session, "second", dialect=STRANDS)
+    second = store.agents.open(session, "second", dialect=STRANDS)
     store.append(second, user("hello"))
-    store.update_agent(second, AgentState({"n": 1}, {"removed_message_count": 1}, window=None))
-    store.create_multi_agent(session, "graph", state={"id": "graph"}, kind="graph")
+    store.agents.update(second, AgentState({"n": 1}, {"removed_message_count": 1}, window=None))
+    store.multi_agents.create(session, "graph", state={"id": "graph"}, kind="graph")
 
-    fork = store.fork(session)
+    fork = store.sessions.fork(session)
 
     assert fork.session_id == str(fork.id)
     assert said(store, fork.session_id) == list("abcd")
     assert said(store, fork.session_id, "second") == ["hello"]
-    assert store.read_agent(fork, "second").data == store.read_agent(session, "second").data
-    assert store.read_multi_agent(fork, "graph").state == {"id": "graph"}
+    assert store.agents.find(fork, "second").data == store.agents.find(session, "second").data
+    assert store.multi_agents.find(fork, "graph").state == {"id": "graph"}
     assert fork.usage.messages == 5
 
 
 def test_other_agents_come_along_as_far_as_they_had_got(store, agent):
     session = store.get("talk")
-    second = store.open_agent(session, "second", dialect=STRANDS)
+    second = store.agents.open(session, "second", dialect=STRANDS)
     store.append(second, user("before"))
     last = store.append(agent, user("e"))
     store.append(second, user("after"))
 
-    fork = store.fork(session, at=last.id)
+    fork = store.sessions.fork(session, at=last.id)
 
     assert said(store, fork.session_id) == list("abcde")
     assert said(store, fork.session_id, "second") == ["before"]
 
 
 def test_an_agent_has_its_state_as_of_then_where_a_snapshot_has_it(store, agent):
-    store.update_agent(agent, AgentState({"n": 1}))
-    store.take_snapshot(agent)
+    store.agents.update(agent, AgentState({"n": 1}))
+    store.snapshots.take(agent)
     at = SessionMessage.objects.get(message_id=3).pk
     store.append(agent, user("e"))
-    store.update_agent(agent, AgentState({"n": 2}, {"removed_message_count": 3}))
+    store.agents.update(agent, AgentState({"n": 2}, {"removed_message_count": 3}))
 
-    fork = store.fork(store.get("talk"), at=at)
-    assert store.read_agent(fork, "default").data.state == {"n": 1}
-    earlier = store.fork(store.get("talk"), at=SessionMessage.objects.filter(message_id=0)[0].pk)
-    data = store.read_agent(earlier, "default").data
+    fork = store.sessions.fork(store.get("talk"), at=at)
+    assert store.agents.find(fork, "default").data.state == {"n": 1}
+    earlier = store.sessions.fork(
+        store.get("talk"), at=SessionMessage.objects.filter(message_id=0)[0].pk
+    )
+    data = store.agents.find(earlier, "default").data
     assert data.state == {"n": 2}
     assert data.conversation_manager_state == {"removed_message_count": 0}
 
 
 def test_a_side_branch_can_be_forked(store, agent):
-    side = store.rewind(agent, 0)
+    side = store.branches.rewind(agent, 0)
     at = SessionMessage.objects.get(branch=side.number, message_id=2).pk
-    fork = store.fork(store.get("talk"), at=at)
+    fork = store.sessions.fork(store.get("talk"), at=at)
     assert said(store, fork.session_id) == ["a", "b", "c"]
 
 
 def test_what_was_redacted_is_redacted_in_a_fork(store, agent, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    store.redact_message(agent, 1, user("[gone]"))
-    fork = store.fork(store.get("talk"))
+    store.messages.redact(agent, 1, user("[gone]"))
+    fork = store.sessions.fork(store.get("talk"))
     row = SessionMessage.objects.get(session=fork.id, message_id=1)
     assert row.message == row.redact_message == user("[gone]")
     assert row.source == SessionMessage.objects.get(session=agent.session, message_id=1).pk
@@ -123,19 +125,19 @@ def test_what_was_redacted_is_redacted_in_a_fork(store, agent, settings):
 
 def test_large_binaries_are_copied_and_deleted_apart(store, stored, settings):
     settings.AGENT_SESSIONS = {**settings.AGENT_SESSIONS, "BLOB_MIN_BYTES": 100}
-    agent = store.open_agent(store.open("pictures"), dialect=STRANDS)
+    agent = store.agents.open(store.open("pictures"), dialect=STRANDS)
     said = [with_blocks(image(b"x" * 1000)), with_blocks(image(b"y" * 1000)), user("end")]
     store.append_many(agent, said)
 
-    fork = store.fork(store.get("pictures"))
+    fork = store.sessions.fork(store.get("pictures"))
     assert len(stored()) == 4
     assert Blob.objects.filter(session=fork.id).count() == 2
     assert BlobReference.objects.filter(session=fork.id).count() == 2
     store.delete("pictures")
     assert len(stored()) == 2
-    assert store.payloads(store.read_agent(fork, "default")) == said
-    store.rewind(store.read_agent(fork, "default"), 0)
-    store.clear(store.read_agent(fork, "default"))
+    assert store.payloads(store.agents.find(fork, "default")) == said
+    store.branches.rewind(store.agents.find(fork, "default"), 0)
+    store.clear(store.agents.find(fork, "default"))
     # The side branch has both.
     assert len(stored()) == 2
     store.delete(fork.session_id)
@@ -144,28 +146,28 @@ def test_large_binaries_are_copied_and_deleted_apart(store, stored, settings):
 
 def test_descendants_are_found_at_any_depth(store, agent):
     session = store.get("talk")
-    child = store.fork(session)
-    grandchild = store.fork(child)
-    second = store.fork(session)
+    child = store.sessions.fork(session)
+    grandchild = store.sessions.fork(child)
+    second = store.sessions.fork(session)
     store.delete(child.session_id)
 
     # One in between is gone.
-    assert store.descendants(session.id) == [grandchild.id, second.id]
-    assert store.descendants(grandchild.id) == []
+    assert store.sessions.descendants(session.id) == [grandchild.id, second.id]
+    assert store.sessions.descendants(grandchild.id) == []
 
 
 def test_what_cannot_be_forked_says_so_and_leaves_nothing(store, agent):
     session = store.get("talk")
     store.open("taken")
     with pytest.raises(SessionConflictError):
-        store.fork(session, session_id="taken")
+        store.sessions.fork(session, session_id="taken")
     with pytest.raises(SessionNotFoundError):
-        store.fork(session, at=session.id)
+        store.sessions.fork(session, at=session.id)
     with pytest.raises(InvalidIdError):
-        store.fork(session, session_id=" ")
+        store.sessions.fork(session, session_id=" ")
     store.delete("talk")
     with pytest.raises(SessionNotFoundError):
-        store.fork(session)
+        store.sessions.fork(session)
     assert list(Session.objects.values_list("session_id", flat=True)) == ["taken"]
 
 
@@ -174,6 +176,6 @@ def test_a_stranger_cannot_fork(store, agent, django_user_model):
     stranger = django_user_model.objects.create(username="stranger")
     mine = SessionStore(owner=owner).open("mine")
     with pytest.raises(SessionNotFoundError):
-        SessionStore(owner=stranger).fork(mine)
-    fork = SessionStore(owner=owner).fork(mine)
+        SessionStore(owner=stranger).sessions.fork(mine)
+    fork = SessionStore(owner=owner).sessions.fork(mine)
     assert fork.owner_id == owner.pk

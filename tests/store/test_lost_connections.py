@@ -55,7 +55,7 @@ def test_a_lost_answer_to_an_append_duplicates_and_loses_nothing(store, agent, d
 
     assert [record.message_id for record in records] == list(range(1, count + 1))
     assert store.payloads(agent) == [user("before"), *batch]
-    assert store.usage("session-1") == Usage(count + 1)
+    assert store.sessions.usage("session-1") == Usage(count + 1)
 
 
 def test_a_lost_answer_to_the_commit_of_a_long_batch(store, agent):
@@ -115,33 +115,33 @@ def test_a_lost_answer_to_making_something_makes_it_once(store, done):
     with cut("INSERT", done=done):
         session = store.create("s")
     with cut("INSERT", done=done):
-        agent = store.create_agent(session, "a")
+        agent = store.agents.create(session, "a")
     with cut("INSERT", done=done):
-        store.create_multi_agent(session, "m", {"a": 1})
+        store.multi_agents.create(session, "m", {"a": 1})
 
     assert store.get("s") == session
-    assert [found.id for found in store.list_agents(session)] == [agent.id]
-    assert store.read_multi_agent(session, "m").state == {"a": 1}
+    assert [found.id for found in store.agents.list(session)] == [agent.id]
+    assert store.multi_agents.find(session, "m").state == {"a": 1}
 
 
 @pytest.mark.parametrize("done", [True, False])
 def test_a_lost_answer_to_an_update_leaves_it_done(store, session, agent, done):
     store.append(agent, user("a"))
     with cut("UPDATE", done=done):
-        store.update_message(agent, 0, user("b"))
+        store.messages.update(agent, 0, user("b"))
     with cut("UPDATE", done=done):
-        store.update_agent(agent, AgentState(state={"a": 1}))
+        store.agents.update(agent, AgentState(state={"a": 1}))
 
     assert store.payloads(agent) == [user("b")]
-    assert store.open_agent(session).data.state == {"a": 1}
+    assert store.agents.open(session).data.state == {"a": 1}
 
 
 def test_a_lost_answer_to_a_redaction_leaves_it_done(store, agent):
     store.append(agent, user("plantedsecret"))
     with commit_lost():
-        store.redact_message(agent, 0, user("[gone]"))
+        store.messages.redact(agent, 0, user("[gone]"))
     with cut("UPDATE", done=False):
-        store.redact_message(agent, 0, user("[again]"))
+        store.messages.redact(agent, 0, user("[again]"))
 
     assert store.payloads(agent) == [user("[again]")]
     assert AuditEvent.objects.count() == 2
@@ -151,7 +151,7 @@ def test_a_lost_answer_to_a_turn_never_counts_tokens_twice(store, session):
     with cut("UPDATE", done=True):
         store.touch(session.id, Usage(1, 10, 5))
 
-    assert store.usage("session-1") == Usage(1, 10, 5)
+    assert store.sessions.usage("session-1") == Usage(1, 10, 5)
 
 
 @pytest.mark.parametrize("lose", [commit_lost, lambda: cut("DELETE", done=False)])
@@ -179,7 +179,7 @@ def test_a_lost_answer_to_a_pop_takes_one_message(store, agent, lose):
         assert store.pop(agent) == user("c")
 
     assert store.payloads(agent) == [user("a"), user("b")]
-    assert store.usage("session-1") == Usage(2)
+    assert store.sessions.usage("session-1") == Usage(2)
 
 
 @pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
@@ -190,7 +190,7 @@ def test_a_lost_answer_to_a_clearing_tells_how_many_there_were(store, agent, los
         assert store.clear(agent) == 3
 
     assert store.payloads(agent) == []
-    assert store.usage("session-1") == Usage(0)
+    assert store.sessions.usage("session-1") == Usage(0)
 
 
 def test_a_pop_in_doubt_that_somebody_came_behind_is_the_callers_to_clear_up(store, agent):
@@ -212,22 +212,22 @@ def test_a_pop_in_doubt_that_somebody_came_behind_is_the_callers_to_clear_up(sto
 
 def branched(store, agent) -> int:
     store.append_many(agent, [user("a"), user("b")])
-    number: int = store.create_branch(agent, name="side", upto=1).number
+    number: int = store.branches.create(agent, name="side", upto=1).number
     return number
 
 
 CHANGES: dict[str, Callable[..., Any]] = {
-    "rewind": lambda store, agent, side: store.rewind(agent, 0),
-    "switch": lambda store, agent, side: store.switch_branch(agent, side),
-    "create": lambda store, agent, side: store.create_branch(agent),
-    "delete": lambda store, agent, side: store.delete_branch(agent, side),
-    "fork": lambda store, agent, side: store.fork(
+    "rewind": lambda store, agent, side: store.branches.rewind(agent, 0),
+    "switch": lambda store, agent, side: store.branches.switch(agent, side),
+    "create": lambda store, agent, side: store.branches.create(agent),
+    "delete": lambda store, agent, side: store.branches.delete(agent, side),
+    "fork": lambda store, agent, side: store.sessions.fork(
         session_record(Session.objects.get(pk=agent.session))
     ),
-    "keep": lambda store, agent, side: store.take_snapshot(agent),
-    "redact": lambda store, agent, side: store.redact_message(agent, 0, user("[gone]")),
-    "restore": lambda store, agent, side: store.restore_snapshot(
-        agent, store.list_snapshots(agent)[0].id
+    "keep": lambda store, agent, side: store.snapshots.take(agent),
+    "redact": lambda store, agent, side: store.messages.redact(agent, 0, user("[gone]")),
+    "restore": lambda store, agent, side: store.snapshots.restore(
+        agent, store.snapshots.list(agent)[0].id
     ),
 }
 
@@ -235,19 +235,19 @@ CHANGES: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_lost_answer_to_the_commit_of_a_change_makes_it_once(store, agent, change):
     """Beside the same change of another session, whose connection held."""
-    other = store.open_agent(store.open("session-2"), dialect=agent.dialect)
+    other = store.agents.open(store.open("session-2"), dialect=agent.dialect)
     outcomes = []
     for one, lose in ((agent, commit_lost), (other, nullcontext)):
         side = branched(store, one)
-        store.take_snapshot(one)
+        store.snapshots.take(one)
         store.append(one, user("c"))
         with lose():
             change(store, one, side)
         outcomes.append(
             (
                 store.payloads(one),
-                [(branch.name, branch.length) for branch in store.branches(one)],
-                len(store.list_snapshots(one)),
+                [(branch.name, branch.length) for branch in store.branches.list(one)],
+                len(store.snapshots.list(one)),
                 Session.objects.filter(forked_from=one.session).count(),
                 Session.objects.values_list("redaction_epoch", "redactions", "message_count").get(
                     pk=one.session

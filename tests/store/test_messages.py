@@ -36,16 +36,16 @@ def test_any_value_comes_back_exactly_by_every_road(agent, store, values):
 
     assert exactly(store.payloads(agent)) == exactly(values)
     assert exactly(store.payloads(agent, latest=2)) == exactly(values)
-    assert exactly([row[1] for row in store.restore(agent)]) == exactly(values)
-    assert store.messages(agent) == store.latest(agent, 2) == written
-    assert exactly([record.content for record in store.messages(agent)]) == exactly(values)
+    assert exactly([row[1] for row in store.messages.restore(agent)]) == exactly(values)
+    assert store.messages.list(agent) == store.messages.latest(agent, 2) == written
+    assert exactly([record.content for record in store.messages.list(agent)]) == exactly(values)
     assert exactly(store.pop(agent)) == exactly(values[1])
 
 
 def test_positions_are_dense_from_zero_whoever_appends(store, agent):
     first = store.append(agent, user("a"))
     rest = store.append_many(agent, [user("b"), user("c")])
-    other = store.append(store.open_agent(store.open("session-1"), "other"), user("d"))
+    other = store.append(store.agents.open(store.open("session-1"), "other"), user("d"))
 
     assert [record.message_id for record in (first, *rest, other)] == [0, 1, 2, 0]
 
@@ -54,7 +54,7 @@ def test_what_is_returned_is_what_is_read(store, agent):
     run = uuid4()
     written = store.append(agent, user("Hi"), run_id=run)
 
-    assert store.read_message(agent, 0) == written
+    assert store.messages.find(agent, 0) == written
     assert (written.message, written.content) == (user("Hi"), user("Hi"))
     assert (written.role, written.run_id, written.revision) == ("user", run, 0)
     assert written.redact_message is None
@@ -67,7 +67,7 @@ def test_a_message_can_bring_its_own_key_and_times(store, agent):
 
     written = store.append(agent, new)
 
-    assert store.read_message(agent, 0) == written
+    assert store.messages.find(agent, 0) == written
     assert (written.id, written.created_at, written.updated_at) == (new.id, created, created)
 
 
@@ -76,7 +76,7 @@ def test_a_batch_is_said_at_one_moment(store, agent):
     first, old, last = store.append_many(agent, [user("a"), known, user("b")])
     assert first.created_at == first.updated_at == last.created_at == last.updated_at
     assert old.created_at == old.updated_at == known.created_at
-    assert store.messages(agent) == [first, old, last]
+    assert store.messages.list(agent) == [first, old, last]
 
 
 def test_the_same_message_again_is_the_same_message(store, agent):
@@ -89,7 +89,7 @@ def test_the_same_message_again_is_the_same_message(store, agent):
     assert again[0].message_id == first[0].message_id == 0
     assert [record.message_id for record in once_more] == [0, 1]
     assert store.payloads(agent) == [user("a"), user("b")]
-    assert store.usage("session-1") == Usage(2, 0, 0)
+    assert store.sessions.usage("session-1") == Usage(2, 0, 0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 200, 201, 450])
@@ -100,7 +100,7 @@ def test_a_batch_of_any_length_is_one_piece(store, agent, count):
 
     assert [record.message_id for record in records] == list(range(1, count + 1))
     assert store.payloads(agent)[1:] == [user(str(number)) for number in range(count)]
-    assert store.usage("session-1").messages == count + 1
+    assert store.sessions.usage("session-1").messages == count + 1
 
 
 def test_a_batch_of_large_messages_is_one_piece(store, agent):
@@ -116,7 +116,7 @@ def test_one_bad_message_leaves_nothing_of_its_batch(store, agent, django_assert
         store.append_many(agent, [user("good"), {"bad": float("nan")}])
 
     assert store.payloads(agent) == []
-    assert store.usage("session-1") == Usage()
+    assert store.sessions.usage("session-1") == Usage()
 
 
 def test_a_message_of_several_megabytes(store, agent):
@@ -130,7 +130,7 @@ def test_a_message_of_several_megabytes(store, agent):
 
 @pytest.mark.django_db(transaction=True)
 def test_what_the_server_cannot_take_is_refused_and_the_connection_lives(store):
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     large = "plantedsecret\\'" + "x" * 20 * 1024 * 1024
     writes = [
         lambda: store.append(agent, user(large)),
@@ -158,15 +158,15 @@ def test_what_the_server_cannot_take_is_refused_and_the_connection_lives(store):
 # Over a second: seven payloads of 20 megabytes are written.
 def test_an_update_or_state_that_the_server_cannot_take_is_refused_too(store, session, agent):
     store.append(agent, user("a"))
-    store.create_multi_agent(session, "graph", {})
+    store.multi_agents.create(session, "graph", {})
     large = {"role": "user", "content": "x" * 20 * 1024 * 1024}
     for write in (
-        lambda: store.update_message(agent, 0, large),
-        lambda: store.redact_message(agent, 0, large),
-        lambda: store.update_agent(agent, AgentState(state=large)),
-        lambda: store.create_agent(session, "large", data=AgentState(internal_state=large)),
-        lambda: store.update_multi_agent(session, "graph", large),
-        lambda: store.create_multi_agent(session, "large", large),
+        lambda: store.messages.update(agent, 0, large),
+        lambda: store.messages.redact(agent, 0, large),
+        lambda: store.agents.update(agent, AgentState(state=large)),
+        lambda: store.agents.create(session, "large", data=AgentState(internal_state=large)),
+        lambda: store.multi_agents.update(session, "graph", large),
+        lambda: store.multi_agents.create(session, "large", large),
         lambda: store.open("large", metadata=large),
     ):
         if connection.vendor == "mysql":
@@ -183,7 +183,7 @@ def test_an_update_or_state_that_the_server_cannot_take_is_refused_too(store, se
 
 
 def test_neutral_columns_are_read_from_the_payload_by_its_dialect(store, session):
-    agent = store.open_agent(session, "strands", dialect="strands")
+    agent = store.agents.open(session, "strands", dialect="strands")
     store.append(
         agent,
         {
@@ -199,7 +199,7 @@ def test_neutral_columns_are_read_from_the_payload_by_its_dialect(store, session
     row = SessionMessage.objects.get()
     assert (row.role, row.text) == ("assistant", "Hello\nthere")
     assert (row.input_tokens, row.output_tokens, row.latency_ms) == (7, 3, 1200)
-    assert store.usage("session-1") == Usage(1, 7, 3)
+    assert store.sessions.usage("session-1") == Usage(1, 7, 3)
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def test_text_is_capped_and_fit_for_every_column_and_page(store, agent, content,
     ],
 )
 def test_figures_that_are_none_do_not_cost_the_message(store, session, figures):
-    agent = store.open_agent(session, "strands", dialect="strands")
+    agent = store.agents.open(session, "strands", dialect="strands")
     message = {"role": "r" * 100, "content": [], "metadata": {"usage": figures, "metrics": figures}}
 
     with transaction.atomic():
         store.append(agent, message)
         assert store.payloads(agent) == [message]
 
-    assert store.usage("session-1").messages == 1
+    assert store.sessions.usage("session-1").messages == 1
 
 
 # --- conditions ------------------------------------------------------------------------------
@@ -257,12 +257,12 @@ def test_an_expected_position_holds_or_nothing_is_written(store, agent):
         store.append_many(agent, [user("b"), user("c")], expected=1)
 
     assert store.payloads(agent) == [user("a"), user("b"), user("c")]
-    assert store.usage("session-1").messages == 3
+    assert store.sessions.usage("session-1").messages == 3
 
 
 def test_an_epoch_holds_or_nothing_is_written(store, agent):
     store.append(agent, user("secret"), epoch=0)
-    epoch = store.redact_message(agent, 0, user("[gone]"))
+    epoch = store.messages.redact(agent, 0, user("[gone]"))
     with transaction.atomic():
         for write in (
             lambda: store.append(agent, user("secret, he said"), epoch=0),
@@ -297,9 +297,9 @@ def test_appending_to_what_was_deleted_says_so(store, session, agent):
 def test_a_message_is_replaced_with_all_its_columns(store, agent):
     store.append_many(agent, [user("a"), user("plantedsecret"), user("c")])
 
-    store.update_message(agent, 1, {"role": "assistant", "content": "B", "x": b"\x00"})
+    store.messages.update(agent, 1, {"role": "assistant", "content": "B", "x": b"\x00"})
 
-    record = store.read_message(agent, 1)
+    record = store.messages.find(agent, 1)
     assert record.message == {"role": "assistant", "content": "B", "x": b"\x00"}
     assert (record.role, record.revision) == ("assistant", 1)
     assert record.updated_at > record.created_at
@@ -311,9 +311,9 @@ def test_replacing_what_is_not_there_says_so(store, agent):
     store.append(agent, user("a"))
     with transaction.atomic():
         with pytest.raises(SessionNotFoundError, match="the message does not exist"):
-            store.update_message(agent, 1, user("b"))
+            store.messages.update(agent, 1, user("b"))
         with pytest.raises(PayloadError):
-            store.update_message(agent, 0, {1: 2})
+            store.messages.update(agent, 0, {1: 2})
 
     assert store.payloads(agent) == [user("a")]
 
@@ -334,9 +334,9 @@ def test_a_corrupt_message_is_left_out_and_reported_by_every_road(store, damaged
     kept = [user(text) for text in "abdf"]
     for read in (
         lambda: store.payloads(damaged),
-        lambda: [row[1] for row in store.restore(damaged)],
-        lambda: [record.content for record in store.messages(damaged)],
-        lambda: [record.content for record in store.latest(damaged, 6)],
+        lambda: [row[1] for row in store.messages.restore(damaged)],
+        lambda: [record.content for record in store.messages.list(damaged)],
+        lambda: [record.content for record in store.messages.latest(damaged, 6)],
         lambda: store.payloads(damaged, latest=4),
     ):
         caplog.clear()
@@ -345,8 +345,8 @@ def test_a_corrupt_message_is_left_out_and_reported_by_every_road(store, damaged
             assert f"message {position} of agent default" in caplog.text
         assert str(damaged.id) in caplog.text
         assert "plantedsecret" not in caplog.text
-    assert store.read_message(damaged, 2) is None
-    assert store.read_message(damaged, 3).content == user("d")
+    assert store.messages.find(damaged, 2) is None
+    assert store.messages.find(damaged, 3).content == user("d")
 
 
 @pytest.mark.parametrize("latest", range(8))
@@ -358,11 +358,11 @@ def test_the_latest_payloads_are_as_many_as_wanted_beside_corrupt_ones(store, da
 
 def test_a_corrupt_message_is_popped_past(store, damaged):
     assert [store.pop(damaged) for _ in range(5)] == [*(user(text) for text in "fdba"), None]
-    assert store.usage("session-1").messages == 0
+    assert store.sessions.usage("session-1").messages == 0
     assert SessionMessage.objects.count() == 0
 
 
 def test_a_corrupt_message_can_be_redacted(store, damaged):
-    store.redact_message(damaged, 2, user("[gone]"))
+    store.messages.redact(damaged, 2, user("[gone]"))
 
     assert store.payloads(damaged)[2] == user("[gone]")

@@ -7,6 +7,7 @@ import pytest
 from django_agent_sessions.exceptions import InvalidIdError, LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold, release
 from django_agent_sessions.models import Session, StoredObject, StoredPart
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import PART_SIZE, SnapshotStorageStore
 from django_agent_sessions.values.owners import EVERYBODY
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+    return SnapshotStorageStore(SessionStore())
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE, PART_SIZE + 1])
@@ -44,10 +45,10 @@ def test_what_is_written_again_takes_the_place_of_what_was_there(store):
 
 def test_owners_and_namespaces_are_apart(ada, bob):
     stores = [
-        SnapshotStorageStore(),
-        SnapshotStorageStore(owner=ada),
-        SnapshotStorageStore(owner=bob),
-        SnapshotStorageStore(owner=bob, namespace="n"),
+        SnapshotStorageStore(SessionStore()),
+        SnapshotStorageStore(SessionStore(owner=ada)),
+        SnapshotStorageStore(SessionStore(owner=bob)),
+        SnapshotStorageStore(SessionStore(owner=bob, namespace="n")),
     ]
     for number, store in enumerate(stores):
         store.write_object("key", str(number).encode())
@@ -59,12 +60,12 @@ def test_owners_and_namespaces_are_apart(ada, bob):
 
 
 def test_an_object_of_a_session_is_its_owners_whoever_writes(ada, store):
-    session = SnapshotStorageStore(owner=ada).open("s")
-    everybodys = SnapshotStorageStore(owner=EVERYBODY)
+    session = SessionStore(owner=ada).open("s")
+    everybodys = SnapshotStorageStore(SessionStore(owner=EVERYBODY))
 
     everybodys.write_object("key", b"x", session=session)
 
-    assert SnapshotStorageStore(owner=ada).read_object("key", session=session) == b"x"
+    assert SnapshotStorageStore(SessionStore(owner=ada)).read_object("key", session=session) == b"x"
     assert StoredObject.objects.get().owner == ada
     assert everybodys.object_keys() == ["key"]
     assert store.object_keys() == []
@@ -89,7 +90,7 @@ def test_keys_that_cannot_be(store, key):
 
 
 def test_a_session_goes_with_its_last_object_unless_it_is_held_or_used(store):
-    session = store.open("s")
+    session = store.store.open("s")
     store.write_object("key", b"x", session=session)
     assert not store.delete_session_if_empty(session.id)
     hold(session.id, reason="court")
@@ -97,17 +98,17 @@ def test_a_session_goes_with_its_last_object_unless_it_is_held_or_used(store):
         store.delete_object("key", session=session)
     release(session.id, reason="over")
     store.delete_object("key", session=session)
-    store.open_agent(session, dialect="openai")
+    store.store.agents.open(session, dialect="openai")
     assert not store.delete_session_if_empty(session.id)
 
-    other = store.open("other")
+    other = store.store.open("other")
     assert store.delete_session_if_empty(other.id)
     assert not store.delete_session_if_empty(other.id)
     assert [row.session_id for row in Session.objects.all()] == ["s"]
 
 
 def test_what_a_held_session_keeps_is_not_overwritten(store):
-    session = store.open("s")
+    session = store.store.open("s")
     store.write_object("key", b"x", session=session)
     hold(session.id, reason="a lawsuit", actor="legal")
 

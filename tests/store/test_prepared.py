@@ -44,8 +44,8 @@ def test_one_statement_is_prepared_for_all_kinds_of_messages(store, agent):
     # A pooler in transaction mode is found out: nothing would be there the next time.
     pooled = "PGDIRECTPORT" in os.environ
     assert on_the_server() == (1 if ON_POSTGRESQL and not pooled else 0)
-    assert store.latest(agent, 1)[0].message == spoken
-    assert [m.message_id for m in store.messages(agent)] == list(range(ENOUGH + 1))
+    assert store.messages.latest(agent, 1)[0].message == spoken
+    assert [m.message_id for m in store.messages.list(agent)] == list(range(ENOUGH + 1))
 
 
 def test_prepared_statements_are_counted_and_logged_as_any_other(store, agent):

@@ -31,14 +31,14 @@ from django_agent_sessions.store import SessionStore
 
 store = SessionStore()
 session = store.open("without-time-zones")
-agent = store.open_agent(session)
+agent = store.agents.open(session)
 said = datetime(2020, 1, 2, 3, 4, 5, 678901)
 store.append(agent, NewMessage({"role": "user", "content": "a"}, created_at=said))
 store.append_many(agent, [{"role": "user", "content": "b"}] * 3)
-store.redact_message(agent, 1, {"role": "user", "content": "[gone]"})
-assert store.read_message(agent, 0).created_at == said
-assert store.get("without-time-zones") in store.list_sessions()
-assert store.list_sessions(after=store.get("without-time-zones")) == []
+store.messages.redact(agent, 1, {"role": "user", "content": "[gone]"})
+assert store.messages.find(agent, 0).created_at == said
+assert store.get("without-time-zones") in store.sessions.list()
+assert store.sessions.list(after=store.get("without-time-zones")) == []
 assert session.created_at.tzinfo is None
 assert abs((datetime.now() - session.created_at).total_seconds()) < 60
 assert store.delete("without-time-zones")
@@ -71,9 +71,9 @@ def test_a_dump_and_a_load_keep_everything(store, session, agent, tmp_path):
         None,
     ]
     store.append_many(agent, payloads)
-    store.redact_message(agent, 2, {"b": 1, "a": b""})
-    store.create_multi_agent(session, "graph", {"b": b"\x01", "a": "\x00"})
-    before = (store.get("session-1"), store.messages(agent), store.list_agents(session))
+    store.messages.redact(agent, 2, {"b": 1, "a": b""})
+    store.multi_agents.create(session, "graph", {"b": b"\x01", "a": "\x00"})
+    before = (store.get("session-1"), store.messages.list(agent), store.agents.list(session))
     fixture = tmp_path / "sessions.json"
 
     # An audit event is still there when it is loaded, and cannot be written over.
@@ -83,9 +83,9 @@ def test_a_dump_and_a_load_keep_everything(store, session, agent, tmp_path):
     Session.objects.all().delete()
     call_command("loaddata", str(fixture), verbosity=0)
 
-    after = (store.get("session-1"), store.messages(agent), store.list_agents(session))
+    after = (store.get("session-1"), store.messages.list(agent), store.agents.list(session))
     assert exactly(_without_times(after)) == exactly(_without_times(before))
-    assert exactly(store.read_multi_agent(session, "graph").state) == exactly(
+    assert exactly(store.multi_agents.find(session, "graph").state) == exactly(
         {"b": b"\x01", "a": "\x00"}
     )
 

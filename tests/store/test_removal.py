@@ -17,25 +17,25 @@ def user(text: str) -> dict:
 
 
 def test_popping_takes_the_last_message_of_this_agent_only(store, agent):
-    other = store.open_agent(store.open("session-1"), "other")
+    other = store.agents.open(store.open("session-1"), "other")
     store.append_many(agent, [user("a"), user("b")])
     store.append(other, user("theirs"))
 
     assert [store.pop(agent) for _ in range(3)] == [user("b"), user("a"), None]
     assert store.payloads(other) == [user("theirs")]
-    assert store.usage("session-1").messages == 1
+    assert store.sessions.usage("session-1").messages == 1
     assert store.append(agent, user("c")).message_id == 0
 
 
 def test_popping_gives_the_redacted_version(store, agent):
     store.append(agent, user("secret"))
-    store.redact_message(agent, 0, user("[gone]"))
+    store.messages.redact(agent, 0, user("[gone]"))
 
     assert store.pop(agent) == user("[gone]")
 
 
 def test_clearing_says_how_many_there_were(store, agent):
-    other = store.open_agent(store.open("session-1"), "other")
+    other = store.agents.open(store.open("session-1"), "other")
     store.append_many(agent, [user("a")] * 300)
     store.append(other, user("theirs"))
 
@@ -43,7 +43,7 @@ def test_clearing_says_how_many_there_were(store, agent):
     assert store.clear(agent) == 0
     assert store.payloads(agent) == []
     assert store.payloads(other) == [user("theirs")]
-    assert store.usage("session-1").messages == 1
+    assert store.sessions.usage("session-1").messages == 1
     assert store.append(agent, user("b")).message_id == 0
 
 
@@ -61,11 +61,11 @@ def test_popping_and_clearing_what_was_deleted(store, agent):
 def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
     store.append_many(agent, [user("a"), user("plantedsecret"), user("c")])
 
-    epoch = store.redact_message(agent, 1, {"role": "assistant", "content": "[gone]"})
+    epoch = store.messages.redact(agent, 1, {"role": "assistant", "content": "[gone]"})
 
     assert columns_containing("plantedsecret") == []
     gone = {"role": "assistant", "content": "[gone]"}
-    record = store.read_message(agent, 1)
+    record = store.messages.find(agent, 1)
     assert record.message == record.redact_message == record.content == gone
     assert (record.role, record.revision) == ("assistant", 1)
     row = SessionMessage.objects.get(message_id=1)
@@ -73,7 +73,7 @@ def test_a_redaction_overwrites_every_column_of_the_message(store, agent):
     assert row.redacted_at == row.updated_at
     assert epoch == store.get("session-1").redaction_epoch == 1
     assert store.payloads(agent) == [user("a"), gone, user("c")]
-    assert store.redact_message(agent, 1, user("[again]")) == 2
+    assert store.messages.redact(agent, 1, user("[again]")) == 2
     assert Session.objects.get().redactions == 2
 
 
@@ -81,9 +81,9 @@ def test_redacting_what_is_not_there_changes_nothing(store, agent):
     store.append(agent, user("a"))
     with transaction.atomic():
         with pytest.raises(SessionNotFoundError, match="the message does not exist"):
-            store.redact_message(agent, 1, user("[gone]"))
+            store.messages.redact(agent, 1, user("[gone]"))
         with pytest.raises(PayloadError):
-            store.redact_message(agent, 0, float("nan"))
+            store.messages.redact(agent, 0, float("nan"))
 
     assert store.get("session-1").redaction_epoch == 0
     assert store.payloads(agent) == [user("a")]
@@ -93,14 +93,14 @@ def test_redacting_what_is_not_there_changes_nothing(store, agent):
 @pytest.mark.parametrize("size", [1, 1000, 100_000], ids=["in a row", "in a page", "in many pages"])
 def test_after_a_redaction_no_byte_of_the_original_is_in_a_file(upstream_sqlite, size):
     store = SessionStore()
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append_many(agent, [user("a"), user("plantedsecret " * size), user("c" * 5000)])
     # A first version that an update left behind in a free page is as secret.
-    store.update_message(agent, 2, user("c"))
+    store.messages.update(agent, 2, user("c"))
     if connection.vendor == "sqlite":
         assert files_containing("plantedsecret")
 
-    store.redact_message(agent, 1, user("[gone]"))
+    store.messages.redact(agent, 1, user("[gone]"))
 
     assert files_containing("plantedsecret") == []
     assert columns_containing("plantedsecret") == []
@@ -110,33 +110,33 @@ def test_after_a_redaction_no_byte_of_the_original_is_in_a_file(upstream_sqlite,
 @pytest.mark.django_db(transaction=True)
 def test_a_redaction_in_a_transaction_is_in_no_file_after_its_commit(upstream_sqlite):
     store = SessionStore()
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, user("plantedsecret " * 1000))
 
     with transaction.atomic():
         store.append(agent, user("b"))
-        store.redact_message(agent, 0, user("[gone]"))
+        store.messages.redact(agent, 0, user("[gone]"))
 
     assert files_containing("plantedsecret") == []
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_redaction_that_is_rolled_back_leaves_the_message(store):
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, user("stays"))
 
     with transaction.atomic():
-        store.redact_message(agent, 0, user("[gone]"))
+        store.messages.redact(agent, 0, user("[gone]"))
         transaction.set_rollback(True)
 
     assert store.payloads(agent) == [user("stays")]
-    assert store.usage("s") == Usage(1)
+    assert store.sessions.usage("s") == Usage(1)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_log_that_somebody_reads_is_reported_with_no_content(upstream_sqlite, caplog):
     store = SessionStore()
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, user("plantedsecret"))
     reader = connection.copy()
     try:
@@ -145,7 +145,7 @@ def test_a_log_that_somebody_reads_is_reported_with_no_content(upstream_sqlite, 
             cursor.execute("SELECT COUNT(*) FROM agent_sessions_sessionmessage")
             cursor.fetchone()
 
-            store.redact_message(agent, 0, user("[gone]"))
+            store.messages.redact(agent, 0, user("[gone]"))
 
             cursor.execute("ROLLBACK")
     finally:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
@@ -63,15 +64,15 @@ def test_a_session_that_does_not_exist(store):
     with pytest.raises(SessionNotFoundError, match="session 'missing' does not exist"):
         store.get("missing")
     with pytest.raises(SessionNotFoundError):
-        store.usage("missing")
+        store.sessions.usage("missing")
 
 
-@pytest.mark.parametrize("method", ["open", "create", "find", "get", "delete", "usage"])
+@pytest.mark.parametrize("method", ["open", "create", "find", "get", "delete", "sessions.usage"])
 def test_every_way_to_a_session_refuses_an_id_that_cannot_be_one(
     store, method, django_assert_num_queries
 ):
     with django_assert_num_queries(0), pytest.raises(InvalidIdError):
-        getattr(store, method)("..")
+        attrgetter(method)(store)("..")
 
 
 def test_namespaces_are_apart():
@@ -80,7 +81,7 @@ def test_namespaces_are_apart():
 
     assert other.find("s") is None
     assert other.open("s").id != session.id
-    assert [found.id for found in one.list_sessions()] == [session.id]
+    assert [found.id for found in one.sessions.list()] == [session.id]
     assert one.delete("s")
     assert other.find("s") is not None
     with pytest.raises(InvalidIdError, match="namespace"):
@@ -163,7 +164,7 @@ def test_somebody_elses_session_and_nobodys_are_as_if_they_did_not_exist(store, 
     for session_id in ("hers", "nobodys", "missing"):
         assert his.find(session_id) is None
         assert his.delete(session_id) is False
-        for method in (his.get, his.usage):
+        for method in (his.get, his.sessions.usage):
             with pytest.raises(SessionNotFoundError) as refusal:
                 method(session_id)
             assert str(refusal.value) == f"session {session_id!r} does not exist"
@@ -171,7 +172,7 @@ def test_somebody_elses_session_and_nobodys_are_as_if_they_did_not_exist(store, 
         with pytest.raises(SessionNotFoundError) as refusal:
             his.open(session_id, title="mine now")
         assert str(refusal.value) == f"session {session_id!r} does not exist"
-    assert [session.session_id for session in his.list_sessions()] == ["his"]
+    assert [session.session_id for session in his.sessions.list()] == ["his"]
     everybodys = SessionStore(owner=EVERYBODY)
     assert everybodys.get("hers").owner_id == ada.pk
     assert everybodys.get("nobodys").owner_id is None
@@ -196,7 +197,7 @@ def test_an_anonymous_or_unsaved_user_never_reaches_the_sessions_of_everybody(st
             lambda s: s.open("nobodys"),
             lambda s: s.open("new"),
             lambda s: s.find("nobodys"),
-            lambda s: s.list_sessions(),
+            lambda s: s.sessions.list(),
             lambda s: s.delete("nobodys"),
         ):
             with pytest.raises(ConfigurationError, match="anonymous or unsaved"):
@@ -240,29 +241,29 @@ def test_sessions_are_listed_by_their_last_activity_page_by_page(store, ada):
 
     pages = []
     after = None
-    while page := mine.list_sessions(limit=2, after=after):
+    while page := mine.sessions.list(limit=2, after=after):
         pages.append([session.session_id for session in page])
         after = page[-1]
 
     assert pages == [["s-5", "s-3"], ["s-1", "s-6"], ["s-4", "s-2"], ["s-0"]]
-    assert [session.session_id for session in mine.list_sessions()] == [
+    assert [session.session_id for session in mine.sessions.list()] == [
         session_id for page in pages for session_id in page
     ]
-    assert "nobodys" in [session.session_id for session in store.list_sessions()]
+    assert "nobodys" in [session.session_id for session in store.sessions.list()]
 
 
 def test_a_turn_brings_a_session_to_the_top_and_moves_its_counters_once(store):
-    session, agent = store.open("s"), store.open_agent(store.open("s"))
+    session, agent = store.open("s"), store.agents.open(store.open("s"))
     store.open("t")
     store.append(agent, {"role": "user", "content": "Hi"}, count=False)
     store.append(agent, {"role": "assistant", "content": "Hello"}, count=False)
-    assert store.usage("s") == Usage()
+    assert store.sessions.usage("s") == Usage()
 
     store.touch(session.id, Usage(2, 10, 5))
     store.touch(session.id, Usage(0, 1, 2))
 
-    assert store.usage("s") == Usage(2, 11, 7)
-    assert [found.session_id for found in store.list_sessions()] == ["s", "t"]
+    assert store.sessions.usage("s") == Usage(2, 11, 7)
+    assert [found.session_id for found in store.sessions.list()] == ["s", "t"]
     assert store.get("s").last_activity_at > session.last_activity_at
 
 
@@ -272,8 +273,8 @@ def test_a_turn_brings_a_session_to_the_top_and_moves_its_counters_once(store):
 def test_deleting_a_session_takes_all_that_belongs_to_it_and_nothing_else(store):
     for session_id in ("s", "t"):
         session = store.open(session_id)
-        store.append_many(store.open_agent(session), [{"role": "user", "content": "x"}] * 3)
-        store.create_multi_agent(session, "graph", {})
+        store.append_many(store.agents.open(session), [{"role": "user", "content": "x"}] * 3)
+        store.multi_agents.create(session, "graph", {})
 
     assert store.delete("s") is True
     assert store.delete("s") is False

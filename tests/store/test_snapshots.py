@@ -9,6 +9,7 @@ import pytest
 from django_agent_sessions.content import dialects
 from django_agent_sessions.exceptions import PayloadError, SessionNotFoundError
 from django_agent_sessions.models import Branch, SessionMessage, Snapshot
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import (
     SaveState,
     SnapshotFilter,
@@ -25,7 +26,7 @@ DOCUMENT = {"data": {"messages": None}}
 
 @pytest.fixture
 def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+    return SnapshotStorageStore(SessionStore())
 
 
 def said(text: str) -> dict[str, Any]:
@@ -42,12 +43,12 @@ def test_a_save_makes_the_session_and_the_agent(store):
     head = save(store, messages=[[0, 2]], appended=[said("1"), said("2")], state=state)
 
     assert (head.end, head.revision, head.epoch) == (2, 0, 0)
-    session = store.get("s")
+    session = store.store.get("s")
     assert session.usage.messages == 2
-    agent = store.read_agent(session, "a")
+    agent = store.store.agents.find(session, "a")
     assert agent.dialect == dialects.STRANDS
     assert agent.data.state == {"n": 1}
-    assert store.payloads(agent) == [said("1"), said("2")]
+    assert store.store.payloads(agent) == [said("1"), said("2")]
     assert Snapshot.objects.get().length == 2
 
 
@@ -92,7 +93,7 @@ def test_what_is_set_aside_takes_the_snapshots_of_it_along(store):
 def test_snapshots_are_found_by_what_they_are_called(store, ada):
     save(store, messages=[])
     save(store, "x", messages=[])
-    other = SnapshotStorageStore(owner=ada, namespace="n/m")
+    other = SnapshotStorageStore(SessionStore(owner=ada, namespace="n/m"))
     save(other, messages=[])
 
     def names(
@@ -103,7 +104,7 @@ def test_snapshots_are_found_by_what_they_are_called(store, ada):
     assert names(SnapshotFilter("")) == [("", ""), ("", "x")]
     assert names(SnapshotFilter("n", include_nested=True)) == []
     assert names(SnapshotFilter("", include_nested=True)) == [("", ""), ("", "x")]
-    everybodys = SnapshotStorageStore(owner=EVERYBODY)
+    everybodys = SnapshotStorageStore(SessionStore(owner=EVERYBODY))
     assert names(SnapshotFilter("n", include_nested=True), using=everybodys) == [("n/m", "")]
     assert names(SnapshotFilter("", include_nested=True), using=everybodys) == [
         ("", ""),
@@ -117,8 +118,8 @@ def test_snapshots_are_found_by_what_they_are_called(store, ada):
 
 
 def test_what_is_somebody_elses_is_not_there(ada, bob):
-    save(SnapshotStorageStore(owner=ada), messages=[])
-    theirs = SnapshotStorageStore(owner=bob)
+    save(SnapshotStorageStore(SessionStore(owner=ada)), messages=[])
+    theirs = SnapshotStorageStore(SessionStore(owner=bob))
 
     assert theirs.load_snapshot("s", "a", "") is None
     assert not theirs.delete_snapshot("s", "", agent_id="a")
@@ -134,6 +135,6 @@ def test_an_orchestrator_has_its_state_and_the_rest(store):
 
     _, epoch, state, document = store.load_orchestrator("s", "g")
     assert (epoch, state, document) == (0, {"type": "graph", "n": 2}, DOCUMENT)
-    assert store.read_multi_agent(store.get("s"), "g").kind == "graph"
+    assert store.store.multi_agents.find(store.store.get("s"), "g").kind == "graph"
     assert store.delete_snapshot("s", "", multi_agent_id="g")
     assert store.load_orchestrator("s", "g") is None

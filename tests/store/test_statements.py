@@ -66,7 +66,7 @@ def test_appending_takes_one_statement_and_counting_another_in_one_commit(
 ):
     assert statements(store.append, agent, user("a"), count=False) == 1
     assert statements(store.append, agent, user("b")) == counted(context)
-    assert store.usage(session.session_id).messages == 1
+    assert store.sessions.usage(session.session_id).messages == 1
     assert statements(store.append, agent, user("c"), expected=2, epoch=0, count=False) == 1
 
 
@@ -92,10 +92,10 @@ def test_reading_takes_one_statement(store, agent, statements):
 
     assert statements(store.payloads, agent) == 1
     assert statements(store.payloads, agent, latest=20) == 1
-    assert statements(store.messages, agent, limit=10, offset=10) == 1
-    assert statements(store.latest, agent, 20) == 1
-    assert statements(store.restore, agent) == 1
-    assert statements(store.read_message, agent, 3) == 1
+    assert statements(store.messages.list, agent, limit=10, offset=10) == 1
+    assert statements(store.messages.latest, agent, 20) == 1
+    assert statements(store.messages.restore, agent) == 1
+    assert statements(store.messages.find, agent, 3) == 1
 
 
 def test_popping_takes_one_statement_and_one_for_the_counters(store, agent, statements):
@@ -107,18 +107,18 @@ def test_popping_takes_one_statement_and_one_for_the_counters(store, agent, stat
 
 def test_opening_what_exists_takes_one_statement(store, session, agent, statements):
     assert statements(store.open, "session-1") == 1
-    assert statements(store.open_agent, session) == 1
+    assert statements(store.agents.open, session) == 1
     assert statements(store.open, "new") == 2
-    assert statements(store.open_agent, session, "new") == 2
+    assert statements(store.agents.open, session, "new") == 2
 
 
 def test_states_are_written_in_one_statement(store, session, agent, statements):
-    store.create_multi_agent(session, "graph", {})
+    store.multi_agents.create(session, "graph", {})
 
-    assert statements(store.update_agent, agent, AgentState(state={"a": 1})) == 1
-    assert statements(store.update_agent, agent, AgentState(), epoch=0) == 1
-    assert statements(store.update_multi_agent, session, "graph", {"a": 1}) == 1
-    assert statements(store.read_multi_agent, session, "graph") == 1
+    assert statements(store.agents.update, agent, AgentState(state={"a": 1})) == 1
+    assert statements(store.agents.update, agent, AgentState(), epoch=0) == 1
+    assert statements(store.multi_agents.update, session, "graph", {"a": 1}) == 1
+    assert statements(store.multi_agents.find, session, "graph") == 1
 
 
 def test_lists_and_usage_take_one_statement_however_long_they_are(store, agent, statements):
@@ -126,16 +126,16 @@ def test_lists_and_usage_take_one_statement_however_long_they_are(store, agent, 
         store.open(f"s-{number}")
     store.append_many(agent, [user("a")] * 30)
 
-    page = store.list_sessions(limit=5)
-    assert statements(store.list_sessions, limit=5, after=page[-1]) == 1
-    assert statements(store.usage, "session-1") == 1
+    page = store.sessions.list(limit=5)
+    assert statements(store.sessions.list, limit=5, after=page[-1]) == 1
+    assert statements(store.sessions.usage, "session-1") == 1
 
 
 def test_a_redaction_takes_as_many_statements_in_a_long_conversation(store, agent, statements):
     store.append(agent, user("a"))
-    short = statements(store.redact_message, agent, 0, user("[gone]"))
+    short = statements(store.messages.redact, agent, 0, user("[gone]"))
     store.append_many(agent, [user("a")] * 400)
-    long = statements(store.redact_message, agent, 200, user("[gone]"))
+    long = statements(store.messages.redact, agent, 200, user("[gone]"))
 
     # Two of them look whether its binaries are used any more, two for copies and other forms of it.
     assert long == short <= 16
@@ -144,7 +144,7 @@ def test_a_redaction_takes_as_many_statements_in_a_long_conversation(store, agen
 def test_clearing_and_deleting_take_as_many_statements_in_a_long_conversation(store, statements):
     found = []
     for session_id, length in (("short", 1), ("long", 400)):
-        agent = store.open_agent(store.open(session_id))
+        agent = store.agents.open(store.open(session_id))
         store.append_many(agent, [user("a")] * length)
         cleared = statements(store.clear, agent)
         store.append_many(agent, [user("a")] * length)

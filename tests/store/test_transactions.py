@@ -18,7 +18,7 @@ def user(text: str) -> dict:
 
 def test_a_conversation_goes_with_its_transaction(store):
     with transaction.atomic():
-        agent = store.open_agent(store.open("s"))
+        agent = store.agents.open(store.open("s"))
         store.append_many(agent, [user("a"), user("b")])
         store.append_many(agent, [user("c")] * 450)
         assert len(store.payloads(agent)) == 452
@@ -36,7 +36,7 @@ def test_a_savepoint_takes_only_what_was_written_in_it(store, agent):
         store.append(agent, user("c"))
 
     assert store.payloads(agent) == [user("a"), user("c")]
-    assert [record.message_id for record in store.messages(agent)] == [0, 1]
+    assert [record.message_id for record in store.messages.list(agent)] == [0, 1]
 
 
 def test_a_name_taken_by_an_open_transaction_is_found_or_made_afterwards(store):
@@ -103,7 +103,7 @@ def test_crossing_appends_of_two_transactions_end(store):
     """Two transactions that write to two conversations in opposite order cannot both succeed
     on every database, but each message is there once or its writer was told.
     """
-    agents = [store.open_agent(store.open(name)) for name in ("one", "two")]
+    agents = [store.agents.open(store.open(name)) for name in ("one", "two")]
     barrier = threading.Barrier(2, timeout=10)
     told: list[str] = []
 
@@ -164,11 +164,11 @@ def test_a_session_that_somebody_makes_meanwhile_is_found_or_refused(store, ada,
 
 
 def test_an_agent_that_somebody_makes_meanwhile_is_found(store, session):
-    with first_of("INSERT", "sessionagent", lambda: store.open_agent(session, "a")):
-        found = store.open_agent(session, "a")
+    with first_of("INSERT", "sessionagent", lambda: store.agents.open(session, "a")):
+        found = store.agents.open(session, "a")
 
-    assert found == store.read_agent(session, "a")
-    assert len(store.list_agents(session)) == 1
+    assert found == store.agents.find(session, "a")
+    assert len(store.agents.list(session)) == 1
 
 
 def test_a_conversation_that_is_deleted_meanwhile_is_not_found(store, session, agent):

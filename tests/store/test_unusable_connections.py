@@ -47,16 +47,16 @@ def test_a_write_on_a_connection_that_the_server_ended_is_done_once(store, sessi
     for write in (
         lambda: store.append(agent, user("b")),
         lambda: store.append_many(agent, [user("c"), user("d")]),
-        lambda: store.update_message(agent, 0, user("A")),
-        lambda: store.redact_message(agent, 1, user("B")),
-        lambda: store.update_agent(agent, AgentState(state={"a": 1})),
-        lambda: store.rewind(agent, 3),
+        lambda: store.messages.update(agent, 0, user("A")),
+        lambda: store.messages.redact(agent, 1, user("B")),
+        lambda: store.agents.update(agent, AgentState(state={"a": 1})),
+        lambda: store.branches.rewind(agent, 3),
     ):
         end_by_the_server()
         write()
 
     assert store.payloads(agent) == [user("A"), user("B"), user("c"), user("d")]
-    assert store.open_agent(session).data.state == {"a": 1}
+    assert store.agents.open(session).data.state == {"a": 1}
 
 
 def test_a_pop_on_a_connection_that_the_server_ended_is_not_in_doubt(store, agent):
@@ -103,20 +103,20 @@ def test_a_connection_that_its_driver_refuses_is_replaced(store, session, agent,
         lambda: store.append(agent, user("b")),
         lambda: store.append_many(agent, [user("c"), user("d")]),
         lambda: store.payloads(agent),
-        lambda: store.update_message(agent, 0, user("A")),
-        lambda: store.redact_message(agent, 1, user("B")),
-        lambda: store.update_agent(agent, AgentState(state={"a": 1})),
+        lambda: store.messages.update(agent, 0, user("A")),
+        lambda: store.messages.redact(agent, 1, user("B")),
+        lambda: store.agents.update(agent, AgentState(state={"a": 1})),
         lambda: popped.append(store.pop(agent)),
-        lambda: store.rewind(agent, 1),
+        lambda: store.branches.rewind(agent, 1),
     ):
         with unusable():
             deed()
 
     assert popped == [user("d")]
     assert store.payloads(agent) == [user("A"), user("B")]
-    assert store.open_agent(session).data.state == {"a": 1}
+    assert store.agents.open(session).data.state == {"a": 1}
     # Three, and the two that the rewind left on a branch of their own.
-    assert store.usage("session-1") == Usage(3 + 2)
+    assert store.sessions.usage("session-1") == Usage(3 + 2)
 
 
 @pytest.mark.skipif(connection.vendor != "mysql", reason="only mysqlclient guards its connections")

@@ -25,14 +25,14 @@ class StoreDriver:
         self.store.append_many(self.agent(session_id), payloads)
 
     def read(self, session_id: str) -> list[Any]:
-        return self.store.payloads(self.store.open_agent(self.store.get(session_id)))
+        return self.store.payloads(self.store.agents.open(self.store.get(session_id)))
 
     async def aappend(self, session_id: str, payloads: Sequence[Any]) -> None:
-        agent = await self.store.aopen_agent(await self.store.aopen(session_id))
+        agent = await self.store.agents.aopen(await self.store.aopen(session_id))
         await self.store.aappend_many(agent, payloads)
 
     async def aread(self, session_id: str) -> list[Any]:
-        agent = await self.store.aopen_agent(await self.store.aget(session_id))
+        agent = await self.store.agents.aopen(await self.store.aget(session_id))
         return await self.store.apayloads(agent)
 
     def pop(self, session_id: str) -> Any | None:
@@ -42,10 +42,10 @@ class StoreDriver:
         self.store.clear(self.agent(session_id))
 
     def redact(self, session_id: str, position: int, payload: Any) -> None:
-        self.store.redact_message(self.agent(session_id), position, payload)
+        self.store.messages.redact(self.agent(session_id), position, payload)
 
     def agent(self, session_id: str) -> AgentRecord:
-        return self.store.open_agent(self.store.open(session_id))
+        return self.store.agents.open(self.store.open(session_id))
 
 
 class TestStore(

@@ -24,7 +24,7 @@ class Talk:
     def __init__(self, owner, name: str = "talk", title: str = "Plans") -> None:
         self.store = SessionStore(owner=owner)
         self.session = self.store.create(name, title=title)
-        self.agent = self.store.open_agent(self.session, "concierge", dialect="strands")
+        self.agent = self.store.agents.open(self.session, "concierge", dialect="strands")
 
     def say(self, text: str) -> None:
         self.store.append(self.agent, {"role": "user", "content": [{"text": text}]})

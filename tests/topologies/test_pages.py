@@ -119,7 +119,7 @@ def test_a_search_of_the_replica_is_recorded_on_the_primary(root, replica, talk)
 def test_an_agent_goes_on_with_what_was_just_said(replica, talk):
     talk.say("One more thing.")
     with asked() as statements:
-        restored = [payload for _, payload, _ in talk.store.restore(talk.agent)]
+        restored = [payload for _, payload, _ in talk.store.messages.restore(talk.agent)]
     assert len(restored) == 2
     assert not statements.captured_queries
 
@@ -190,7 +190,7 @@ def test_nobody_sees_a_session_that_was_deleted(api, root, replica, talk):
 
 def test_nothing_is_shown_that_a_finished_turn_has_made_old(api, replica, talk):
     talk.say("One more thing.")
-    talk.store.update(talk.session.id, title="Other plans")
+    talk.store.sessions.update(talk.session.id, title="Other plans")
     assert "One more thing." in api.get(talk.messages).content.decode()
     assert api.get(LIST).json()["results"][0]["title"] == "Other plans"
 

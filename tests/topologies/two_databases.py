@@ -42,7 +42,7 @@ def outcomes() -> dict[str, str]:
     browser.force_login(root)
 
     def says(store: SessionStore, name: str) -> int:
-        agent = store.open_agent(store.open(name), dialect="openai")
+        agent = store.agents.open(store.open(name), dialect="openai")
         store.append(agent, {"role": "user", "content": "hello"})
         return SessionMessage.objects.using(alias).filter(session__session_id=name).count()
 

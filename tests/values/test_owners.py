@@ -66,7 +66,7 @@ NOT_OWNERS: dict[str, Callable[[User], Any]] = {
 
 REACHES: dict[str, Callable[[Any], Any]] = {
     "SessionStore": lambda owner: SessionStore(owner=owner).find("private"),
-    "a list": lambda owner: SessionStore(owner=owner).list_sessions(),
+    "a list": lambda owner: SessionStore(owner=owner).sessions.list(),
     "DjangoSessionManager": lambda owner: asyncio.run(
         DjangoSessionManager.load("private", owner=owner)
     ),

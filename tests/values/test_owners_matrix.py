@@ -33,7 +33,7 @@ from django_agent_sessions.content.dialects import OPENAI, STRANDS
 from django_agent_sessions.exceptions import ConfigurationError, SessionNotFoundError
 from django_agent_sessions.interchange import import_sessions
 from django_agent_sessions.models import Session, SessionMessage
-from django_agent_sessions.store import SessionStore
+from django_agent_sessions.store import Branches, Sessions, SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing import Contract
 from django_agent_sessions.values.owners import EVERYBODY, NOBODY
@@ -150,49 +150,52 @@ def strands_session() -> StrandsSession:
 
 ENTRIES: dict[str, Entry] = {
     "SessionStore.open": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: bool(SessionStore(**given).open(name)),
         lambda **given: SessionStore(**given).open("new"),
     ),
     "SessionStore.get": Entry(
-        "StorePart", lambda name, **given: bool(SessionStore(**given).get(name))
+        "SessionStore", lambda name, **given: bool(SessionStore(**given).get(name))
     ),
     "SessionStore.find": Entry(
-        "StorePart", lambda name, **given: bool(SessionStore(**given).find(name))
+        "SessionStore", lambda name, **given: bool(SessionStore(**given).find(name))
     ),
     "SessionStore.find_agent": Entry(
-        "StorePart", lambda name, **given: bool(SessionStore(**given).find_agent(name, "default"))
+        "SessionStore",
+        lambda name, **given: bool(SessionStore(**given).sessions.find_with_agent(name, "default")),
     ),
     "SessionStore.list_sessions": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: (
-            name in [found.session_id for found in SessionStore(**given).list_sessions()]
+            name in [found.session_id for found in SessionStore(**given).sessions.list()]
         ),
     ),
     "SessionStore.update": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: bool(
-            SessionStore(**given).update(Session.objects.get(session_id=name).pk, title="seen")
+            SessionStore(**given).sessions.update(
+                Session.objects.get(session_id=name).pk, title="seen"
+            )
         ),
     ),
     "SessionStore.delete": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: SessionStore(**given).delete(name) and not is_there(name),
     ),
     "SessionStore.create": Entry(
-        "StorePart", makes=lambda **given: SessionStore(**given).create("new")
+        "SessionStore", makes=lambda **given: SessionStore(**given).create("new")
     ),
     "SessionStore.open_external": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: (
-            SessionStore(**given).open_external(f"external {name}")[0].session_id == name
+            SessionStore(**given).sessions.open_external(f"external {name}")[0].session_id == name
         ),
-        lambda **given: SessionStore(**given).open_external("new"),
+        lambda **given: SessionStore(**given).sessions.open_external("new"),
     ),
     "KeyedStore.object_keys": Entry(
-        "StorePart",
+        "SessionStore",
         lambda name, **given: (
-            f"session/{name}/notes" in SnapshotStorageStore(**given).object_keys()
+            f"session/{name}/notes" in SnapshotStorageStore(SessionStore(**given)).object_keys()
         ),
     ),
     "SessionQuerySet.owned_by": Entry(
@@ -246,6 +249,7 @@ ENTRIES: dict[str, Entry] = {
 
 NO_ENTRIES = {
     "Contract.driver": "the tests of an adapter implement it; its default is tested below",
+    "StoreContext": "what SessionStore does, and only that",
     "StorageOperations": "what DjangoStorage does, and only that",
     "lookup.get_session": "a statement of the store",
     "owner_of": "what import_sessions does, and only that",
@@ -266,13 +270,15 @@ def prepared(ada, bob) -> Callable[[str], None]:
     def prepare(dialect: str) -> None:
         for whose, owner in (("ada", ada), ("bob", bob), ("nobody", NOBODY)):
             name = NAMES[whose]
-            store = SnapshotStorageStore(owner=owner)
+            store = SessionStore(owner=owner)
             session = store.open(name)
-            agent = store.open_agent(session, dialect=dialect)
+            agent = store.agents.open(session, dialect=dialect)
             # A run marks what a storage's latest snapshot may be made of.
             message = MESSAGE if dialect == STRANDS else ITEM
             store.append(agent, message, run_id=session.id)
-            store.write_object(f"session/{name}/notes", b"bytes", session=session)
+            SnapshotStorageStore(store).write_object(
+                f"session/{name}/notes", b"bytes", session=session
+            )
             # There is no other way to give one to a session that nobody owns.
             Session.objects.filter(pk=session.id).update(external_id=f"external {name}")
 
@@ -426,9 +432,9 @@ def test_what_takes_a_primary_key_takes_no_owner():
         redaction.redact,
         redaction.descendants_of,
         usage.by_owner,
-        SessionStore.fork,
+        Sessions.fork,
         SessionStore.append,
-        SessionStore.rewind,
+        Branches.rewind,
     ):
         assert "owner" not in inspect.signature(function).parameters
 
@@ -438,11 +444,11 @@ def test_a_fork_belongs_to_the_owner_of_the_session_whoever_makes_it(prepared, a
     everybodys = SessionStore(owner=EVERYBODY)
 
     # It copies a session that is there, so that no mistyped id makes it.
-    fork = everybodys.fork(everybodys.get("adas"))
+    fork = everybodys.sessions.fork(everybodys.get("adas"))
 
     assert fork.owner_id == ada.pk
     with pytest.raises(SessionNotFoundError):
-        SessionStore().fork(everybodys.get("adas"))
+        SessionStore().sessions.fork(everybodys.get("adas"))
     assert SessionMessage.objects.filter(session=fork.id).count() == 1
 
 

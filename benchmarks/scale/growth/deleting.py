@@ -40,7 +40,7 @@ def delete_large(count: int) -> dict[str, Any]:
     """
     store = SessionStore()
     session = store.open(f"large-{time.time()}")
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {SessionMessage._meta.db_table} (id, session_id, agent_id, branch, "

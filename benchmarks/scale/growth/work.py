@@ -81,7 +81,7 @@ class Bench:
 
     def _chosen(self, names: Any) -> list[Chosen]:
         found = [self.store.get(name) for name in names]
-        return [Chosen(session, self.store.list_agents(session)[0]) for session in found]
+        return [Chosen(session, self.store.agents.list(session)[0]) for session in found]
 
     def _length(self, one: Chosen) -> int:
         return SessionMessage.objects.filter(session=one.session.id).count()
@@ -118,7 +118,7 @@ def _append(bench: Bench, count: int) -> Work:
 
 def _restore(bench: Bench, pool: list[Chosen]) -> Work:
     agent = bench.one(pool).agent
-    return lambda: bench.store.restore(agent)
+    return lambda: bench.store.messages.restore(agent)
 
 
 def _latest(bench: Bench) -> Work:
@@ -133,17 +133,17 @@ def _pop(bench: Bench) -> Work:
 
 
 def _delete(bench: Bench) -> Work:
-    name = bench.store.fork(bench.one(bench.changed).session).session_id
+    name = bench.store.sessions.fork(bench.one(bench.changed).session).session_id
     return lambda: bench.store.delete(name)
 
 
 def _fork(bench: Bench) -> Work:
     session = bench.one(bench.changed).session
-    return lambda: bench.store.fork(session)
+    return lambda: bench.store.sessions.fork(session)
 
 
 def _redact(bench: Bench) -> Work:
-    fork = bench.store.fork(bench.one(bench.changed).session)
+    fork = bench.store.sessions.fork(bench.one(bench.changed).session)
     rows = SessionMessage.objects.filter(session=fork.id, branch=MAIN_BRANCH)
     key = rows.values_list("pk", flat=True)[MESSAGES // 2]
     return lambda: redact(fork.id, WholeMessage(key), reason="measured", actor="benchmark")

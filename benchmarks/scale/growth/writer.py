@@ -21,7 +21,7 @@ def main() -> None:
     """Writes until somebody ends it."""
     store = SessionStore()
     sessions = [store.open(f"written-{os.getpid()}-{number}") for number in range(SESSIONS)]
-    agents = [store.open_agent(session) for session in sessions]
+    agents = [store.agents.open(session) for session in sessions]
     said = {"role": "user", "content": [{"text": "Say that again, please. " * 15}]}
     number = 0
     while True:

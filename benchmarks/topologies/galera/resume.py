@@ -25,7 +25,7 @@ def go_on(session: Session, name: str) -> None:
         AssertionError: It is not.
     """
     store = SessionStore()
-    agent = store.open_agent(store.open(session.session_id), dialect="")
+    agent = store.agents.open(store.open(session.session_id), dialect="")
     before = len(store.payloads(agent))
     if agent.dialect == "openai":
         items: Any = [{"role": "user", "content": labelled(f"{name}:0u")}]

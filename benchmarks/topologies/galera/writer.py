@@ -46,7 +46,7 @@ def store_turn(name: str) -> Turn:
 
     def turn(label: str) -> tuple[str, list[str]]:
         session = next(own)
-        agent = store.open_agent(store.open(session), dialect="strands")
+        agent = store.agents.open(store.open(session), dialect="strands")
         store.append(agent, {"role": "user", "content": [{"text": labelled(label)}]})
         return session, [label]
 

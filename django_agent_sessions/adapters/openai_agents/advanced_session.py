@@ -12,7 +12,7 @@ from agents.result import RunResult, RunResultStreaming
 from django.db import Error
 
 from django_agent_sessions.exceptions import AgentSessionsError
-from django_agent_sessions.store import BranchNameStore
+from django_agent_sessions.store import Turns
 from django_agent_sessions.values.ids import new_id
 
 from .branch_session import INITIAL_BRANCH, BranchedSession
@@ -177,7 +177,7 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[dict[str, Any]]:
         """List the user's messages, with the numbers of their turns to branch from."""
-        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        turns = await self._read_branch(branch_id, Turns.list, wrapper)
         return describe_turns(turns or [], shortened=True)
 
     async def find_turns_by_content(
@@ -188,7 +188,7 @@ class AdvancedDjangoSession(BranchedSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]]:
         """Find the user's messages that contain a text; the case of ASCII letters is ignored."""
-        turns = await self._read_branch(branch_id, BranchNameStore.turns, wrapper)
+        turns = await self._read_branch(branch_id, Turns.list, wrapper)
         matches = [turn for turn in turns or [] if contains_text(search_term, turn.payload)]
         return describe_turns(matches, shortened=False)
 
@@ -196,14 +196,14 @@ class AdvancedDjangoSession(BranchedSession):
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> dict[int, list[dict[str, str | None]]]:
         """Return the types and tool names of the items of each turn."""
-        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
+        items = await self._read_branch(branch_id, Turns.items, wrapper)
         return group_by_turn(items or [])
 
     async def get_tool_usage(
         self, branch_id: str | None = None, *, wrapper: _Context | None = None
     ) -> list[tuple[str, int, int]]:
         """Count the calls of tools: tool name, number of calls and turn."""
-        items = await self._read_branch(branch_id, BranchNameStore.turn_items, wrapper)
+        items = await self._read_branch(branch_id, Turns.items, wrapper)
         return tool_usage(items or [])
 
     # --- usage --------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class AdvancedDjangoSession(BranchedSession):
         wrapper: _Context | None = None,
     ) -> list[dict[str, Any]] | dict[str, Any]:
         """Return the usage of each turn, or of one turn; empty if none was stored."""
-        read = partial(BranchNameStore.turn_costs, turn=user_turn_number)
+        read = partial(Turns.costs, turn=user_turn_number)
         costs = await self._read_branch(branch_id, read, wrapper) or []
         if user_turn_number is not None:
             return cost_as_dict(costs[0]) if costs else {}

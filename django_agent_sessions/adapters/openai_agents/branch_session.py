@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from agents import RunContextWrapper, TResponseInputItem
@@ -15,7 +15,7 @@ from django_agent_sessions.exceptions import (
     SessionNotFoundError,
     StaleSessionError,
 )
-from django_agent_sessions.store import BranchNameStore, BranchSummary, SessionStore
+from django_agent_sessions.store import BranchNames, BranchSummary, SessionStore, Turns
 from django_agent_sessions.values.records import AgentRecord, TurnCost, TurnCosts
 
 from .fifo_lock import FifoLock
@@ -47,7 +47,6 @@ class BranchedSession(DjangoSession):
     Each operation uses the branch that the object was on when the operation was called.
     """
 
-    _store_class = BranchNameStore
     _place = INITIAL_BRANCH
 
     @cached_property
@@ -55,39 +54,39 @@ class BranchedSession(DjangoSession):
         return FifoLock()
 
     async def _ask(
-        self, operate: Callable[[BranchNameStore, AgentRecord], R | None], wrapper: _Context | None
+        self, operate: Callable[[BranchNames, AgentRecord], R | None], wrapper: _Context | None
     ) -> R | None:
         """Run an operation on the conversation, if it exists."""
 
         def work(store: SessionStore) -> R | None:
-            return self._run_if_exists(store, partial(operate, _named_branch_store(store)))
+            return self._run_if_exists(store, partial(operate, BranchNames(store)))
 
         return await self._run(work, wrapper)
 
     async def _read_branch(
         self,
         branch_id: str | None,
-        read: Callable[[BranchNameStore, AgentRecord], R | None],
+        read: Callable[[Turns, AgentRecord], R | None],
         wrapper: _Context | None,
     ) -> R | None:
         """Read a branch, by default the object's current one; None if it does not exist."""
         place = self._place if branch_id is None else CurrentBranch(branch_id)
 
-        def find_and_read(store: BranchNameStore, agent: AgentRecord) -> R | None:
-            branch = self._find_place(place, store, agent)
-            return None if branch is None else read(store, branch)
+        def find_and_read(names: BranchNames, agent: AgentRecord) -> R | None:
+            branch = self._find_place(place, names, agent)
+            return None if branch is None else read(names.store.turns, branch)
 
         return await self._ask(find_and_read, wrapper)
 
     # --- what runs in the database's thread --------------------------------------------------
 
     def _find_place(
-        self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord
+        self, place: CurrentBranch, names: BranchNames, agent: AgentRecord
     ) -> AgentRecord | None:
         if place.agent is None:
-            return store.named_branch(agent, place.name)
+            return names.find(agent, place.name)
         # The conversation may have been deleted and created again.
-        branch = store.follow(agent, place.name) if place.agent == agent.id else agent
+        branch = names.follow(agent, place.name) if place.agent == agent.id else agent
         return self._reset_if_main(place, branch)
 
     def _reset_if_main(
@@ -107,7 +106,7 @@ class BranchedSession(DjangoSession):
     ) -> None:
         def append(agent: AgentRecord) -> None:
             if place.agent == agent.id:
-                self._append_at(place, items, run_id, _named_branch_store(store), agent)
+                self._append_at(place, items, run_id, BranchNames(store), agent)
             else:
                 self._append_to(items, run_id, store, self._reset_if_main(place, agent) or agent)
 
@@ -118,12 +117,12 @@ class BranchedSession(DjangoSession):
         place: CurrentBranch,
         items: Sequence[TResponseInputItem],
         run_id: UUID | None,
-        store: BranchNameStore,
+        names: BranchNames,
         agent: AgentRecord,
     ) -> None:
         def append() -> None:
             clean = [self._memory.clean(item) for item in items]
-            branch, written = store.append_to(
+            branch, written = names.append(
                 agent, place.name, clean, run_id=run_id, epoch=self._memory.epoch
             )
             self._reset_if_main(place, branch)
@@ -135,12 +134,12 @@ class BranchedSession(DjangoSession):
             try:
                 return append()
             except StaleSessionError:
-                self._catch_up(store, store.follow(agent, place.name) or agent)
+                self._catch_up(names.store, names.follow(agent, place.name) or agent)
         return append()
 
-    def _pop_at(self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord) -> Any:
+    def _pop_at(self, place: CurrentBranch, names: BranchNames, agent: AgentRecord) -> Any:
         name = place.name if place.agent in (None, agent.id) else INITIAL_BRANCH.name
-        branch, taken = store.pop_from(agent, name)
+        branch, taken = names.pop(agent, name)
         if branch is None or taken is None:
             return None
         self._reset_if_main(place, branch)
@@ -150,10 +149,10 @@ class BranchedSession(DjangoSession):
     def _clear(self, store: SessionStore) -> None:
         def clear(agent: AgentRecord) -> int | None:
             # Redactions must be read before the deletion: a compaction writes items back.
-            branch_store = _named_branch_store(store)
-            branch = self._find_place(self._place, branch_store, agent) or agent
+            names = BranchNames(store)
+            branch = self._find_place(self._place, names, agent) or agent
             deleted = self._at_epoch(
-                store, branch, lambda: branch_store.clear_all(agent, epoch=self._memory.epoch)
+                store, branch, lambda: names.clear(agent, epoch=self._memory.epoch)
             )
             return deleted or None
 
@@ -168,17 +167,13 @@ class BranchedSession(DjangoSession):
         store: SessionStore,
     ) -> None:
         agent = self._find(store)
-        branch = (
-            None
-            if agent is None
-            else self._find_place(self._place, _named_branch_store(store), agent)
-        )
+        branch = None if agent is None else self._find_place(self._place, BranchNames(store), agent)
         record = None if branch is None else item_at(position, branch, store)
         if branch is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
         item = redact_openai_item(record, replacement)
         # Also redacts its copies on other branches.
-        store.redact_message(
+        store.messages.redact(
             branch, record.message_id, item, key=record.id, actor=actor, reason=reason
         )
 
@@ -195,15 +190,13 @@ class BranchedSession(DjangoSession):
         try:
             if agent is None:
                 raise SessionNotFoundError
-            branch_name = _named_branch_store(store).branch_at_turn(
+            branch_name = BranchNames(store).create_at_turn(
                 agent, source, turn, default_name if name is None else name, numbered=name is None
             )
         except SessionNotFoundError:
             if agent is not None:
                 # The branch may have been deleted by a clear of the session.
-                source = self._name_of(
-                    place, self._find_place(place, _named_branch_store(store), agent)
-                )
+                source = self._name_of(place, self._find_place(place, BranchNames(store), agent))
             message = f"Turn {turn} does not contain a user message in branch '{source}'"
         except SessionConflictError:
             message = f"Branch ID '{name}' has already been used. Choose a new branch ID."
@@ -213,8 +206,8 @@ class BranchedSession(DjangoSession):
 
     def _find_branch(self, name: str, store: SessionStore) -> CurrentBranch:
         agent = self._find(store)
-        branch = None if agent is None else _named_branch_store(store).named_branch(agent, name)
-        if branch is None or not _named_branch_store(store).has_messages(branch):
+        branch = None if agent is None else BranchNames(store).find(agent, name)
+        if branch is None or not BranchNames(store).has_messages(branch):
             raise ValueError(f"Branch '{name}' does not exist")
         return INITIAL_BRANCH if name == INITIAL_BRANCH.name else CurrentBranch(name, branch.id)
 
@@ -223,7 +216,7 @@ class BranchedSession(DjangoSession):
         try:
             if agent is None:
                 raise SessionNotFoundError
-            _named_branch_store(store).delete_branch_by_name(agent, name)
+            BranchNames(store).delete(agent, name)
         except SessionNotFoundError:
             pass
         else:
@@ -231,30 +224,25 @@ class BranchedSession(DjangoSession):
         raise ValueError(f"Branch '{name}' does not exist")
 
     def _list_branches(
-        self, place: CurrentBranch, store: BranchNameStore, agent: AgentRecord
+        self, place: CurrentBranch, names: BranchNames, agent: AgentRecord
     ) -> tuple[str, list[BranchSummary]]:
-        branch = self._find_place(place, store, agent)
-        return self._name_of(place, branch), store.named_branches(agent)
+        branch = self._find_place(place, names, agent)
+        return self._name_of(place, branch), names.list(agent)
 
     def _name_of(self, place: CurrentBranch, branch: AgentRecord | None) -> str:
         return INITIAL_BRANCH.name if branch is not None and branch.branch == 0 else place.name
 
     def _store_usage(
-        self, place: CurrentBranch, cost: TurnCost, store: BranchNameStore, agent: AgentRecord
+        self, place: CurrentBranch, cost: TurnCost, names: BranchNames, agent: AgentRecord
     ) -> int | None:
         if place.agent not in (None, agent.id):
             return None
-        return store.store_turn_cost_on(agent, place.name, cost)
+        return names.save_cost(agent, place.name, cost)
 
     def _total_usage(
-        self, branch_id: str | None, store: BranchNameStore, agent: AgentRecord
+        self, branch_id: str | None, names: BranchNames, agent: AgentRecord
     ) -> TurnCosts | None:
         if not branch_id:
-            return store.total_cost(agent)
-        branch = store.named_branch(agent, branch_id)
-        return None if branch is None else store.total_cost(agent, branch=branch.branch)
-
-
-def _named_branch_store(store: SessionStore) -> BranchNameStore:
-    # `_store_class` guarantees the type.
-    return cast(BranchNameStore, store)
+            return names.store.turns.total(agent)
+        branch = names.find(agent, branch_id)
+        return None if branch is None else names.store.turns.total(agent, branch=branch.branch)

@@ -18,7 +18,9 @@ def item_at(position: int, agent: AgentRecord, store: SessionStore) -> MessageRe
     # By its index and not by its message_id, which may have gaps after concurrent removals.
     forwards = position >= 0
     count = position + 1 if forwards else -position
-    records = store.messages(agent, limit=count) if forwards else store.latest(agent, count)
+    records = (
+        store.messages.list(agent, limit=count) if forwards else store.messages.latest(agent, count)
+    )
     # Fewer if the conversation is shorter or an item is corrupt, so that the index is unknown.
     return records[-1 if forwards else 0] if len(records) == count else None
 

@@ -80,7 +80,6 @@ class DjangoSession(ExclusiveSession):
 
     session_id: str
     session_settings: SessionSettings | None
-    _store_class: type[SessionStore] = SessionStore
 
     def __init__(
         self,
@@ -251,7 +250,7 @@ class DjangoSession(ExclusiveSession):
                 f"the owner callable of session {self.session_id!r} returned None{without}: return "
                 "a user, a user's primary key, or NOBODY for sessions without an owner"
             )
-        return self._store_class(
+        return SessionStore(
             owner=owner, namespace=self._namespace, using=self._using, create=self._create
         )
 
@@ -263,13 +262,13 @@ class DjangoSession(ExclusiveSession):
     def _read_from(
         self, latest: int | None, store: SessionStore, agent: AgentRecord
     ) -> list[TResponseInputItem] | None:
-        payloads_read = store.positioned_payloads(agent, latest=latest)
+        payloads_read = store.messages.positioned(agent, latest=latest)
         self._memory.record_read(payloads_read, branch=agent.branch)
         return [placed.payload for placed in payloads_read] or None
 
     def _pop(self, store: SessionStore) -> Any:
         def pop(agent: AgentRecord) -> Any:
-            taken = store.pop_with_position(agent)
+            taken = store.messages.pop(agent)
             self._memory.record_popped(taken)
             return None if taken is None else taken.payload
 
@@ -309,7 +308,7 @@ class DjangoSession(ExclusiveSession):
         for item in items:
             exact_json.dumps(item)  # Raises before a session is created for an invalid item.
         session = self._open(store)
-        agent = store.open_agent(session, dialect=dialects.OPENAI)
+        agent = store.agents.open(session, dialect=dialects.OPENAI)
         self._remember(store, agent, session.redaction_epoch)
         append_to(agent)
 
@@ -343,9 +342,9 @@ class DjangoSession(ExclusiveSession):
         epoch = store.get(self.session_id).redaction_epoch
         aside = [
             PositionedPayload(record.message_id, record.content, True)
-            for record in store.redacted_on_other_branches(agent)
+            for record in store.messages.redacted_elsewhere(agent)
         ]
-        found = store.positioned_payloads(agent)
+        found = store.messages.positioned(agent)
         self._memory.record_moved(aside, found, branch=agent.branch)
         self._memory.record_read(found, branch=agent.branch)
         self._memory.epoch = epoch
@@ -363,7 +362,7 @@ class DjangoSession(ExclusiveSession):
         if agent is None or record is None:
             raise SessionNotFoundError(f"session {self.session_id!r} has no item {position}")
         item = redact_openai_item(record, replacement)
-        store.redact_message(agent, record.message_id, item, actor=actor, reason=reason)
+        store.messages.redact(agent, record.message_id, item, actor=actor, reason=reason)
 
     def _run_if_exists(
         self, store: SessionStore, operate: Callable[[AgentRecord], R | None]
@@ -380,7 +379,7 @@ class DjangoSession(ExclusiveSession):
 
     def _find(self, store: SessionStore) -> AgentRecord | None:
         # Raises if the session has another owner.
-        found = store.find_agent(self.session_id, DEFAULT_AGENT)
+        found = store.sessions.find_with_agent(self.session_id, DEFAULT_AGENT)
         if found is None:
             self._cached_agent = None
             return None

@@ -196,7 +196,7 @@ class RunLeases:
     def _read_if_changed(self, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent if it differs from what this process knows; None if not."""
         conversation = self._work.conversation(agent)
-        record = self._work.store.read_agent(self._work.open(), agent.agent_id)
+        record = self._work.store.agents.find(self._work.open(), agent.agent_id)
         if record is None:
             return None
         same = (
@@ -206,7 +206,7 @@ class RunLeases:
             and _key(agent) not in self._rejected
         )
         if same:
-            latest = self._work.store.latest(record, 1)
+            latest = self._work.store.messages.latest(record, 1)
             stored = (latest[0].message_id, _id_of(latest[0].content)) if latest else None
             known = conversation.latest
             if stored == (known and (known.position, _id_of(known.message))):

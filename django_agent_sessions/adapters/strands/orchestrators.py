@@ -57,7 +57,7 @@ class Orchestrators:
 
     def changed_elsewhere(self, multi_agent_id: str) -> dict[str, Any] | None:
         """Return the stored state if another process has changed it; None if not."""
-        record = self._store.read_multi_agent(self._session(), multi_agent_id)
+        record = self._store.multi_agents.find(self._session(), multi_agent_id)
         if record is None or record.state == self._written_states.get(multi_agent_id):
             return None
         state: dict[str, Any] = record.state
@@ -67,7 +67,7 @@ class Orchestrators:
         """Read all states."""
         self._preloaded = {
             record.multi_agent_id: record.state
-            for record in self._store.list_multi_agents(self._session())
+            for record in self._store.multi_agents.list(self._session())
         }
 
     def redacted_texts(self) -> set[str]:
@@ -75,7 +75,7 @@ class Orchestrators:
         if not self._written_states:
             return set()
         secrets: set[str] = set()
-        for record in self._store.list_multi_agents(self._session()):
+        for record in self._store.multi_agents.list(self._session()):
             known = self._written_states.get(record.multi_agent_id)
             if known is not None:
                 corrections = self._corrections.setdefault(record.multi_agent_id, RedactionLog())
@@ -111,7 +111,7 @@ class Orchestrators:
         if state is not None:
             corrections = self._corrections.get(multi_agent_id, RedactionLog())
             state = corrections.apply(as_state(state)).conversation_manager_state
-            if not self._store.update_multi_agent(session, multi_agent_id, state, epoch=epoch):
+            if not self._store.multi_agents.update(session, multi_agent_id, state, epoch=epoch):
                 raise SessionException(
                     f"Orchestrator {multi_agent_id!r} of session {session.session_id!r} was deleted"
                 )
@@ -122,15 +122,15 @@ class Orchestrators:
 
     def _read_or_make(self, multi_agent_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
         session = self._session()
-        record = self._store.read_multi_agent(session, multi_agent_id)
+        record = self._store.multi_agents.find(session, multi_agent_id)
         if record is None:
             try:
-                self._store.create_multi_agent(
+                self._store.multi_agents.create(
                     session, multi_agent_id, state, kind=str(state.get("type", ""))
                 )
             except SessionConflictError:
                 # Another process has just created it.
-                record = self._store.read_multi_agent(session, multi_agent_id)
+                record = self._store.multi_agents.find(session, multi_agent_id)
         return None if record is None else record.state
 
     def _uncounted_usage(self, multi_agent_id: str) -> Usage:

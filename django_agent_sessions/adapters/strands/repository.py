@@ -123,7 +123,7 @@ class DjangoSessionRepository(SessionRepository):
         Returns:
             The sessions that the repository reaches in its namespace.
         """
-        records = self._run(lambda: self._store.list_sessions(limit=limit))
+        records = self._run(lambda: self._store.sessions.list(limit=limit))
         return [formats.session(record) for record in records]
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
@@ -139,7 +139,7 @@ class DjangoSessionRepository(SessionRepository):
             PayloadError: The state is not JSON.
         """
         record = self._run(
-            lambda: self._store.create_agent(
+            lambda: self._store.agents.create(
                 self._store.get(session_id),
                 session_agent.agent_id,
                 dialect=dialects.STRANDS,
@@ -191,7 +191,7 @@ class DjangoSessionRepository(SessionRepository):
             # The caller's state may contain texts that were redacted since it was read.
             current = formats.agent_state(session_agent, window=window)
             data = self._known_states.apply_to_agent(agent.id, agent.data, current)
-            self._store.update_agent(agent, data, epoch=session.redaction_epoch)
+            self._store.agents.update(agent, data, epoch=session.redaction_epoch)
             self._known_states.learn(agent.id, data)
 
         self._run(lambda: _retry_if_stale(update))
@@ -237,7 +237,7 @@ class DjangoSessionRepository(SessionRepository):
 
         def read() -> SessionMessage | None:
             agent = self._find_agent(session_id, agent_id)
-            record = agent and self._store.read_message(agent, message_id)
+            record = agent and self._store.messages.find(agent, message_id)
             return formats.session_message(record) if record else None
 
         return self._run(read)
@@ -263,9 +263,9 @@ class DjangoSessionRepository(SessionRepository):
             agent = self._get_agent(session_id, agent_id)
             position = session_message.message_id
             if session_message.redact_message is None:
-                self._store.update_message(agent, position, session_message.message)
+                self._store.messages.update(agent, position, session_message.message)
             else:
-                self._store.redact_message(agent, position, session_message.redact_message)
+                self._store.messages.redact(agent, position, session_message.redact_message)
 
         self._run(update)
 
@@ -294,7 +294,7 @@ class DjangoSessionRepository(SessionRepository):
             agent = self._find_agent(session_id, agent_id)
             if agent is None:
                 return []
-            records = self._store.messages(agent, limit=limit, offset=offset)
+            records = self._store.messages.list(agent, limit=limit, offset=offset)
             return [formats.session_message(record) for record in records]
 
         return self._run(read)
@@ -315,7 +315,7 @@ class DjangoSessionRepository(SessionRepository):
         """
         state = multi_agent.serialize_state()
         record = self._run(
-            lambda: self._store.create_multi_agent(
+            lambda: self._store.multi_agents.create(
                 self._store.get(session_id), multi_agent.id, state, kind=state.get("type", "")
             )
         )
@@ -337,7 +337,7 @@ class DjangoSessionRepository(SessionRepository):
 
         def read() -> dict[str, Any] | None:
             session = self._store.find(session_id)
-            record = session and self._store.read_multi_agent(session, multi_agent_id)
+            record = session and self._store.multi_agents.find(session, multi_agent_id)
             if not record:
                 return None
             self._known_states.learn(record.id, as_state(record.state))
@@ -363,14 +363,14 @@ class DjangoSessionRepository(SessionRepository):
 
         def update() -> None:
             session = self._store.get(session_id)
-            record = self._store.read_multi_agent(session, multi_agent.id)
+            record = self._store.multi_agents.find(session, multi_agent.id)
             if record is None:
                 raise SessionNotFoundError(
                     f"Orchestrator {multi_agent.id!r} in session {session_id!r} does not exist"
                 )
             current = multi_agent.serialize_state()
             state = self._known_states.apply_to_orchestrator(record.id, record.state, current)
-            self._store.update_multi_agent(
+            self._store.multi_agents.update(
                 session, multi_agent.id, state, epoch=session.redaction_epoch
             )
             self._known_states.learn(record.id, as_state(state))
@@ -385,7 +385,7 @@ class DjangoSessionRepository(SessionRepository):
 
     def _find_agent(self, session_id: str, agent_id: str) -> AgentRecord | None:
         session: SessionRecord | None = self._store.find(session_id)
-        record = None if session is None else self._store.read_agent(session, agent_id)
+        record = None if session is None else self._store.agents.find(session, agent_id)
         if record is not None:
             check_dialect(record)
         return record
@@ -394,7 +394,7 @@ class DjangoSessionRepository(SessionRepository):
         return self._agent_of(self._store.get(session_id), agent_id)
 
     def _agent_of(self, session: SessionRecord, agent_id: str) -> AgentRecord:
-        record = self._store.read_agent(session, agent_id)
+        record = self._store.agents.find(session, agent_id)
         if record is None:
             raise SessionNotFoundError(f"session {session.session_id!r} has no agent {agent_id!r}")
         check_dialect(record)

@@ -20,7 +20,7 @@ from . import formats
 from .conversation import Conversation, fingerprint
 
 Restored: TypeAlias = list[tuple[int, Any, Any]]
-"""Position, message and run id of each message of ``SessionStore.restore``, with tracking ids."""
+"""Position, message and run id of each message of ``store.messages.restore``, with tracking ids."""
 
 
 class StoredAgent(NamedTuple):

@@ -111,14 +111,14 @@ class SessionOperations:
         session = self.open()
         self.loaded_agents = {
             record.agent_id: self._read_found(record)
-            for record in self.store.list_agents(session)
+            for record in self.store.agents.list(session)
             if record.dialect == dialects.STRANDS
         }
         self.orchestrators.load_ahead()
 
     def read_or_create(self, conversation: Conversation, agent: LocalAgent) -> StoredAgent | None:
         """Read an agent with its messages; None if it did not exist and was created."""
-        record = self.store.read_agent(self.open(), agent.agent_id)
+        record = self.store.agents.find(self.open(), agent.agent_id)
         if record is not None:
             return self._read_found(record)
         conversation.pending_messages = initial_messages(agent)
@@ -127,14 +127,14 @@ class SessionOperations:
 
     def _read_found(self, record: AgentRecord) -> StoredAgent:
         # Read the end first: a message that is appended after it is either read too or a conflict.
-        end = self.store.next_position(record) if self._raises else 0
+        end = self.store.messages.next_position(record) if self._raises else 0
         return StoredAgent(record, self._messages_of(record), end)
 
     def _messages_of(self, record: AgentRecord) -> Restored:
         check_dialect(record)
         # Without a window, Strands' own count of removed messages is the offset.
         removed = record.data.conversation_manager_state.get("removed_message_count", 0)
-        restored = self.store.restore(record, offset=removed)
+        restored = self.store.messages.restore(record, offset=removed)
         invalid = [position for position, message, _ in restored if not is_strands_message(message)]
         for position in invalid:
             logger.warning(
@@ -177,7 +177,7 @@ class SessionOperations:
     def _replace(self, conversation: Conversation, stored: StoredMessage, message: Message) -> None:
         row = _row_of(conversation)
         try:
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         except StaleSessionError:
@@ -186,7 +186,7 @@ class SessionOperations:
                 # Another process redacted it; the content that was added after it stays.
                 added = message["content"][len(stored.content) :]
                 message["content"] = [*stored.message["content"], *added]
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, message, stored.key)
@@ -212,7 +212,7 @@ class SessionOperations:
             current = fingerprint(agent)
             state = formats.agent_state(SessionAgent.from_agent(agent))
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                record = self.store.open_agent(
+                record = self.store.agents.open(
                     self.open(), agent.agent_id, dialect=dialects.STRANDS, data=state
                 )
             check_dialect(record)
@@ -223,7 +223,7 @@ class SessionOperations:
         if (news := conversation.state_to_write(agent)) is not None:
             state, current = news
             with _name_in_error(f"the state of agent {agent.agent_id!r}"):
-                self.store.update_agent(conversation.record, state, epoch=epoch)
+                self.store.agents.update(conversation.record, state, epoch=epoch)
             conversation.mark_synced(current, state)
 
     def _write_messages(self, conversation: Conversation, record: AgentRecord, epoch: int) -> None:
@@ -262,7 +262,7 @@ class SessionOperations:
         conversation.remember_written(written)
         if connections[self.store.using].in_atomic_block:
             conversation.uncommitted_ids.update(record.id for record in written)
-        conversation.spent += _usage_of(new)
+        conversation.spent = sum((record.usage for record in written), conversation.spent)
 
     def _drop_rolled_back(self, conversation: Conversation) -> None:
         """Forget messages that were written in a transaction that was rolled back.
@@ -273,7 +273,7 @@ class SessionOperations:
         if not conversation.must_check_rollback:
             return
         conversation.must_check_rollback = False
-        existing = self.store.positions(conversation.uncommitted_ids)
+        existing = self.store.messages.positions(conversation.uncommitted_ids)
         missing = conversation.uncommitted_ids - existing.keys()
         in_transaction = connections[self.store.using].in_atomic_block
         conversation.uncommitted_ids = set(existing) if in_transaction else set()
@@ -281,7 +281,7 @@ class SessionOperations:
             conversation.forget(missing)
             # The session and the agent may have been rolled back too.
             session = self._session.reopen()
-            conversation.record = self.store.read_agent(session, conversation.record.agent_id)
+            conversation.record = self.store.agents.find(session, conversation.record.agent_id)
 
     def sync(self, conversation: Conversation, agent: LocalAgent) -> None:
         """Write the agent's state, and changed pins."""
@@ -292,12 +292,12 @@ class SessionOperations:
     def _store_pin(self, conversation: Conversation, stored: StoredMessage) -> None:
         row = _row_of(conversation)
         # The stored content, because a conversation manager may have shortened the agent's.
-        record = self.store.read_message(row, stored.position)
+        record = self.store.messages.find(row, stored.position)
         if record is not None:
             message = {k: v for k, v in record.content.items() if k != "metadata"}
             if "metadata" in stored.message:
                 message["metadata"] = stored.message["metadata"]
-            self.store.update_message(
+            self.store.messages.update(
                 row, stored.position, message, epoch=self._session.epoch, key=stored.key
             )
         conversation.remember(stored.position, stored.message, stored.key)
@@ -344,7 +344,7 @@ class SessionOperations:
         self, conversation: Conversation, stored: StoredMessage, redact_message: Message
     ) -> None:
         redacted = _with_tracking_id_of(redact_message, stored.message)
-        epoch = self.store.redact_message(
+        epoch = self.store.messages.redact(
             _row_of(conversation), stored.position, redacted, key=stored.key
         )
         # If another process has redacted too, the next write must reload.
@@ -357,7 +357,7 @@ class SessionOperations:
         """Reload redactions, and apply them to the agents and orchestrators in memory."""
         session = self._session.reopen()
         secrets = self.orchestrators.redacted_texts()
-        for record in self.store.list_agents(session):
+        for record in self.store.agents.list(session):
             conversation = self.conversations.get(record.agent_id)
             if conversation is not None and conversation.record is not None:
                 conversation.corrections.note(conversation.known_state, record.data)
@@ -379,13 +379,13 @@ class SessionOperations:
     def _reload_messages(self, conversation: Conversation, record: AgentRecord) -> set[str]:
         redacted = {
             row.message_id: row.content
-            for row in self.store.messages(record)
+            for row in self.store.messages.list(record)
             if row.redact_message is not None
         }
         # A rewind moves messages to another branch, so they are matched by their tracking ids.
         moved = {
             row.content.get("tracking_id"): row.content
-            for row in self.store.redacted_on_other_branches(record)
+            for row in self.store.messages.redacted_elsewhere(record)
         }
         secrets: set[str] = set()
         for stored in conversation.all_stored():
@@ -436,11 +436,3 @@ def _is_writable(message: NewMessage) -> bool:
     except PayloadError:
         return False
     return True
-
-
-def _usage_of(messages: list[NewMessage]) -> Usage:
-    spent = Usage()
-    for message in messages:
-        summary = dialects.summary(dialects.STRANDS, message.payload)
-        spent += Usage(1, summary.input_tokens or 0, summary.output_tokens or 0)
-    return spent

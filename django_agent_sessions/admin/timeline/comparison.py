@@ -48,7 +48,7 @@ def compare(viewer: Viewer, agent: AgentRecord, pair: list[BranchRecord]) -> Com
     """Compare two branches, and record that their messages are read."""
     left, right = pair
     store = SessionStore(owner=EVERYBODY, using=viewer.using)
-    common = store.common_length(agent, left.number, right.number)
+    common = store.branches.common_length(agent, left.number, right.number)
     scopes = [
         MessageQuery(viewer.session, SessionAgent(pk=agent.id), branch=branch.number)
         for branch in pair

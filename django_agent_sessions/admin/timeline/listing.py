@@ -76,7 +76,7 @@ class ListPage:
 
 def branches(viewer: Viewer, agent: AgentRecord, before: int | None) -> ListPage:
     """List an agent's branches: the main branch, then the side branches, newest first."""
-    records = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
+    records = SessionStore(owner=EVERYBODY, using=viewer.using).branches.list(agent)
     names = {branch.number: branch.name for branch in records}
     kinds = dict(Branch.Kind.choices)
     lines = [

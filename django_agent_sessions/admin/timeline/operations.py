@@ -29,7 +29,7 @@ def fork(viewer: Viewer, message: UUID) -> SessionRecord:
     """Create a session with a copy of the conversation up to and including a message."""
 
     def operation(store: SessionStore, session: Session) -> SessionRecord:
-        forked = store.fork(session_record(session), at=message)
+        forked = store.sessions.fork(session_record(session), at=message)
         _record(
             viewer,
             AuditEvent.Action.FORKED,
@@ -50,7 +50,7 @@ def rewind(viewer: Viewer, spot: MessageTarget) -> BranchRecord | None:
         current = get_message_or_404(viewer, spot.key)
         if current.branch:
             raise SessionNotFoundError(f"message {spot.key} is on a side branch")
-        side_branch = store.rewind(current.agent, current.position)
+        side_branch = store.branches.rewind(current.agent, current.position)
         if side_branch is not None:
             later = side_branch.length - side_branch.start
             _record(
@@ -69,7 +69,7 @@ def switch(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
     """Make a side branch the main branch."""
 
     def operation(store: SessionStore, session: Session) -> BranchRecord:
-        side_branch = store.switch_branch(agent, number)
+        side_branch = store.branches.switch(agent, number)
         _record(
             viewer, AuditEvent.Action.RESTORED, agent.id, branch=number, left=side_branch.number
         )
@@ -82,7 +82,7 @@ def delete(viewer: Viewer, agent: AgentRecord, number: int) -> int:
     """Delete a side branch and return its number of messages."""
 
     def operation(store: SessionStore, session: Session) -> int:
-        deleted = store.delete_branch(agent, number)
+        deleted = store.branches.delete(agent, number)
         _record(viewer, AuditEvent.Action.BRANCH_DELETED, agent.id, branch=number, messages=deleted)
         return deleted
 
@@ -93,7 +93,7 @@ def restore(viewer: Viewer, moment: SnapshotTarget) -> SnapshotRecord:
     """Restore an agent to a snapshot."""
 
     def operation(store: SessionStore, session: Session) -> SnapshotRecord:
-        snapshot = store.restore_snapshot(moment.agent, moment.key)
+        snapshot = store.snapshots.restore(moment.agent, moment.key)
         _record(viewer, AuditEvent.Action.RESTORED, moment.key, messages=snapshot.length)
         return snapshot
 

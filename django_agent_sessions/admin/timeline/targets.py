@@ -101,7 +101,7 @@ def get_snapshot_or_404(viewer: Viewer, key: UUID) -> SnapshotTarget:
 
 
 def get_branch_or_404(viewer: Viewer, agent: AgentRecord, number: int) -> BranchRecord:
-    for branch in SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent):
+    for branch in SessionStore(owner=EVERYBODY, using=viewer.using).branches.list(agent):
         if branch.number == number:
             return branch
     raise Http404

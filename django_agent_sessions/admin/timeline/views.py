@@ -124,7 +124,7 @@ def compare(model_admin: Any, viewer: Viewer) -> HttpResponse:
     params = viewer.request.GET
     agent = get_selected_agent_or_404(viewer)
     numbers = [_parse_number(params.get(name, str(MAIN_BRANCH))) for name in ("left", "right")]
-    branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches(agent)
+    branches = SessionStore(owner=EVERYBODY, using=viewer.using).branches.list(agent)
     by_number = {branch.number: branch for branch in branches}
     if not set(numbers) <= by_number.keys():
         raise Http404
@@ -234,7 +234,7 @@ def take(model_admin: Any, viewer: Viewer, agent: UUID) -> HttpResponse:
     record = get_agent_or_404(viewer, agent)
     if viewer.request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
-    SessionStore(owner=EVERYBODY, using=viewer.using).take_snapshot(record)
+    SessionStore(owner=EVERYBODY, using=viewer.using).snapshots.take(record)
     text = _("A snapshot of agent %(agent)s was taken.") % {"agent": record.agent_id}
     messages.success(viewer.request, text)
     return HttpResponseRedirect(f"{viewer.base_url}snapshots/?agent={agent}")

@@ -12,7 +12,7 @@
 The conversation stays valid for the next model call: roles, blocks, and the ids of calls and
 results are kept. The SDKs' guardrails, the admin, the REST API and ``manage.py
 redact_agent_session`` use these functions or, to replace a whole message with a new text,
-``SessionStore.redact_message``.
+``store.messages.redact``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from uuid import UUID
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import RedactionScopeError
 from django_agent_sessions.governance.changes import change
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.locking import write
+from django_agent_sessions.values.owners import EVERYBODY
 
-from . import redaction_plan
 from .redaction_plan import RedactionPlan
 from .scope_groups import ScopeGroups
 from .scopes import Block, Detect, Find, Hit, Place, Redaction, Scope, Span, WholeMessage
@@ -128,7 +129,7 @@ def descendants_of(session: UUID, *, using: str | None = None) -> list[UUID]:
     Returns:
         Primary keys of all direct and indirect forks, including those of other owners.
     """
-    return redaction_plan.descendants_of(bridge.database(using), session)
+    return SessionStore(owner=EVERYBODY, using=using).sessions.descendants(session)
 
 
 async def aredact(

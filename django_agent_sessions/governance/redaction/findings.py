@@ -9,7 +9,7 @@ from typing import Any
 from django_agent_sessions.content import masking
 from django_agent_sessions.content.blob_refs import Path
 from django_agent_sessions.content.masking import Finder
-from django_agent_sessions.models.content_columns import columns_of
+from django_agent_sessions.models.content_columns import content_columns_of
 from django_agent_sessions.models.fields import CorruptPayload
 from django_agent_sessions.store.contents import Copy, MessageRow
 
@@ -44,7 +44,7 @@ class RowFindings:
 
     def place(self, column: str) -> Place:
         """Return the place of a column of the row."""
-        row, columns = self.copy.row, columns_of(self.copy.row)
+        row, columns = self.copy.row, content_columns_of(self.copy.row)
         name = str(getattr(row, columns.name)) if columns.name else ""
         if columns.kind == "snapshot":
             name = name or "latest"

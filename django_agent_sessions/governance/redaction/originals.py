@@ -17,7 +17,7 @@ from django_agent_sessions import conf
 from django_agent_sessions.db import bridge
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import SessionNotFoundError
-from django_agent_sessions.governance.changes import Change, change
+from django_agent_sessions.governance.changes import SessionChange, change
 from django_agent_sessions.models import AuditEvent, Session, SessionMessage
 from django_agent_sessions.models.functions import has_no_original
 from django_agent_sessions.store.contents import MessageRef, discard_originals, replace_variants
@@ -111,7 +111,7 @@ def _purge_session(using: str, session: UUID, before: datetime, actor: Any) -> i
             return count
 
 
-def _purge_batch(current: Change, before: datetime) -> int:
+def _purge_batch(current: SessionChange, before: datetime) -> int:
     using, session = current.using, current.session.pk
     if current.session.legal_hold:
         return 0

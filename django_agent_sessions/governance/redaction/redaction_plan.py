@@ -9,7 +9,7 @@ from uuid import UUID
 from django_agent_sessions import blobs
 from django_agent_sessions.db.sqlite_secure_delete import secure_delete
 from django_agent_sessions.exceptions import MatchesChangedError, SessionNotFoundError
-from django_agent_sessions.governance.changes import Change
+from django_agent_sessions.governance.changes import SessionChange
 from django_agent_sessions.models import AuditEvent, Session
 from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.contents import (
@@ -47,19 +47,21 @@ class RedactionPlan:
 
     # --- search ------------------------------------------------------------------------------
 
-    def search(self) -> None:
-        """Search what was not searched yet, in all sessions."""
+    def search(self) -> int:
+        """Search what was not searched yet, in all sessions; return the number of rows."""
         if self._session not in self._searches:
             rows = Session.objects.using(self._using)
             if (first := rows.filter(pk=self._session).first()) is None:
                 raise SessionNotFoundError(f"session {self._session} does not exist")
-            keys = descendants_of(self._using, self._session) if self._descendants else []
+            keys = self._fork_keys() if self._descendants else []
             self._begin([first, *rows.filter(pk__in=keys).order_by("pk")])
+        searched = 0
         for search in self._searches.values():
-            search.search()
+            searched += search.search()
             if search.session.pk == self._session:
                 search.require(self._groups.by_message)
         self._uploads, self._uploaded = {}, set()
+        return searched
 
     def _begin(self, sessions: Sequence[Session]) -> None:
         self._families = named_messages(self._using, self._session, self._groups)
@@ -72,27 +74,28 @@ class RedactionPlan:
 
     # --- with the lock -----------------------------------------------------------------------
 
-    def is_current(self, session: Session) -> bool:
-        """Return whether nothing was written since the search; lock the forks, too."""
+    def count_written(self, session: Session) -> int:
+        """Return how many rows were written since the search; lock the forks, too."""
         sessions = [session, *(self._locked_forks() if self._descendants else ())]
         if any(map(self._was_changed, sessions)):
             self._begin(sessions)
-            return False
-        written = False
+            return 1
+        written = 0
         searches = {}
         for row in sessions:
             search = self._searches.get(row.pk)
             if search is None:
-                search, written = self._new_search(row), True
+                search, count = self._new_search(row), 1
             else:
                 search.session = row
-                written = search.was_written() or written
+                count = search.count_written()
+            written += count
             searches[row.pk] = search
         self._searches = searches
         if written and self._groups.by_message:
             # The scopes of copies depend on the named messages.
             self._begin(sessions)
-        return not written
+        return written
 
     def _was_changed(self, session: Session) -> bool:
         """Return whether another operation moved or redacted messages since the search."""
@@ -105,12 +108,16 @@ class RedactionPlan:
             session.legal_hold,
         )
 
+    def _fork_keys(self) -> list[UUID]:
+        store = SessionStore(owner=EVERYBODY, using=self._using)
+        return store.sessions.descendants(self._session)
+
     def _locked_forks(self) -> list[Session]:
         """Lock all forks of the locked session, each after the session it was forked from."""
         locked: dict[UUID, Session | None] = {}
         # A session could be forked until it was locked. Keys are ordered by time, so that other
         # processes lock the same sessions in the same order.
-        while more := set(descendants_of(self._using, self._session)) - locked.keys():
+        while more := set(self._fork_keys()) - locked.keys():
             for key in sorted(more):
                 locked[key] = lock_session(self._using, key)
         return [row for row in locked.values() if row is not None]
@@ -132,7 +139,7 @@ class RedactionPlan:
                 self._attempts.enter_context(self._uploads[key].attempt())
                 self._uploaded.add(key)
 
-    def apply(self, change: Change, expected: str | None = None) -> Redaction:
+    def apply(self, change: SessionChange, expected: str | None = None) -> Redaction:
         """Write and audit the changes; without any, write nothing."""
         searches = list(self._searches.values())
         found = self.result()
@@ -146,7 +153,7 @@ class RedactionPlan:
             self._write(search, change, secrets)
         return self.result()
 
-    def _write(self, search: SessionSearch, change: Change, secrets: set[str]) -> None:
+    def _write(self, search: SessionSearch, change: SessionChange, secrets: set[str]) -> None:
         changes = search.changes
         if not changes:
             return
@@ -180,8 +187,3 @@ class RedactionPlan:
         found, *others = [search.result() for search in self._searches.values()]
         found.forks.extend(others)
         return found
-
-
-def descendants_of(using: str, session: UUID) -> list[UUID]:
-    """Return all direct and indirect forks of a session, including those of other owners."""
-    return SessionStore(owner=EVERYBODY, using=using).descendants(session)

@@ -21,7 +21,7 @@ from django_agent_sessions.store.contents import (
     walk,
 )
 
-from .columns import mask_columns
+from .column_masking import mask_columns
 from .copies import MessageCopies, copies_in_session
 from .findings import RowFindings
 from .message_search import MessageSearch
@@ -70,8 +70,9 @@ class SessionSearch:
 
     # --- search ------------------------------------------------------------------------------
 
-    def search(self) -> None:
-        """Search the rows that were not searched yet."""
+    def search(self) -> int:
+        """Search the rows that were not searched yet, and return their number."""
+        count = 0
         self._members = copies_in_session(self._using, self.session.pk, self._families)
         for model in self._models():
             if model is Snapshot and self._refs != (refs := self._changed_refs()):
@@ -83,35 +84,35 @@ class SessionSearch:
             if searched is None:
                 searched = self._rows[model] = _SearchedRows()
             if keys is None or keys:
-                for copy in walk(self._using, self.session.pk, model, keys=keys):
+                for copy in walk(self._using, self.session, model, keys=keys):
                     self._search_row(searched, copy)
+                    count += 1
             searched.stale = set()
+        return count
 
     def require(self, messages: Collection[UUID]) -> None:
         """Raise if one of the messages was not among the rows."""
         if missing := set(messages) - self._rows[SessionMessage].versions.keys():
             raise SessionNotFoundError(f"session {self.session.pk} has no message {min(missing)}")
 
-    def was_written(self) -> bool:
-        """Return whether rows were written since the search, and forget what was found in them.
+    def count_written(self) -> int:
+        """Count the rows that were written since the search, and forget what was found in them.
 
         Requires the session's lock.
         """
         self._members = copies_in_session(self._using, self.session.pk, self._families)
-        # All models, although one is enough for the answer.
-        written = [self._was_model_written(model) for model in self._models()]
-        return any(written)
+        return sum(map(self._count_written, self._models()))
 
-    def _was_model_written(self, model: type[Model]) -> bool:
+    def _count_written(self, model: type[Model]) -> int:
         if (searched := self._rows.get(model)) is None:
-            return True
-        versions = content_versions(self._using, self.session.pk, model, self._limit(model))
+            return 1
+        versions = content_versions(self._using, self.session, model, self._limit(model))
         gone = searched.versions.keys() - versions.keys()
         searched.stale = {
             key for key, version in versions.items() if searched.versions.get(key) != version
         }
         searched.forget(gone | searched.stale)
-        return bool(gone or searched.stale)
+        return len(gone | searched.stale)
 
     def _models(self) -> list[type[Model]]:
         if self._groups.everywhere:

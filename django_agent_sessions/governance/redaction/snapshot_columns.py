@@ -19,7 +19,7 @@ _VERSIONS = ("scope", "schema_version")
 _SHORT = 32
 
 
-def mask_document(found: RowFindings, document: Any, place: Place) -> Any:
+def mask_snapshot_document(found: RowFindings, document: Any, place: Place) -> Any:
     """Mask a snapshot's document, except the fields of its format."""
     if not isinstance(document, dict):
         return found.mask(document, place)

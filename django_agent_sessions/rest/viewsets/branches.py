@@ -103,7 +103,7 @@ class RewindViewSet(AgentAPI):
         def rewind(session: Session) -> BranchRecord | None:
             # Read under the lock, so that no other process can move the message.
             _, position = resolve_position(self.using, agent.id, "to", data["to"], MAIN_BRANCH)
-            branch = self.store().rewind(agent, position, name=data.get("name"))
+            branch = self.store().branches.rewind(agent, position, name=data.get("name"))
             if branch is not None:
                 figures = {"branch": branch.number, "set_aside": branch.length - branch.start}
                 record_change(self, AuditEvent.Action.REWOUND, row, agent.id, **figures)
@@ -139,7 +139,7 @@ class BranchViewSet(AgentAPI):
         """List the branches: the main branch first, then by number."""
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
         paginator: Any = self.paginator
-        page = paginator.read(request, lambda: self.store().branches(agent), view=self)
+        page = paginator.read(request, lambda: self.store().branches.list(agent), view=self)
         self.record_access(row, agent.id, view="branches", branches=len(page))
         response: Response = paginator.get_paginated_response(self._representation(page, many=True))
         return response
@@ -170,7 +170,7 @@ class BranchViewSet(AgentAPI):
             if "at" in data:
                 source, position = resolve_position(self.using, agent.id, "at", data["at"], source)
                 upto = position + 1
-            branch = self.store().create_branch(
+            branch = self.store().branches.create(
                 agent, name=data.get("name"), source=source or MAIN_BRANCH, upto=upto
             )
             self.record_access(row, agent.id, view="branch", branch=branch.number)
@@ -217,7 +217,7 @@ class BranchViewSet(AgentAPI):
             branch = self._side_branch(
                 agent, number, "Switch to another branch before deleting it."
             )
-            deleted = self.store().delete_branch(agent, branch.number)
+            deleted = self.store().branches.delete(agent, branch.number)
             figures = {"branch": branch.number, "messages": deleted}
             record_change(self, AuditEvent.Action.BRANCH_DELETED, row, agent.id, **figures)
 
@@ -245,7 +245,7 @@ class BranchViewSet(AgentAPI):
 
         def switch(session: Session) -> BranchRecord:
             branch = self._side_branch(agent, number, "The agent already uses it.")
-            former = self.store().switch_branch(agent, branch.number)
+            former = self.store().branches.switch(agent, branch.number)
             figures = {"branch": branch.number, "left": former.number}
             record_change(self, AuditEvent.Action.RESTORED, row, agent.id, **figures)
             return former
@@ -274,11 +274,11 @@ class BranchViewSet(AgentAPI):
         reject_unknown_parameters(request, [_LEFT, _RIGHT])
         row, agent = self.find_agent(agent_key, SessionPermission.READ)
         left, right = (self._branch_parameter(request, name) for name in (_LEFT, _RIGHT))
-        lengths = {branch.number: branch.length for branch in self.store().branches(agent)}
+        lengths = {branch.number: branch.length for branch in self.store().branches.list(agent)}
         for name, number in ((_LEFT, left), (_RIGHT, right)):
             if number not in lengths:
                 raise ReferenceNotFound(name, _NO_BRANCH)
-        common = self.store().common_length(agent, left, right)
+        common = self.store().branches.common_length(agent, left, right)
         self.record_access(row, agent.id, view="compare", left=left, right=right)
         comparison = {"common": common, "left": lengths[left], "right": lengths[right]}
         return Response(ComparisonSerializer(comparison).data)
@@ -292,7 +292,7 @@ class BranchViewSet(AgentAPI):
         return branch
 
     def _has_branch(self, agent: AgentRecord, number: int) -> bool:
-        return any(branch.number == number for branch in self.store().branches(agent))
+        return any(branch.number == number for branch in self.store().branches.list(agent))
 
     def _branch_parameter(self, request: Any, name: str) -> int:
         value = request.query_params.get(name, str(MAIN_BRANCH))

@@ -109,7 +109,7 @@ class ForkMixin(SessionAPI):
         messages = SessionMessage.objects.using(self.using).filter(session=row.pk)
         if at is not None and not messages.filter(pk=at).exists():
             raise ReferenceNotFound("at", "The session has no such message.")
-        fork = SessionStore(owner=EVERYBODY, using=self.using).fork(
+        fork = SessionStore(owner=EVERYBODY, using=self.using).sessions.fork(
             session_record(row), at=at, title=data.get("title"), external_id=external_id
         )
         figures = {"fork": str(fork.id), "messages": fork.usage.messages}

@@ -219,7 +219,7 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
                 require_match(
                     request, self.representation(self.row_of(self.accessible_sessions(), session))
                 )
-            self._store(row).update(row.pk, **serializer.validated_data)
+            self._store(row).sessions.update(row.pk, **serializer.validated_data)
             self.record_access(row, view="change")
         return etag_response(
             request, self.representation(self.row_of(self.accessible_sessions(), session))
@@ -373,7 +373,7 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
         if external_id is None:
             key = new_id()
             return store.create(str(key), id=key, **fields), True
-        record, created = store.open_external(external_id, **fields)
+        record, created = store.sessions.open_external(external_id, **fields)
         if created:
             return record, True
         row = self.own_sessions().defer("metadata", "origin").filter(pk=record.id).first()
@@ -384,7 +384,7 @@ class SessionViewSet(ForkMixin, viewsets.GenericViewSet[Session]):
             row, SessionPermission.READ, *([SessionPermission.CHANGE] if fields else [])
         ):
             raise Http404
-        return (store.update(record.id, **fields) if fields else record), False
+        return (store.sessions.update(record.id, **fields) if fields else record), False
 
     def placed(self, row: Session, made: bool, place: str) -> Response:
         """Return the response for a session that was created or existed, with its ``Location``."""

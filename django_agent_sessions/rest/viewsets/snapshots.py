@@ -73,7 +73,7 @@ class SnapshotViewSet(AgentAPI):
         row, agent = self.find_agent(agent_key, SessionPermission.READ, SessionPermission.CHANGE)
 
         def take(session: Session) -> SnapshotRecord:
-            snapshot = self.store().take_snapshot(agent)
+            snapshot = self.store().snapshots.take(agent)
             self.record_access(row, agent.id, view="snapshot", snapshot=str(snapshot.id))
             return snapshot
 
@@ -101,7 +101,7 @@ class SnapshotViewSet(AgentAPI):
         def restore(session: Session) -> SnapshotRecord:
             if not self._rows(agent).filter(pk=key).exists():
                 raise Http404
-            restored = self.store().restore_snapshot(agent, key)
+            restored = self.store().snapshots.restore(agent, key)
             record_change(self, AuditEvent.Action.RESTORED, row, key, messages=restored.length)
             return restored
 

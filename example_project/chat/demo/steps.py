@@ -140,7 +140,7 @@ def prove(report: Report) -> None:
 
     report.heading("The transcripts in the database")
     store = SessionStore(owner=owner)
-    for session in reversed(store.list_sessions()):
+    for session in reversed(store.sessions.list()):
         used = session.usage
         report.line(
             f'\nSession "{session.session_id}": {session.title} ({used.messages} messages, '

@@ -82,14 +82,14 @@ def conversations(
         One for each agent, then one for each orchestrator.
     """
     return [
-        *(_of_agent(store, agent, everything) for agent in store.list_agents(session)),
-        *(_of_orchestrator(record) for record in store.list_multi_agents(session)),
+        *(_of_agent(store, agent, everything) for agent in store.agents.list(session)),
+        *(_of_orchestrator(record) for record in store.multi_agents.list(session)),
     ]
 
 
 def _of_agent(store: SessionStore, agent: AgentRecord, everything: bool) -> Conversation:
     # One more than is shown tells whether there are more.
-    records = store.messages(agent) if everything else store.latest(agent, LATEST + 1)
+    records = store.messages.list(agent) if everything else store.messages.latest(agent, LATEST + 1)
     shown = records if everything else records[-LATEST:]
     read = [(record, dialects.parts(agent.dialect, record.content)) for record in shown]
     everybody = [part for _, parts in read for part in parts]

@@ -96,7 +96,7 @@ class TestRunner:
             "total_tokens": 60,
             "total_turns": 3,
         }
-        assert (await SessionStore().ausage("s")).input_tokens == 40
+        assert (await SessionStore().sessions.ausage("s")).input_tokens == 40
 
         await session.switch_to_branch("main")
         last = assistant()
@@ -294,7 +294,7 @@ class TestSessions:
 
         assert await session.list_branches() == []
         assert await session.get_session_usage() is None
-        assert (await SessionStore().ausage("s")).messages == 0
+        assert (await SessionStore().sessions.ausage("s")).messages == 0
         assert not await arun_orm(Branch.objects.exists)
 
     async def test_the_plain_class_sees_the_main_branch(self, session):
@@ -307,8 +307,8 @@ class TestSessions:
     async def test_a_branch_of_a_rewind_is_a_branch_like_others(self, session):
         await session.add_items([user("a"), user("b"), user("c")])
         store = SessionStore()
-        agent = await store.aopen_agent(await store.aget("s"))
-        await store.arewind(agent, 0, name="left behind")
+        agent = await store.agents.aopen(await store.aget("s"))
+        await store.branches.arewind(agent, 0, name="left behind")
 
         assert [each["branch_id"] for each in await session.list_branches()] == [
             "main",
@@ -353,7 +353,7 @@ class TestUsage:
             await session.store_run_usage(result(requests=1, input_tokens=tokens))
 
         assert (await session.get_session_usage())["input_tokens"] == 7
-        assert (await SessionStore().ausage("s")).input_tokens == 7
+        assert (await SessionStore().sessions.ausage("s")).input_tokens == 7
         assert await arun_orm(TurnUsage.objects.count) == 1
 
     @pytest.mark.parametrize("figures", [{"input_tokens": 2**70}, {"requests": 1.5}])
@@ -465,11 +465,11 @@ async def test_an_object_goes_on_where_its_branch_is_the_main_one_now(session):
 
     def switch() -> None:
         store = SessionStore()
-        agent = store.read_agent(store.get("s"), "default")
+        agent = store.agents.find(store.get("s"), "default")
         assert agent is not None
-        found = store.find_branch(agent, "try")
+        found = store.branches.find(agent, "try")
         assert found is not None
-        store.switch_branch(agent, found.number)
+        store.branches.switch(agent, found.number)
 
     await arun_orm(switch)
     assert await session.get_items() == there

@@ -103,9 +103,9 @@ def test_another_process_settles_a_write_whose_outcome_is_unknown(written):
 
 def go_back() -> None:
     store = SessionStore()
-    agent = store.read_agent(store.get("s"), "default")
+    agent = store.agents.find(store.get("s"), "default")
     assert agent is not None
-    store.rewind(agent, 0)
+    store.branches.rewind(agent, 0)
 
 
 def clear() -> None:

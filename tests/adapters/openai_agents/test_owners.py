@@ -161,7 +161,7 @@ async def test_a_session_of_a_user_without_a_conversation_is_refused_too(ada, bo
     store = SessionStore(owner=ada)
     session = await store.aopen("s")
     if other:
-        await store.aopen_agent(session, "of strands", dialect="strands")
+        await store.agents.aopen(session, "of strands", dialect="strands")
 
     for refused in (DjangoSession("s"), DjangoSession("s", owner=bob)):
         with pytest.raises(SessionNotFoundError):

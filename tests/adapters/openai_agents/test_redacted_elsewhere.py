@@ -96,8 +96,8 @@ def redact_first(way: str) -> None:
     first = SessionMessage.objects.order_by("message_id")[0]
     if way == "item":
         store = SessionStore()
-        agent = store.list_agents(store.get("s"))[0]
-        store.redact_message(agent, 0, user("[removed]"))
+        agent = store.agents.list(store.get("s"))[0]
+        store.messages.redact(agent, 0, user("[removed]"))
     else:
         redact(first.session_id, WholeMessage(first.pk), reason="A request")
 
@@ -126,7 +126,7 @@ async def test_no_append_brings_back_what_was_redacted_and_then_taken_back_in_ti
         store = SessionStore()
         found = store.get("s")
         redact(found.id, Find(SECRET), reason="A request")
-        store.rewind(store.open_agent(found, "default"), 0)
+        store.branches.rewind(store.agents.open(found, "default"), 0)
 
     await bridge.arun_orm(redact_and_rewind)
     await session.add_items([user("What else?"), user(f"I said {SECRET}")])

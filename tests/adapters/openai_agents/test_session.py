@@ -196,7 +196,7 @@ class TestRows:
         assert (row.title, row.metadata) == ("Holiday plans", {"channel": "web"})
         agent = await arun_orm(SessionAgent.objects.get)
         assert (agent.agent_id, agent.dialect, agent.session_id) == ("default", OPENAI, row.pk)
-        assert (await SessionStore(owner=ada, namespace="shop").ausage("s")) == Usage(1)
+        assert (await SessionStore(owner=ada, namespace="shop").sessions.ausage("s")) == Usage(1)
 
     async def test_a_title_is_that_of_the_first(self):
         await DjangoSession("s", title="First").add_items([user("a")])
@@ -211,7 +211,7 @@ class TestRows:
 
         assert await session.get_items() == []
         assert (await arun_orm(Session.objects.get)).pk == before.pk
-        assert (await SessionStore().ausage("s")) == Usage(0)
+        assert (await SessionStore().sessions.ausage("s")) == Usage(0)
         await session.add_items([user("c")])
         assert texts(await DjangoSession("s").get_items()) == ["c"]
 
@@ -231,7 +231,7 @@ class TestRows:
 
     async def test_a_conversation_of_another_framework_is_not_mixed_up(self, session):
         store = SessionStore()
-        agent = await store.aopen_agent(await store.aopen("s"), dialect=STRANDS)
+        agent = await store.agents.aopen(await store.aopen("s"), dialect=STRANDS)
         await store.aappend(agent, {"role": "user", "content": [{"text": "theirs"}]})
 
         for use in (session.get_items, session.pop_item, session.clear_session):
@@ -279,7 +279,7 @@ class TestDeletedMeanwhile:
 
         assert texts(await session.get_items()) == ["b", "c"]
         assert texts(await arun_orm(stored)) == ["b", "c"]
-        assert (await SessionStore().ausage("s")) == Usage(2)
+        assert (await SessionStore().sessions.ausage("s")) == Usage(2)
 
     async def test_what_others_began_anew_is_found(self, session):
         await session.add_items([user("a")])

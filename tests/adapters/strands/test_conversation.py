@@ -414,7 +414,7 @@ class TestConflicts:
     def test_an_import_of_which_nothing_is_restored_goes_on_behind_it(self):
         store = SessionStore()
         state = {**SlidingWindowConversationManager(0).get_state(), "removed_message_count": 2}
-        agent = store.create_agent(
+        agent = store.agents.create(
             store.create("s"),
             "default",
             dialect="strands",

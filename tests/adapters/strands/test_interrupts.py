@@ -140,10 +140,10 @@ def test_an_answer_that_is_given_twice_at_once_loses_no_result():
 def test_an_answer_that_was_given_before_its_process_was_killed_is_not_asked_for_again():
     store = SessionStore()
     asked = build(call("approve", what="delete"))("Delete it")
-    agent = store.list_agents(store.get("s"))[0]
+    agent = store.agents.list(store.get("s"))[0]
     build("It is done.")(yes_to(asked))
     # The messages of that run are there, and the state is not.
-    store.update_agent(agent, agent.data)
+    store.agents.update(agent, agent.data)
 
     again = build("Fine.")
     again("How are you?")

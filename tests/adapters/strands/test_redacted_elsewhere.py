@@ -212,7 +212,7 @@ def test_no_answer_brings_back_what_was_redacted_and_then_taken_back_in_time():
         store = SessionStore()
         session = store.get("s")
         redact(session.id, Find(SECRET), reason="A request")
-        store.rewind(store.open_agent(session, "a"), 0)
+        store.branches.rewind(store.agents.open(session, "a"), 0)
 
     @strands.tool
     def look() -> str:

@@ -115,11 +115,11 @@ class TestByAnotherProcess:
 
     def redact(self, position: int, redacted: Any = GONE) -> None:
         store = SessionStore()
-        record = store.read_agent(store.get("s"), "default")
+        record = store.agents.find(store.get("s"), "default")
         assert record is not None
-        original = store.read_message(record, position)
+        original = store.messages.find(record, position)
         assert original is not None
-        store.redact_message(
+        store.messages.redact(
             record, position, {**redacted, "tracking_id": original.message["tracking_id"]}
         )
 
@@ -154,9 +154,9 @@ class TestByAnotherProcess:
         two = build("Two.", session_manager=manager_of(one), agent_id="two")
         one("plantedsecret")
         store = SessionStore()
-        record = store.read_agent(store.get("s"), "one")
+        record = store.agents.find(store.get("s"), "one")
         assert record is not None
-        store.redact_message(record, 0, GONE)
+        store.messages.redact(record, 0, GONE)
 
         two("Hi")
 

@@ -73,7 +73,7 @@ def test_it_writes_its_state_again():
 
 def test_it_does_not_take_an_openai_session_for_its_own():
     store = SessionStore()
-    store.append(store.open_agent(store.open("s")), {"role": "user", "content": "Hi"})
+    store.append(store.agents.open(store.open("s")), {"role": "user", "content": "Hi"})
 
     with pytest.raises(ConfigurationError, match="format 'openai'"):
         build()

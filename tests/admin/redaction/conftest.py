@@ -27,7 +27,7 @@ def talk(store):
     """The secret in every place that a session has."""
     session = store.open("talk", title=f"About {SECRET}", metadata={"note": SECRET})
     data = AgentState(state={"note": SECRET}, conversation_manager_state={"summary": SECRET})
-    agent = store.open_agent(session, dialect="strands", data=data)
+    agent = store.agents.open(session, dialect="strands", data=data)
     store.append_many(
         agent,
         [
@@ -37,5 +37,5 @@ def talk(store):
             said("assistant", f"It is {SECRET}. Write to ada@example.org"),
         ],
     )
-    store.create_multi_agent(session, "graph", {"node_results": {"a": {"result": SECRET}}})
+    store.multi_agents.create(session, "graph", {"node_results": {"a": {"result": SECRET}}})
     return session

@@ -77,7 +77,7 @@ def test_a_get_changes_nothing_and_looks_for_nothing(browser, talk):
 @pytest.mark.parametrize("step", ["preview", "confirm"])
 def test_another_sessions_message_cannot_be_reached(browser, store, talk, what, step):
     other = store.open("other")
-    agent = store.open_agent(other, dialect="strands")
+    agent = store.agents.open(other, dialect="strands")
     store.append(agent, said("user", f"{SECRET} and ada@example.org"))
     foreign = SessionMessage.objects.get(session=other.id)
     before = stored()

@@ -52,7 +52,7 @@ class Attributes(HTMLParser):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_are_only_texts(browser, store, text):
     session = store.open("talk", title=text)
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append(agent, said("user", f"before {text} after"))
 
     page = preview(browser, session, what="text", text=text)
@@ -68,7 +68,7 @@ def test_hostile_texts_are_only_texts(browser, store, text):
 
 def test_a_mask_that_a_model_wrote_is_not_taken_for_the_new_one(browser, store):
     session = store.open("talk")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append(agent, said("user", f"[REDACTED] {SECRET} [REDACTED]"))
 
     page = preview(browser, session, **TEXT)

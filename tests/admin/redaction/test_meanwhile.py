@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 def test_what_was_written_after_the_preview_is_shown_before_it_goes(browser, store, talk):
     page = preview(browser, talk, **TEXT)
-    agent = store.open_agent(talk, dialect="strands")
+    agent = store.agents.open(talk, dialect="strands")
     store.append(agent, said("user", f"once more: {SECRET}"))
     before = stored()
 
@@ -46,7 +46,7 @@ def test_a_second_confirmation_of_the_same_preview_finds_nothing_left(browser, t
 
 def test_what_an_agent_says_elsewhere_meanwhile_is_in_nobodys_way(browser, store, talk):
     page = preview(browser, talk, **TEXT)
-    store.append(store.open_agent(talk, dialect="strands"), said("user", "something else"))
+    store.append(store.agents.open(talk, dialect="strands"), said("user", "something else"))
 
     assert confirm(browser, talk, page).status_code == 302
     assert SECRET not in stored()

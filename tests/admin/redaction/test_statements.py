@@ -21,7 +21,7 @@ def test_a_preview_takes_as_many_statements_for_many_places_as_for_few(browser, 
 
     def conversation(name: str, count: int):
         session = store.open(name)
-        agent = store.open_agent(session, dialect="strands")
+        agent = store.agents.open(session, dialect="strands")
         store.append_many(agent, [said("user", f"{SECRET} {n}") for n in range(count)])
         return session
 
@@ -32,7 +32,7 @@ def test_a_preview_takes_as_many_statements_for_many_places_as_for_few(browser, 
 def test_a_redaction_takes_one_statement_more_for_each_message_more(browser, store):
     def statements(name: str, count: int) -> int:
         session = store.open(name)
-        agent = store.open_agent(session, dialect="strands")
+        agent = store.agents.open(session, dialect="strands")
         store.append_many(agent, [said("user", f"{SECRET} {SECRET} {n}") for n in range(count)])
         page = preview(browser, session, **TEXT)
         with CaptureQueriesContext(connection) as captured:

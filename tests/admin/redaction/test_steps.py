@@ -123,7 +123,7 @@ def test_a_tool_call_that_goes_is_shown_with_its_arguments_and_keeps_its_name(br
 
 def test_of_a_very_large_message_the_preview_shows_how_it_begins(browser, store):
     session = store.open("talk")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append(agent, said("user", SECRET * 40_000))
     where = {"message": str(message(0).pk), "path": json.dumps(["content", 0])}
 
@@ -182,7 +182,7 @@ def test_nothing_found_is_said_with_a_way_to_the_stored_text(browser, talk):
 
 
 def test_the_form_says_that_a_text_with_formatting_in_it_is_not_found(browser, store, talk):
-    store.append(store.open_agent(talk, dialect="strands"), said("user", "it is 12**34**"))
+    store.append(store.agents.open(talk, dialect="strands"), said("user", "it is 12**34**"))
 
     assert (
         "does not find a text with formatting marks inside it"
@@ -227,7 +227,7 @@ def test_without_a_reason_nothing_happens_and_the_preview_stays(browser, talk, r
 
 def test_more_places_than_a_page_shows_are_counted_and_all_redacted(browser, store):
     session = store.open("talk")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [said("user", f"{SECRET} {n}") for n in range(MAX_SHOWN_PLACES + 25)])
 
     page = preview(browser, session, **TEXT)
@@ -242,7 +242,7 @@ def test_more_places_than_a_page_shows_are_counted_and_all_redacted(browser, sto
 
 def test_ids_that_stay_are_named(browser, store):
     session = store.open(f"of-{SECRET}")
-    store.append(store.open_agent(session, dialect="strands"), said("user", SECRET))
+    store.append(store.agents.open(session, dialect="strands"), said("user", SECRET))
 
     page = preview(browser, session, **TEXT)
 

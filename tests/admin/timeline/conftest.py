@@ -21,6 +21,6 @@ def traveller(client):
 @pytest.fixture
 def talker(store):
     """An agent with six messages."""
-    agent = store.open_agent(store.open("talk", title="A talk"), "planner", dialect=STRANDS)
+    agent = store.agents.open(store.open("talk", title="A talk"), "planner", dialect=STRANDS)
     store.append_many(agent, [said("user", f"word {number}") for number in range(6)])
     return agent

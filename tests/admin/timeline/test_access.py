@@ -32,8 +32,8 @@ def test_whoever_may_not_read_sees_figures_and_can_still_go_back(client, talker,
 
 def test_what_nobody_may_is_not_offered(client, talker, store):
     client.force_login(staff("reader", "view_session", "read_transcript"))
-    store.rewind(talker, 2)
-    store.take_snapshot(talker)
+    store.branches.rewind(talker, 2)
+    store.snapshots.take(talker)
 
     for address in (
         url(talker, "change"),
@@ -47,7 +47,7 @@ def test_what_nobody_may_is_not_offered(client, talker, store):
 
 
 def test_a_comparison_is_recorded_unless_it_is_ones_own(client, traveller, talker, store):
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
     shown(client, url(talker, "compare", left=0, right=1))
     (event,) = events(Action.READ)
     assert event.details == {"page": "compare", "messages": 3}

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def strangers(store):
     """Another session's agent, with a branch, and a snapshot."""
-    agent = store.open_agent(store.open("other"), "planner", dialect=STRANDS)
+    agent = store.agents.open(store.open("other"), "planner", dialect=STRANDS)
     store.append_many(agent, [said("user", "word a"), said("user", "word b")])
-    store.rewind(agent, 0)
+    store.branches.rewind(agent, 0)
     return agent
 
 
@@ -51,7 +51,7 @@ def test_what_is_of_another_session_is_not_found(client, traveller, talker, stra
     "number", ["-1", "9", "99999999999", "2147483648", "\uff11", " 1", "x", "0x1", "1e0", "\x00"]
 )
 def test_a_branch_that_is_none_is_not_found(client, traveller, talker, store, number):
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     for address in (
         url(talker, "change", agent=talker.id, branch=number),
@@ -68,7 +68,7 @@ def test_the_main_branch_is_not_deleted_nor_restored_nor_a_side_branch_rewound(
     client, traveller, talker, store
 ):
     later = key(talker, 4)
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     for address in (
         url(talker, "branch_delete", talker.id, 0),
@@ -82,8 +82,8 @@ def test_the_main_branch_is_not_deleted_nor_restored_nor_a_side_branch_rewound(
 
 
 def test_a_get_changes_nothing_and_a_post_from_elsewhere_neither(traveller, talker, store):
-    side = store.rewind(talker, 3)
-    snapshot = store.take_snapshot(talker)
+    side = store.branches.rewind(talker, 3)
+    snapshot = store.snapshots.take(talker)
     client = Client(enforce_csrf_checks=True)
     client.force_login(traveller)
     before = list(SessionMessage.objects.order_by("pk").values())
@@ -108,10 +108,10 @@ def test_a_get_changes_nothing_and_a_post_from_elsewhere_neither(traveller, talk
 
 def test_names_are_only_text(client, traveller, store):
     hostile = "<script>alert(1)</script>&\"'"
-    agent = store.open_agent(store.open(hostile), hostile, dialect=STRANDS)
+    agent = store.agents.open(store.open(hostile), hostile, dialect=STRANDS)
     store.append_many(agent, [said("user", "a"), said("user", "b")])
-    store.rewind(agent, 0, name=hostile)
-    store.take_snapshot(agent)
+    store.branches.rewind(agent, 0, name=hostile)
+    store.snapshots.take(agent)
     StoredObject.objects.create(session_id=agent.session, key=hostile, digest="d", size=1)
 
     for address in (

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_branches_are_listed_compared_restored_and_deleted(client, traveller, talker, store):
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
     store.append(talker, said("user", "word x"))
 
     page = shown(client, url(talker, "branches"))
@@ -49,7 +49,7 @@ def test_every_link_of_a_high_branch_leads_there_where_numbers_are_written_with_
     client, traveller, talker, store, settings
 ):
     settings.LANGUAGE_CODE, settings.USE_THOUSAND_SEPARATOR = "de", True
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
     for model in (Branch, SessionMessage):
         number = "number" if model is Branch else "branch"
         model.objects.filter(agent=talker.id, **{number: 1}).update(**{number: 1234})
@@ -63,7 +63,7 @@ def test_every_link_of_a_high_branch_leads_there_where_numbers_are_written_with_
 
 
 def test_under_legal_hold_no_branch_is_deleted_and_it_is_said_why(client, traveller, talker, store):
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
     address = url(talker, "branch_delete", talker.id, 1)
     seen = first(r'name="seen" value="([^"]*)"', shown(client, address))
     hold(talker.session, reason="case 1")
@@ -82,7 +82,7 @@ def test_under_legal_hold_no_branch_is_deleted_and_it_is_said_why(client, travel
 
 def test_many_branches_are_paged(client, traveller, talker, store):
     for _number in range(53):
-        store.create_branch(talker, upto=1)
+        store.branches.create(talker, upto=1)
 
     newest = shown(client, url(talker, "branches"))
     assert "branch-53<" in newest

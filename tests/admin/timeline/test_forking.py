@@ -33,16 +33,16 @@ def test_a_fork_leads_to_the_new_conversation_and_both_name_each_other(client, t
 
 def test_a_fork_of_a_side_branch_has_what_was_said_there(client, traveller, talker, store):
     later = key(talker, 4)
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     confirmed(client, url(talker, "fork", later))
 
     fork = Session.objects.exclude(pk=talker.session).get()
-    assert words(store.read_agent(store.get(fork.session_id), "planner")) == list("01234")
+    assert words(store.agents.find(store.get(fork.session_id), "planner")) == list("01234")
 
 
 def test_a_fork_does_not_tell_of_an_origin_that_is_gone_or_hidden(client, traveller, talker, store):
-    fork = store.fork(store.get("talk"))
+    fork = store.sessions.fork(store.get("talk"))
     store.delete("talk")
 
     page = shown(client, reverse("admin:agent_sessions_session_change", args=[fork.id]))
@@ -55,7 +55,7 @@ def test_a_redacted_message_stays_redacted_in_a_fork_and_on_every_branch(
 ):
     store.append(talker, said("user", "my secret is plantedsecret"))
     redact(talker.session, Find("plantedsecret"), reason="a ticket")
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     confirmed(client, url(talker, "fork", key(talker, 6, 1)))
     fork = Session.objects.exclude(pk=talker.session).get()

@@ -37,8 +37,8 @@ def test_a_redaction_offers_the_forks_and_reaches_them_if_that_is_chosen(
     client, redactor, talker, store
 ):
     store.append(talker, said("user", "my secret is plantedsecret"))
-    forks = [store.fork(store.get("talk")) for _number in range(2)]
-    store.fork(forks[0])
+    forks = [store.sessions.fork(store.get("talk")) for _number in range(2)]
+    store.sessions.fork(forks[0])
     address = url(talker, "redact")
 
     assert "Also in 3 forks" in shown(client, address)
@@ -51,7 +51,7 @@ def test_a_redaction_offers_the_forks_and_reaches_them_if_that_is_chosen(
 
 def test_a_redaction_leaves_the_forks_alone_if_they_are_not_chosen(client, redactor, talker, store):
     store.append(talker, said("user", "my secret is plantedsecret"))
-    fork = store.fork(store.get("talk"))
+    fork = store.sessions.fork(store.get("talk"))
 
     redacted(client, url(talker, "redact"))
     of_fork = SessionMessage.objects.filter(session=fork.id)
@@ -62,14 +62,14 @@ def test_a_redaction_leaves_the_forks_alone_if_they_are_not_chosen(client, redac
 
 def test_the_preview_tells_of_which_branch_a_message_is(client, redactor, talker, store):
     store.append(talker, said("user", "my secret is plantedsecret"))
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     assert "branch 1" in redacted(client, url(talker, "redact"))
 
 
 def test_the_preview_says_which_copies_would_stay(client, redactor, talker, store):
     store.append(talker, said("user", "my secret is plantedsecret"))
-    fork = store.fork(store.get("talk"))
+    fork = store.sessions.fork(store.get("talk"))
 
     asked = {"what": "text", "text": "plantedsecret"}
     page = client.post(url(talker, "redact"), asked).content.decode()
@@ -82,9 +82,9 @@ def test_the_preview_says_which_copies_would_stay(client, redactor, talker, stor
 
 
 def test_the_preview_counts_what_is_kept_beside_the_messages(client, redactor, talker, store):
-    store.update_agent(talker, AgentState(state={"word": "plantedsecret"}))
+    store.agents.update(talker, AgentState(state={"word": "plantedsecret"}))
     for _number in range(2):
-        store.take_snapshot(talker)
+        store.snapshots.take(talker)
     asked = {"what": "text", "text": "plantedsecret"}
 
     page = client.post(url(talker, "redact"), asked).content.decode()
@@ -98,7 +98,7 @@ def test_a_redaction_leads_to_the_main_branch_where_something_of_it_is_there(
 ):
     stays = store.append(talker, said("user", "plantedsecret"))
     store.append(talker, said("assistant", "plantedsecret, you say"))
-    store.rewind(talker, stays.message_id)
+    store.branches.rewind(talker, stays.message_id)
     page = client.post(
         url(talker, "redact"), {"what": "text", "text": "plantedsecret"}
     ).content.decode()

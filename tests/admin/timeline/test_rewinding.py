@@ -39,7 +39,7 @@ def test_the_transcript_shows_the_main_branch_only_and_a_side_branch_when_asked(
     client, traveller, talker, store
 ):
     later = key(talker, 4)
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
     store.append(talker, said("user", "another way"))
 
     page = shown(client, url(talker, "change"))
@@ -63,7 +63,7 @@ def test_a_link_to_a_message_that_was_set_aside_leads_to_its_branch(
     client, traveller, talker, store
 ):
     later = key(talker, 4)
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     answer = client.get(url(talker, "change", at=later))
     assert answer.status_code == 302
@@ -73,7 +73,7 @@ def test_a_link_to_a_message_that_was_set_aside_leads_to_its_branch(
 
 
 def test_finding_does_not_find_what_branches_have_in_common_twice(client, traveller, talker, store):
-    store.rewind(talker, 2)
+    store.branches.rewind(talker, 2)
 
     def found(query: str) -> list[str]:
         answer = client.post(url(talker, "find"), {"query": query})

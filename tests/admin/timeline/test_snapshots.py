@@ -45,8 +45,8 @@ def test_the_latest_snapshot_is_named_and_not_restored(client, traveller, talker
 
 
 def test_a_snapshot_is_listed_with_the_moment_when_it_was_taken(client, traveller, talker, store):
-    store.update_agent(talker, AgentState(state={"word": "planted"}))
-    taken = store.take_snapshot(talker)
+    store.agents.update(talker, AgentState(state={"word": "planted"}))
+    taken = store.snapshots.take(talker)
     Snapshot.objects.update(created_at=datetime(2026, 3, 1, 12, tzinfo=UTC))
     assert redact(talker.session, Find("planted"), reason="a ticket").states == 2
 
@@ -55,7 +55,7 @@ def test_a_snapshot_is_listed_with_the_moment_when_it_was_taken(client, travelle
 
 
 def test_snapshots_are_paged_by_key(client, traveller, talker, store):
-    taken = [store.take_snapshot(talker).id for _number in range(53)]
+    taken = [store.snapshots.take(talker).id for _number in range(53)]
 
     newest = shown(client, url(talker, "snapshots"))
     assert str(taken[-1]) in newest

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.django_db
 
 def test_pages_take_as_many_statements_for_much_as_for_little(client, traveller, store):
     def made(name: str, messages: int, times: int):
-        agent = store.open_agent(store.open(name), "planner", dialect=STRANDS)
+        agent = store.agents.open(store.open(name), "planner", dialect=STRANDS)
         store.append_many(agent, [said("user", f"word {n}") for n in range(messages)])
         for _time in range(times):
-            store.rewind(agent, messages // 2)
+            store.branches.rewind(agent, messages // 2)
             store.append_many(agent, [said("user", "x")] * (messages - messages // 2 - 1))
-            store.take_snapshot(agent)
-            store.fork(store.get(name))
+            store.snapshots.take(agent)
+            store.sessions.fork(store.get(name))
         return agent
 
     def statements(agent) -> dict[str, int]:

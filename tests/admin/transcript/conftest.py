@@ -20,7 +20,7 @@ def reader(client):
 @pytest.fixture
 def talker(session, store):
     """An agent of a Strands session."""
-    return store.open_agent(session, "planner", dialect=STRANDS)
+    return store.agents.open(session, "planner", dialect=STRANDS)
 
 
 @pytest.fixture

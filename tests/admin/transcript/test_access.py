@@ -28,11 +28,11 @@ def test_who_may_not_see_sessions_finds_nothing(client, talker, store):
 def test_who_may_not_read_sees_figures_and_no_content(client, store, ada):
     session = store.open("session-1", title="planted title", metadata={"note": "planted metadata"})
     state = AgentState({"a": "planted state"}, {"b": "planted summary"}, {"c": "planted internal"})
-    agent = store.open_agent(session, "planner", dialect=STRANDS, data=state)
+    agent = store.agents.open(session, "planner", dialect=STRANDS, data=state)
     store.append(agent, said("user", "planted text"))
     store.append(agent, said("assistant", call("planted-id", "tool", query="planted argument")))
     store.append(agent, said("user", result("planted-id", "planted result")))
-    store.create_multi_agent(session, "graph", {"d": "planted graph"}, kind="graph")
+    store.multi_agents.create(session, "graph", {"d": "planted graph"}, kind="graph")
     event = audit.record(AuditEvent.Action.REDACTED, session=session.id, reason="planted reason")
     SessionMessage.objects.filter(message_id=0).update(
         redacted_at=timezone.now(), redaction=event.pk

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_one_agent_can_be_read_alone(client, reader, talker, store):
-    other = store.open_agent(store.open("session-1"), "helper", dialect=STRANDS)
+    other = store.agents.open(store.open("session-1"), "helper", dialect=STRANDS)
     store.append(talker, said("user", "for the planner"))
     store.append(other, said("user", "for the helper"))
 
@@ -30,7 +30,7 @@ def test_one_agent_can_be_read_alone(client, reader, talker, store):
 
 def test_many_conversations_of_agents_are_told_apart_by_name(client, reader, session, store):
     for number in range(8):
-        agent = store.open_agent(session, f"agent-{number}", dialect=STRANDS)
+        agent = store.agents.open(session, f"agent-{number}", dialect=STRANDS)
         store.append(agent, said("assistant", "words", call("1", "f")))
 
     page = shown(client, page_url("session-1"))
@@ -44,7 +44,7 @@ def test_of_a_great_many_agents_each_is_read_in_its_own_format(client, reader, s
         SessionAgent(session_id=session.id, agent_id=f"agent-{number}", dialect=STRANDS)
         for number in range(sidebar.MAX_AGENTS)
     )
-    agent = store.open_agent(session, "the-last", dialect=STRANDS)
+    agent = store.agents.open(session, "the-last", dialect=STRANDS)
     store.append(agent, said("assistant", "**bold** words", call("1", "search", query="lamp")))
 
     for query in ({}, {"agent": agent.id}):
@@ -57,7 +57,7 @@ def test_of_a_great_many_agents_each_is_read_in_its_own_format(client, reader, s
         assert '<th scope="row">the-last</th>' in page
         assert "There are more agents than this page lists." in page
 
-    other = store.open_agent(store.open("another"), dialect=STRANDS)
+    other = store.agents.open(store.open("another"), dialect=STRANDS)
     assert client.get(page_url("session-1"), {"agent": str(other.id)}).status_code == 404
 
 

@@ -67,7 +67,7 @@ def test_many_calls_in_a_row_are_folded_under_one_line(client, reader, talker, s
 
 
 def test_calls_of_several_items_are_folded_too(client, reader, session, store):
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     for number in range(3):
         store.append(
             agent,

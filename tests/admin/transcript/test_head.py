@@ -30,12 +30,12 @@ def test_what_is_special_about_a_session_is_told(client, reader, talker):
 
 def test_how_often_it_was_redacted_counts_no_rewinds(client, reader, talker, store):
     store.append_many(talker, [said("user", text) for text in ("a", "b", "c")])
-    store.rewind(talker, 1)
+    store.branches.rewind(talker, 1)
 
     assert "as-flag-redacted" not in shown(client, page_url("session-1"))
 
-    store.redact_message(talker, 0, said("user", "[gone]"))
-    store.rewind(talker, 0)
+    store.messages.redact(talker, 0, said("user", "[gone]"))
+    store.branches.rewind(talker, 0)
 
     assert "Redacted ×1" in shown(client, page_url("session-1"))
 

@@ -35,7 +35,7 @@ def links(page: str) -> list[str]:
 
 
 def test_every_link_works_after_a_search_too(client, reader, talker, session, store):
-    other = store.open_agent(session, "helper", dialect=STRANDS)
+    other = store.agents.open(session, "helper", dialect=STRANDS)
     store.append_many(talker, [said("user", f"needle {number}") for number in range(60)])
     store.append(other, said("assistant", "an answer"))
 
@@ -49,7 +49,7 @@ def test_every_link_works_after_a_search_too(client, reader, talker, session, st
 
 
 def test_links_to_messages_keep_what_was_chosen(client, reader, talker, session, store):
-    other = store.open_agent(session, "helper", dialect=STRANDS)
+    other = store.agents.open(session, "helper", dialect=STRANDS)
     store.append_many(talker, [said("user", f"needle {number}") for number in range(60)])
     url, key = page_url("session-1"), SessionMessage.objects.get(message_id=30).pk
     kept = f"{url}?{KEPT}&at={key}#m-{key}"

@@ -73,7 +73,7 @@ def test_documents_are_links_with_type_and_size(client, reader, talker, store):
 
 
 def test_nothing_that_is_elsewhere_is_fetched(client, reader, session, store):
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     for url in ("https://tracker.example/a.png", "javascript:alert(1)", "ftp://x.example/a"):
         store.append(
             agent, {"role": "user", "content": [{"type": "input_image", "image_url": url}]}
@@ -95,7 +95,7 @@ def test_what_tools_returned_is_shown_whatever_it_is(client, reader, talker, ses
                              "structuredContent": {"beside": "the rest"}}}  # fmt: skip
     store.append(talker, said("assistant", call("1", "f")))
     store.append(talker, said("user", answer))
-    agent = store.open_agent(session)
+    agent = store.agents.open(session)
     url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     screen = {"type": "computer_screenshot", "image_url": url}
     for item in (
@@ -131,7 +131,7 @@ def test_an_address_that_is_none_is_not_found(client, reader, talker, store, pat
 def test_another_sessions_message_is_not_found_under_this_ones_url(
     client, reader, talker, store, name
 ):
-    other = store.open_agent(store.open("other"), dialect=STRANDS)
+    other = store.agents.open(store.open("other"), dialect=STRANDS)
     store.append(other, said("user", image(PNG)))
 
     query = {"path": '["content",0]'}

@@ -28,7 +28,7 @@ def test_moments_without_a_time_zone_are_told_as_they_are(settings):
 def test_a_project_without_time_zones_reads_a_redacted_conversation(
     client, session, store, settings
 ):
-    agent = store.open_agent(session, "planner", dialect=STRANDS)
+    agent = store.agents.open(session, "planner", dialect=STRANDS)
     store.append(agent, said("user", "a secret word"))
     redact(session.id, Find("secret"), reason="asked for")
     client.force_login(staff("reader", "view_session", "read_transcript"))
@@ -53,7 +53,7 @@ class Replicated:
 @pytest.mark.django_db
 def test_everything_is_read_where_it_is_written_and_recorded(client, session, store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.open_agent(session, "planner", dialect=STRANDS, data=AgentState({"a": 1}))
+    agent = store.agents.open(session, "planner", dialect=STRANDS, data=AgentState({"a": 1}))
     store.append(agent, said("user", "a secret word"))
     store.open("session-2")
     redact(session.id, Find("secret"), reason="asked for")

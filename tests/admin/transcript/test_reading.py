@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_conversation_is_read_in_order_with_its_roles_and_agents(client, reader, talker, store):
-    other = store.open_agent(store.open("session-1"), "helper", dialect=STRANDS)
+    other = store.agents.open(store.open("session-1"), "helper", dialect=STRANDS)
     store.append(talker, said("user", "first words"))
     store.append(other, said("assistant", "second words"))
     store.append(talker, said("assistant", "third words"))
@@ -68,7 +68,7 @@ def test_further_messages_come_without_the_rest_of_the_page(client, reader, talk
 
 def test_fifty_and_ten_thousand_messages_take_the_same_statements(client, reader, store):
     def open_pages(name: str, count: int) -> list[int]:
-        agent = store.open_agent(store.open(name), dialect=STRANDS)
+        agent = store.agents.open(store.open(name), dialect=STRANDS)
         for start in range(0, count, 200):
             batch = [said("user", f"{number}") for number in range(start, min(start + 200, count))]
             store.append_many(agent, batch)
@@ -98,7 +98,7 @@ def open_one(store) -> str:
 
 def test_corrupt_and_unknown_payloads_are_shown_as_such(client, reader, talker, session, store):
     store.append(talker, said("user", "to be broken"))
-    strange = store.open_agent(session, "strange", dialect="telepathy")
+    strange = store.agents.open(session, "strange", dialect="telepathy")
     store.append(strange, {"thought": "a thought"})
     store.append(strange, None)
     store.append(strange, "only \ud800 text \x00")

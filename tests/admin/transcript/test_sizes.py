@@ -88,8 +88,8 @@ def test_what_is_too_large_for_a_page_is_only_a_download(
     client, reader, session, store, sizes_read
 ):
     data = AgentState({"big": "word " * 1_000_000})
-    agent = store.open_agent(session, "planner", dialect=STRANDS, data=data)
-    store.create_multi_agent(session, "graph", {"notes": "word " * 1_000_000}, kind="graph")
+    agent = store.agents.open(session, "planner", dialect=STRANDS, data=data)
+    store.multi_agents.create(session, "graph", {"notes": "word " * 1_000_000}, kind="graph")
     base = f"{page_url('session-1').removesuffix('change/')}states/"
 
     for url in (

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 def test_a_large_state_of_an_orchestrator_and_a_corrupt_one_are_shown(
     client, reader, talker, session, store
 ):
-    store.create_multi_agent(session, "graph", {"notes": "word " * 20_000}, kind="graph")
+    store.multi_agents.create(session, "graph", {"notes": "word " * 20_000}, kind="graph")
     SessionAgent.objects.update(state=CorruptPayload('{"half": '))
     row = SessionMultiAgent.objects.get()
     base = page_url("session-1").removesuffix("change/")
@@ -33,7 +33,7 @@ def test_a_large_state_of_an_orchestrator_and_a_corrupt_one_are_shown(
 
 def test_states_are_trees_and_large_ones_wait_to_be_opened(client, reader, session, store):
     state = AgentState({"list": ["a value", 1, None, True, b"xyz"]}, {"big": "word " * 20_000})
-    agent = store.open_agent(session, "planner", dialect=STRANDS, data=state)
+    agent = store.agents.open(session, "planner", dialect=STRANDS, data=state)
 
     page = shown(client, page_url("session-1"))
     url = f"{page_url('session-1').removesuffix('change/')}states/conversation_manager_state/"

@@ -43,7 +43,7 @@ def test_nothing_that_was_said_becomes_markup_that_runs(client, reader, store, t
     sound = "".join(letter for letter in text if letter.isprintable())
     session = store.open("session-1", title=sound)
     state = AgentState({text: [text]}, {"b": text}, {"c": text})
-    agent = store.open_agent(session, f"x{sound}", dialect=STRANDS, data=state)
+    agent = store.agents.open(session, f"x{sound}", dialect=STRANDS, data=state)
     reasoning = {"reasoningContent": {"reasoningText": {"text": text}}}
     cited = {"citationsContent": {"content": [{"text": text}], "citations": [
         {"title": text, "location": {"web": {"url": f"javascript:{text}"}}}]}}  # fmt: skip
@@ -52,7 +52,7 @@ def test_nothing_that_was_said_becomes_markup_that_runs(client, reader, store, t
     blocks = (text, reasoning, cited, document, arguments, {text: text}, result(text, text))
     store.append(agent, said("assistant", *blocks))
     store.append(agent, {"role": text, "content": text})
-    store.create_multi_agent(session, "graph", {text: text}, kind="kind")
+    store.multi_agents.create(session, "graph", {text: text}, kind="kind")
 
     page = shown(client, page_url("session-1"), **query)
 

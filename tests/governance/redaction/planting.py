@@ -23,7 +23,7 @@ def plant(store: SessionStore, secret: str = SECRET, session_id: str = "s") -> S
         metadata={secret: [secret], "deep": json.dumps({"a": secret})},
     )
     Session.objects.filter(pk=session.id).update(origin={"path": f"/chats/{secret}"})
-    strands = store.open_agent(session, "strands", dialect="strands", data=_state(secret))
+    strands = store.agents.open(session, "strands", dialect="strands", data=_state(secret))
     store.append_many(
         strands,
         [
@@ -40,7 +40,7 @@ def plant(store: SessionStore, secret: str = SECRET, session_id: str = "s") -> S
             _said("assistant", {"text": json.dumps({"said": json.dumps([secret])})}),
         ],
     )
-    openai = store.open_agent(session, "openai")
+    openai = store.agents.open(session, "openai")
     store.append_many(
         openai,
         [
@@ -72,7 +72,7 @@ def plant(store: SessionStore, secret: str = SECRET, session_id: str = "s") -> S
     SessionMessage.objects.filter(pk=corrupt.id).update(
         message=CorruptPayload('{"content": "' + secret), text=""
     )
-    store.create_multi_agent(session, "graph", _graph(secret), kind="graph")
+    store.multi_agents.create(session, "graph", _graph(secret), kind="graph")
     return session
 
 

@@ -175,7 +175,7 @@ def test_what_is_not_the_secret_stays(store):
     redact(session.id, Find(SECRET), reason="r")
 
     assert list(SessionMessage.objects.filter(session=other.id).order_by("id").values()) == theirs
-    agent = store.read_agent(session, "openai")
+    agent = store.agents.find(session, "openai")
     user, reasoning, call, output, answer = store.payloads(agent)
     assert user == {"role": "user", "content": "My card is [REDACTED]."}
     assert reasoning["id"] == "rs_1"
@@ -186,7 +186,7 @@ def test_what_is_not_the_secret_stays(store):
     assert answer["content"] == [{"type": "output_text", "text": "[REDACTED]", "annotations": []}]
     row = SessionMessage.objects.get(agent=agent.id, message_id=5)
     assert row.message == row.redact_message == CorruptPayload('{"content": "[REDACTED]')
-    graph = store.read_multi_agent(session, "graph").state
+    graph = store.multi_agents.find(session, "graph").state
     assert (graph["id"], graph["completed_nodes"]) == ("graph", ["research"])
     assert graph["node_results"]["write"]["result"] == "the error was [REDACTED]"
 
@@ -212,12 +212,12 @@ def test_a_pattern_finds_everywhere(store):
 
 def test_ids_that_programs_use_are_told_and_stay(store):
     session = store.open("chat-of-plantedsecret")
-    store.append(store.open_agent(session, "plantedsecret"), {"role": "user", "content": SECRET})
+    store.append(store.agents.open(session, "plantedsecret"), {"role": "user", "content": SECRET})
 
     done = redact(session.id, Find(SECRET), reason="r")
 
     assert {str(place.column) for place in done.kept} == {"session_id", "agent_id"}
-    assert store.read_agent(session, "plantedsecret") is not None
+    assert store.agents.find(session, "plantedsecret") is not None
 
 
 def test_sql_with_debug_logging_is_the_only_log_with_content(store, caplog, settings):

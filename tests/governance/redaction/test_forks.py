@@ -12,7 +12,7 @@ from django_agent_sessions.exceptions import LegalHoldError
 from django_agent_sessions.governance.legal_hold import hold
 from django_agent_sessions.governance.redaction import Find, aredact, descendants_of, redact
 from django_agent_sessions.models import AuditEvent, Branch, SessionMessage, Snapshot
-from django_agent_sessions.store.snapshots import SnapshotStorageStore
+from django_agent_sessions.store import SessionStore
 from tests.test_documentation import example
 
 from .planting import SECRET
@@ -22,15 +22,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+def store() -> SessionStore:
+    return SessionStore()
 
 
 def forked(store: Any) -> tuple[Any, Any, list[Any]]:
     session, agent = plant(store, SECRET)
-    child = store.fork(session, session_id="child")
+    child = store.sessions.fork(session, session_id="child")
     at = SessionMessage.objects.get(session=child.id, message_id=2).pk
-    grandchild = store.fork(child, at=at, session_id="grandchild")
+    grandchild = store.sessions.fork(child, at=at, session_id="grandchild")
     return session, agent, [child, grandchild]
 
 
@@ -53,10 +53,10 @@ def test_forks_are_redacted_with_the_session_when_that_is_asked_for(store):
 @pytest.mark.parametrize("kind", SCOPES)
 def test_a_message_is_redacted_in_forks(store, kind):
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    child = store.fork(session)
-    grandchild = store.fork(child)
+    child = store.sessions.fork(session)
+    grandchild = store.sessions.fork(child)
     key = spot(agent, 0, 1).pk
 
     done = redact(session.id, SCOPES[kind](key), reason="r", descendants=True)

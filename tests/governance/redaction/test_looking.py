@@ -24,7 +24,7 @@ def test_a_preview_reads_an_agent_that_is_made_meanwhile(store, session, agent):
     def make(execute, sql, params, many, context):
         if not made and "sessionmultiagent" in sql:
             made.append(1)
-            store.append(store.open_agent(session, "other"), user("plantedsecret"))
+            store.append(store.agents.open(session, "other"), user("plantedsecret"))
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(make):
@@ -35,7 +35,7 @@ def test_a_preview_reads_an_agent_that_is_made_meanwhile(store, session, agent):
 
 
 def test_the_name_of_an_orchestrator_is_kept_and_told_and_is_no_finding(store, session):
-    store.create_multi_agent(session, "graph1", {"type": "graph", "id": "graph1", "x": "graph1"})
+    store.multi_agents.create(session, "graph1", {"type": "graph", "id": "graph1", "x": "graph1"})
 
     first = redact(session.id, Find("graph1"), reason="r")
     again = redact(session.id, Find("graph1"), reason="r")

@@ -35,13 +35,13 @@ def expect_nowhere() -> None:
 
 def test_the_store_masks_all_that_it_writes(store):
     session = store.open("s", title=f"About {CARD}", metadata={"card": CARD})
-    agent = store.open_agent(session, data=AgentState(state={"card": 4111111111111111}))
+    agent = store.agents.open(session, data=AgentState(state={"card": 4111111111111111}))
     written = store.append(agent, {"role": "user", "content": f"It is {CARD}"})
     store.append_many(agent, [{"role": "user", "content": CARD}] * 2)
-    store.update_message(agent, 1, {"role": "user", "content": f"Again {CARD}"})
-    store.update_agent(agent, AgentState(state={"mail": "ada@example.com"}))
-    store.create_multi_agent(session, "g", {"type": "graph", "current_task": CARD})
-    store.update_multi_agent(session, "g", {"type": "graph", "current_task": f"More {CARD}"})
+    store.messages.update(agent, 1, {"role": "user", "content": f"Again {CARD}"})
+    store.agents.update(agent, AgentState(state={"mail": "ada@example.com"}))
+    store.multi_agents.create(session, "g", {"type": "graph", "current_task": CARD})
+    store.multi_agents.update(session, "g", {"type": "graph", "current_task": f"More {CARD}"})
 
     expect_nowhere()
     assert [payload["content"] for payload in store.payloads(agent)] == [
@@ -50,8 +50,8 @@ def test_the_store_masks_all_that_it_writes(store):
         MASK,
     ]
     assert store.get("s").title == f"About {MASK}"
-    assert store.list_agents(session)[0].data.state == {"mail": "[REDACTED:EMAIL]"}
-    assert store.read_multi_agent(session, "g").state["current_task"] == f"More {MASK}"
+    assert store.agents.list(session)[0].data.state == {"mail": "[REDACTED:EMAIL]"}
+    assert store.multi_agents.find(session, "g").state["current_task"] == f"More {MASK}"
     # Whoever wrote it goes on with what it had.
     assert written.message["content"] == f"It is {CARD}"
     assert SessionMessage.objects.get(message_id=0).redacted_at is None
@@ -82,7 +82,7 @@ def test_an_openai_run_reads_the_mask_from_the_next_run_on():
 
 def test_off_is_the_default(settings, store):
     settings.AGENT_SESSIONS = {}
-    agent = store.open_agent(store.open("s"))
+    agent = store.agents.open(store.open("s"))
     store.append(agent, {"role": "user", "content": CARD})
 
     assert store.payloads(agent)[0]["content"] == CARD

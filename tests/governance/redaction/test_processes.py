@@ -28,9 +28,9 @@ WORKS = ("append", "append-many", "update", "agent", "orchestrator")
 def shared(store):
     """A session that holds the secret; this process keeps no lock and no connection."""
     session = store.open("shared", title=SECRET)
-    agent = store.open_agent(session, data=AgentState(state={"note": SECRET}))
+    agent = store.agents.open(session, data=AgentState(state={"note": SECRET}))
     store.append(agent, {"role": "user", "content": SECRET})
-    store.create_multi_agent(session, "graph", {"note": SECRET})
+    store.multi_agents.create(session, "graph", {"note": SECRET})
     connections.close_all()
     return session
 
@@ -99,15 +99,15 @@ def test_a_write_that_waits_for_the_redaction_is_refused(shared, writers, work):
 
 def test_a_redaction_that_waits_for_a_write_finds_what_it_wrote(shared, store):
     """The write is not committed when the redaction begins."""
-    agent = store.read_agent(shared, "default")
+    agent = store.agents.find(shared, "default")
     for work in range(3):
         with other_transaction() as commit:
             if work == 0:
                 store.append(agent, {"role": "user", "content": SECRET}, epoch=work)
             elif work == 1:
-                store.update_agent(agent, AgentState(state={"note": SECRET}), epoch=work)
+                store.agents.update(agent, AgentState(state={"note": SECRET}), epoch=work)
             else:
-                store.update_multi_agent(shared, "graph", {"note": SECRET}, epoch=work)
+                store.multi_agents.update(shared, "graph", {"note": SECRET}, epoch=work)
             thread = threading.Thread(target=redact_in_thread, args=(shared.id,))
             thread.start()
             # SQLite has one writer at a time and nobody whom to ask for the others.

@@ -38,7 +38,7 @@ def user(text: str) -> dict:
 
 
 def text_of(store, agent, position: int) -> str:
-    return str(store.read_message(agent, position).content["content"])
+    return str(store.messages.find(agent, position).content["content"])
 
 
 # --- scopes ----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_a_damaged_message_stays_damaged(store):
 
     row.refresh_from_db()
     assert row.message == CorruptPayload("[REDACTED]")
-    assert len(store.payloads(store.read_agent(session, "openai"))) == 5
+    assert len(store.payloads(store.agents.find(session, "openai"))) == 5
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_session_that_is_named_and_not_given_by_its_key_is_told_so(
     store, agent, dry_run, descendants
 ):
     session = store.open(f"support-4711 {SECRET}", title=SECRET)
-    store.append(store.open_agent(session), user(SECRET))
+    store.append(store.agents.open(session), user(SECRET))
 
     wrong: Any
     for wrong in (session.session_id, session, None, "", 4711):
@@ -274,11 +274,11 @@ def test_a_kept_original_is_shown_by_nothing(store, settings):
 
     assert columns_containing(SECRET) == ["agent_sessions_sessionmessage.message"]
     for name in ("strands", "openai"):
-        agent = store.read_agent(session, name)
+        agent = store.agents.find(session, name)
         assert SECRET not in str(store.payloads(agent)).lower()
-        for record in store.messages(agent):
+        for record in store.messages.list(agent):
             assert SECRET not in str(record.content).lower()
-            assert SECRET not in str(store.read_message(agent, record.message_id).content).lower()
+            assert SECRET not in str(store.messages.find(agent, record.message_id).content).lower()
     again = redact(session.id, Find(SECRET), reason="r")
     assert (again.messages, again.epoch) == (0, 1)
 
@@ -323,9 +323,11 @@ def test_one_hit_takes_as_many_statements_as_there_are_chunks_to_read(
 ):
     store.append_many(agent, [user("nothing")] * (messages - 1) + [user(SECRET)])
 
-    # The lock, agents, orchestrators, branches, snapshots, stored objects; then the event, the
-    # message, its binaries (2), the epoch, and the mark by which a lost commit is found again.
-    assert statements_of(lambda: redact(session.id, Find(SECRET), reason="r")) == 6 + chunks + 6
+    # The session, agents, orchestrators, branches, snapshots, stored objects; with the lock, those
+    # and the messages again, to find out what was written meanwhile; then the event, the message,
+    # its binaries (2), the epoch, and the mark by which a lost commit is found again.
+    statements = statements_of(lambda: redact(session.id, Find(SECRET), reason="r"))
+    assert statements == 6 + chunks + 7 + 6
     assert columns_containing(SECRET) == []
 
 

@@ -67,7 +67,7 @@ def test_other_sessions_are_written_while_a_redaction_searches(
     store, session, agent, during_search
 ):
     store.append(agent, said(SECRET))
-    other = store.open_agent(store.open("other"))
+    other = store.agents.open(store.open("other"))
     during_search(lambda: SessionStore().append(other, said("hello")))
 
     redact(session.id, Detect(["interrupted"]), reason="r")
@@ -80,19 +80,19 @@ def test_other_sessions_are_written_while_a_redaction_searches(
     "write",
     [
         lambda store, session, agent: store.append(agent, said(f"more of {SECRET}")),
-        lambda store, session, agent: store.update_message(agent, 0, said(f"again {SECRET}")),
-        lambda store, session, agent: store.update_agent(
+        lambda store, session, agent: store.messages.update(agent, 0, said(f"again {SECRET}")),
+        lambda store, session, agent: store.agents.update(
             agent, AgentState(state={"note": SECRET})
         ),
-        lambda store, session, agent: store.open_agent(
+        lambda store, session, agent: store.agents.open(
             session, "new", data=AgentState(state={"note": SECRET})
         ),
-        lambda store, session, agent: store.create_multi_agent(session, "graph", {"x": SECRET}),
-        lambda store, session, agent: store.update(session.id, title=SECRET),
-        lambda store, session, agent: store.rewind(agent, 0),
-        lambda store, session, agent: store.fork(session),
-        lambda store, session, agent: store.create_branch(agent),
-        lambda store, session, agent: store.take_snapshot(agent),
+        lambda store, session, agent: store.multi_agents.create(session, "graph", {"x": SECRET}),
+        lambda store, session, agent: store.sessions.update(session.id, title=SECRET),
+        lambda store, session, agent: store.branches.rewind(agent, 0),
+        lambda store, session, agent: store.sessions.fork(session),
+        lambda store, session, agent: store.branches.create(agent),
+        lambda store, session, agent: store.snapshots.take(agent),
         lambda store, session, agent: redact(session.id, Find("meanwhile"), reason="r"),
     ],
     ids=[
@@ -115,7 +115,7 @@ def test_a_copy_that_is_made_during_the_search_is_redacted_with_its_message(
     store, session, agent, during_search
 ):
     first, _ = store.append_many(agent, [said(SECRET), said(SECRET)])
-    during_search(lambda: SessionStore().create_branch(agent))
+    during_search(lambda: SessionStore().branches.create(agent))
 
     redact(session.id, WholeMessage(first.id), Detect(["interrupted"], first.id), reason="r")
 

@@ -32,8 +32,10 @@ from django_agent_sessions.models import (
     UsageRollup,
 )
 from django_agent_sessions.queries.search import find_messages, find_sessions
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.usage import roll_up
+from django_agent_sessions.values.records import SessionRecord
 
 from .planting import SECRET
 from .timelines import (
@@ -55,8 +57,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def store() -> SnapshotStorageStore:
-    return SnapshotStorageStore()
+def store() -> SessionStore:
+    return SessionStore()
+
+
+def object_of(store: SessionStore, session: SessionRecord, key: str) -> bytes:
+    data = SnapshotStorageStore(store).read_object(key, session=session)
+    assert data is not None
+    return data
 
 
 # --- everywhere ---------------------------------------------------------------------------------
@@ -104,10 +112,10 @@ def test_what_is_left_is_what_programs_read(store):
         "app_data": {"their": ["[REDACTED]"]},
     }
     assert list(row.document["data"]) == list(document("x")["data"])
-    assert store.read_object(f"{PREFIX}/stash.txt", session=session) == b"kept [REDACTED]"
-    tree = store.read_object(f"{PREFIX}/tree.json", session=session)
+    assert object_of(store, session, f"{PREFIX}/stash.txt") == b"kept [REDACTED]"
+    tree = object_of(store, session, f"{PREFIX}/tree.json")
     assert tree.decode() == '["ä", {"role": "user", "said": "[REDACTED]"}]'
-    raw = store.read_object(f"{PREFIX}/raw", session=session)
+    raw = object_of(store, session, f"{PREFIX}/raw")
     assert raw == b"\xff\x00" + b"*" * len(SECRET) + b"\xfe"
     sizes = dict(StoredObject.objects.values_list("key", "size"))
     assert sizes[f"{PREFIX}/stash.txt"] == len("kept [REDACTED]")
@@ -116,14 +124,14 @@ def test_what_is_left_is_what_programs_read(store):
 def test_what_is_not_found_is_not_written(store):
     session, agent = plant(store, SECRET)
     other = add_snapshot(agent, document("x"), [[0, 2], form("short", 0)])
-    store.write_object(f"{PREFIX}/clean", b'{"a":1}', session=session)
+    SnapshotStorageStore(store).write_object(f"{PREFIX}/clean", b'{"a":1}', session=session)
     clean = Snapshot.objects.filter(pk=other.pk)
     before = clean.values().get()
 
     done = redact(session.id, Find(SECRET), reason="r")
 
     assert clean.values().get() == before
-    assert store.read_object(f"{PREFIX}/clean", session=session) == b'{"a":1}'
+    assert object_of(store, session, f"{PREFIX}/clean") == b'{"a":1}'
     assert StoredObject.objects.get(key=f"{PREFIX}/clean").revision == 0
     assert done.states == Snapshot.objects.exclude(pk=other.pk).count() + 3 + 1
 
@@ -141,12 +149,12 @@ def test_fifty_snapshots_of_one_agent(store):
 
 def test_a_large_stored_object_is_redacted_across_its_parts(store, session):
     data = b"x" * (1024 * 1024 - 5) + SECRET.encode() + b"y" * 1024 * 1024
-    store.write_object(f"{PREFIX}/large", data, session=session)
+    SnapshotStorageStore(store).write_object(f"{PREFIX}/large", data, session=session)
     assert StoredPart.objects.count() == 3
 
     redact(session.id, Find(SECRET), reason="r")
 
-    found = store.read_object(f"{PREFIX}/large", session=session)
+    found = object_of(store, session, f"{PREFIX}/large")
     assert found == data.replace(SECRET.encode(), b"[REDACTED]")
     assert found_in_database(SECRET) == []
 
@@ -163,11 +171,11 @@ def test_a_large_stored_object_is_redacted_across_its_parts(store, session):
     ],
 )
 def test_stored_objects_of_any_form(store, session, data):
-    store.write_object("k", data, session=session)
+    SnapshotStorageStore(store).write_object("k", data, session=session)
 
     redact(session.id, Find(SECRET), reason="r")
 
-    found = store.read_object("k", session=session)
+    found = object_of(store, session, "k")
     assert b"planted" not in found
     assert (data == found) == (not data)
 
@@ -186,26 +194,26 @@ def test_stored_objects_of_any_form(store, session, data):
 def test_a_tools_result_that_was_put_away_is_content_whatever_its_keys_are_called(
     store, session, said, left
 ):
-    store.write_object("k", json.dumps(said).encode(), session=session)
+    SnapshotStorageStore(store).write_object("k", json.dumps(said).encode(), session=session)
 
     done = redact(session.id, Find("47114711"), reason="r")
 
-    assert json.loads(store.read_object("k", session=session)) == left
+    assert json.loads(object_of(store, session, "k")) == left
     assert done.kept == []
 
 
 def test_names_of_branches_snapshots_and_keys_are_told_and_stay(store):
     session, agent = plant(store, "x")
-    store.create_branch(agent, name=SECRET)
+    store.branches.create(agent, name=SECRET)
     add_snapshot(agent, document("x"), [], snapshot_id=SECRET)
-    store.write_object(SECRET, b"x", session=session)
+    SnapshotStorageStore(store).write_object(SECRET, b"x", session=session)
     store.append(agent, user(SECRET))
 
     done = redact(session.id, Find(SECRET), reason="r")
 
     kept = {(place.kind, place.column) for place in done.kept}
     assert kept == {("branch", "name"), ("snapshot", "snapshot_id"), ("object", "key")}
-    assert store.find_branch(agent, SECRET) is not None
+    assert store.branches.find(agent, SECRET) is not None
 
 
 def test_what_a_snapshot_is_restored_by_stays(store):
@@ -218,13 +226,13 @@ def test_what_a_snapshot_is_restored_by_stays(store):
     row.refresh_from_db()
     assert (row.document["scope"], row.document["created_at"][:4]) == ("agent", "2026")
     assert {("snapshot", "document")} <= {(place.kind, place.column) for place in done.kept}
-    assert store.restore_snapshot(agent, row.pk)
+    assert store.snapshots.restore(agent, row.pk)
 
 
 def test_detectors_look_there_too(store):
     session, _ = plant(store, "ada@example.org")
     # In what is no text, letters stand by chance.
-    store.delete_object(f"{PREFIX}/raw", session=session)
+    SnapshotStorageStore(store).delete_object(f"{PREFIX}/raw", session=session)
 
     redact(session.id, Detect(("email",)), reason="r")
 
@@ -233,7 +241,7 @@ def test_detectors_look_there_too(store):
 
 def test_a_dry_run_writes_nothing_and_lists_the_same(store):
     session, _ = plant(store, SECRET)
-    fork = store.fork(session)
+    fork = store.sessions.fork(session)
     before = rows_of(*TABLES)
 
     preview = redact(session.id, Find(SECRET), reason="", dry_run=True, descendants=True)
@@ -253,10 +261,10 @@ def test_a_dry_run_writes_nothing_and_lists_the_same(store):
 @pytest.mark.parametrize("kind", SCOPES)
 @pytest.mark.parametrize("branch", [0, 1, 2])
 def test_a_redacted_message_is_redacted_on_every_branch(store, kind, branch):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user(text) for text in ("a", SECRET, "c", "d")])
-    store.rewind(agent, 2)
-    store.create_branch(agent, source=1)
+    store.branches.rewind(agent, 2)
+    store.branches.create(agent, source=1)
     named = spot(agent, branch, 1)
 
     done = redact(agent.session, SCOPES[kind](named.pk), reason="r")
@@ -268,11 +276,11 @@ def test_a_redacted_message_is_redacted_on_every_branch(store, kind, branch):
 
 
 def test_a_copy_that_differs_loses_what_was_taken_out(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(f"my {SECRET} and"), user("c")])
-    side = store.rewind(agent, 1)
+    side = store.branches.rewind(agent, 1)
     changed = {"role": "user", "content": [{"text": "more"}, {"text": f"again {SECRET}"}]}
-    store.update_message(agent.on_branch(side.number), 1, changed)
+    store.messages.update(agent.on_branch(side.number), 1, changed)
 
     redact(
         agent.session,
@@ -296,9 +304,9 @@ def test_a_place_that_is_not_there_is_an_error_and_redacts_no_copy(store):
 
 
 def test_another_form_of_a_redacted_message_is_dropped(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    side = store.create_branch(agent)
+    side = store.branches.create(agent)
     rows = [
         add_snapshot(agent.on_branch(number), document("x"), [[0, 1], form("sh", 1), form("s")])
         for number in (0, side.number)
@@ -313,12 +321,12 @@ def test_another_form_of_a_redacted_message_is_dropped(store):
 
 
 def test_a_guardrail_redacts_copies_and_other_forms_too(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    side = store.rewind(agent, 1)
+    side = store.branches.rewind(agent, 1)
     row = add_snapshot(agent.on_branch(side.number), document("x"), [[0, 1], form(SECRET, 1)])
 
-    store.redact_message(agent, 1, user("[gone]"))
+    store.messages.redact(agent, 1, user("[gone]"))
 
     assert found_in_database(SECRET) == []
     assert said(store, agent) == ["a", "[gone]"]
@@ -344,7 +352,7 @@ def test_a_hold_refuses_what_snapshots_and_objects_hold(store):
 
 
 def test_under_a_hold_another_form_stays_hidden_until_the_originals_go(store):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
     row = add_snapshot(agent, document("x"), [[0, 1], form(SECRET, 1)])
     hold(agent.session, reason="court")
@@ -364,9 +372,9 @@ def test_under_a_hold_another_form_stays_hidden_until_the_originals_go(store):
 
 def test_originals_on_side_branches_are_purged(store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
-    store.rewind(agent, 1)
+    store.branches.rewind(agent, 1)
     redact(agent.session, WholeMessage(spot(agent, 0, 1).pk), reason="r")
     assert found_in_database(SECRET) != []
 
@@ -378,12 +386,12 @@ def test_originals_on_side_branches_are_purged(store, settings):
 def test_an_original_is_in_no_fork_and_on_no_new_branch(store, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user("a"), user(SECRET), user("c")])
     redact(session.id, Find(SECRET), reason="r")
 
-    store.fork(session)
-    store.rewind(agent, 1)
+    store.sessions.fork(session)
+    store.branches.rewind(agent, 1)
 
     holding = [row.pk for row in SessionMessage.objects.all() if SECRET in json.dumps(row.message)]
     assert holding == [spot(agent, 0, 1).pk]
@@ -407,36 +415,36 @@ STEPS = st.lists(
 def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
     Session.objects.all().delete()
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     named = store.append(agent, user(f"first {SECRET}")).id
     for step, number, secret in steps:
         text = f"{SECRET} {number}" if secret and everywhere else f"text {number}"
         if step == "say":
             store.append(agent, user(text))
         elif step == "rewind":
-            store.rewind(agent, min(number, len(store.payloads(agent)) - 1))
+            store.branches.rewind(agent, min(number, len(store.payloads(agent)) - 1))
         elif step == "branch":
-            store.create_branch(agent, upto=number + 1)
+            store.branches.create(agent, upto=number + 1)
         elif step == "switch":
-            branches = store.branches(agent)
+            branches = store.branches.list(agent)
             if other := branches[number % len(branches)].number:
-                store.switch_branch(agent, other)
+                store.branches.switch(agent, other)
         elif step == "moment":
-            store.take_snapshot(agent)
+            store.snapshots.take(agent)
         elif step == "form":
             shorter = form(f"first {SECRET[:9]} {SECRET}", 0)
             add_snapshot(agent, document(text), [shorter, form(text)])
         elif step == "fork":
-            store.fork(session)
+            store.sessions.fork(session)
         else:
-            store.write_object(f"k{number}", text.encode(), session=session)
-    before = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches(agent)]
+            SnapshotStorageStore(store).write_object(f"k{number}", text.encode(), session=session)
+    before = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches.list(agent)]
 
     scope = Find(SECRET) if everywhere else WholeMessage(named)
     redact(session.id, scope, reason="r", descendants=True)
 
     assert found_in_database(SECRET) == []
-    after = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches(agent)]
+    after = [len(store.payloads(agent.on_branch(b.number))) for b in store.branches.list(agent)]
     assert after == before
 
 
@@ -445,9 +453,9 @@ def test_whatever_was_done_it_is_nowhere(store, steps, everywhere):
 
 def test_a_search_finds_a_message_once_and_on_the_main_branch(store):
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     store.append_many(agent, [user(text) for text in ("needle", "needle two", "needle three")])
-    store.rewind(agent, 1)
+    store.branches.rewind(agent, 1)
     main = [spot(agent, 0, position).pk for position in (0, 1)]
 
     assert find_messages(session.id, "needle") == [*main, spot(agent, 1, 2).pk]
@@ -457,12 +465,12 @@ def test_a_search_finds_a_message_once_and_on_the_main_branch(store):
 
 def test_copies_are_not_counted_as_usage(store):
     session = store.open("s")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     usage = {"metadata": {"usage": {"inputTokens": 5, "outputTokens": 7, "totalTokens": 12}}}
     store.append_many(agent, [user("a"), {**user("b"), "role": "assistant", **usage}, user("c")])
-    store.rewind(agent, 1)
-    store.create_branch(agent)
-    store.fork(session)
+    store.branches.rewind(agent, 1)
+    store.branches.create(agent)
+    store.sessions.fork(session)
 
     counted = roll_up(until=timezone.now() + timedelta(minutes=1))
 

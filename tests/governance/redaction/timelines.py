@@ -18,6 +18,7 @@ from django_agent_sessions.models import (
     StoredObject,
     StoredPart,
 )
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import SnapshotStorageStore
 from django_agent_sessions.testing import columns_containing, files_containing
 from django_agent_sessions.values.ids import new_id
@@ -61,21 +62,25 @@ def document(secret: str) -> dict[str, Any]:
     }
 
 
-def plant(store: SnapshotStorageStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
+def plant(store: SessionStore, secret: str) -> tuple[SessionRecord, AgentRecord]:
     """Plants it: on three branches, in snapshots, forms of messages, and stored objects."""
     session = store.open("s", title="Trips")
-    agent = store.open_agent(
+    agent = store.agents.open(
         session, "a", dialect="strands", data=AgentState(state={"note": secret})
     )
     store.append_many(agent, [user(text) for text in ("a", secret, "c", f"d {secret}", "e")])
-    store.rewind(agent, 2)
+    store.branches.rewind(agent, 2)
     store.append(agent, user(f"other {secret}"))
-    store.create_branch(agent, name="third", upto=2)
+    store.branches.create(agent, name="third", upto=2)
     add_snapshot(agent, document(secret), [[0, 1], form(secret, 1), form(f"sum {secret}")])
-    store.write_object(f"{PREFIX}/stash.txt", f"kept {secret}".encode(), session=session)
+    SnapshotStorageStore(store).write_object(
+        f"{PREFIX}/stash.txt", f"kept {secret}".encode(), session=session
+    )
     said = json.dumps(["ä", {"role": "user", "said": secret}], ensure_ascii=False)
-    store.write_object(f"{PREFIX}/tree.json", said.encode(), session=session)
-    store.write_object(f"{PREFIX}/raw", b"\xff\x00" + secret.encode() + b"\xfe", session=session)
+    SnapshotStorageStore(store).write_object(f"{PREFIX}/tree.json", said.encode(), session=session)
+    SnapshotStorageStore(store).write_object(
+        f"{PREFIX}/raw", b"\xff\x00" + secret.encode() + b"\xfe", session=session
+    )
     return session, agent
 
 

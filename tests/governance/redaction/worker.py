@@ -32,17 +32,17 @@ MESSAGE = {"role": "user", "content": SECRET}
 def writer(work: str, session_id: str) -> Callable[[], Any]:
     store = SessionStore()
     session = store.get(session_id)
-    agent = store.read_agent(session, "default")
+    agent = store.agents.find(session, "default")
     assert agent is not None
     epoch = session.redaction_epoch
     state = AgentState(state={"note": SECRET})
     works: dict[str, Callable[[], Any]] = {
         "append": partial(store.append, agent, MESSAGE, epoch=epoch),
         "append-many": partial(store.append_many, agent, [MESSAGE] * 3, epoch=epoch),
-        "update": partial(store.update_message, agent, 0, MESSAGE, epoch=epoch),
-        "agent": partial(store.update_agent, agent, state, epoch=epoch),
+        "update": partial(store.messages.update, agent, 0, MESSAGE, epoch=epoch),
+        "agent": partial(store.agents.update, agent, state, epoch=epoch),
         "orchestrator": partial(
-            store.update_multi_agent, session, "graph", {"note": SECRET}, epoch=epoch
+            store.multi_agents.update, session, "graph", {"note": SECRET}, epoch=epoch
         ),
     }
     return works[work]

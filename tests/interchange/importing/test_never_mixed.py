@@ -19,7 +19,7 @@ def test_what_the_app_said_in_a_complete_session_stays():
     source = Made([talk(said(5))])
     import_sessions(source)
     store = SessionStore()
-    store.append(store.open_agent(store.open("talk")), user("more"))
+    store.append(store.agents.open(store.open("talk")), user("more"))
 
     report = import_sessions(source)
 
@@ -31,7 +31,7 @@ def test_a_session_that_the_app_continued_before_its_import_was_complete_is_left
     with pytest.raises(StoppedError):
         import_sessions(stopping_at(25, 31), batch=10)
     store = SessionStore()
-    store.append(store.open_agent(store.open("talk")), user("more"))
+    store.append(store.agents.open(store.open("talk")), user("more"))
 
     report = import_sessions(Made([talk(said(31))]), batch=10)
 
@@ -44,7 +44,7 @@ def test_a_session_that_was_redacted_before_its_import_was_complete_is_left_alon
     with pytest.raises(StoppedError):
         import_sessions(stopping_at(25, 31), batch=10)
     store = SessionStore()
-    store.redact_message(store.open_agent(store.open("talk")), 3, user("[gone]"))
+    store.messages.redact(store.agents.open(store.open("talk")), 3, user("[gone]"))
 
     report = import_sessions(Made([talk(said(31))]), batch=10)
 
@@ -53,7 +53,7 @@ def test_a_session_that_was_redacted_before_its_import_was_complete_is_left_alon
 
 
 def test_a_session_that_no_import_made_is_never_mixed(store):
-    store.append(store.open_agent(store.open("talk")), user("mine"))
+    store.append(store.agents.open(store.open("talk")), user("mine"))
 
     report = import_sessions(Made([talk(said(3))]))
 
@@ -93,7 +93,7 @@ def test_a_redaction_while_an_import_runs_ends_it_for_that_session():
         for number, message in enumerate(said(30)):
             if number == 15:
                 store = SessionStore()
-                store.redact_message(store.open_agent(store.open("talk")), 3, user("[gone]"))
+                store.messages.redact(store.agents.open(store.open("talk")), 3, user("[gone]"))
             yield message
 
     report = import_sessions(Made([talk(messages()), talk(said(3), "next")]), batch=10)
@@ -108,7 +108,7 @@ def test_somebody_who_writes_where_an_import_would_ends_it_for_that_session():
         for number, message in enumerate(said(30)):
             if number == 15:
                 store = SessionStore()
-                store.append(store.open_agent(store.open("talk")), user("more"))
+                store.append(store.agents.open(store.open("talk")), user("more"))
             yield message
 
     report = import_sessions(Made([talk(messages())]), batch=10)

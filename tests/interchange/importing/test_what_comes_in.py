@@ -77,7 +77,7 @@ def test_keys_are_in_the_order_in_which_things_were_said_and_before_whatever_is_
     assert found[3][1] == earlier
     assert found[5][1] == ahead
     store = SessionStore()
-    agent = store.open_agent(store.open("talk"))
+    agent = store.agents.open(store.open("talk"))
     assert store.append(agent, user("now")).id > SessionMessage.objects.get(message_id=6).pk
     keys = SessionMessage.objects.order_by("message_id").values_list("pk", flat=True)
     assert all(one.version == 7 and one < other for one, other in pairwise(keys))

@@ -25,8 +25,8 @@ def rich(store, ada):
         "talk/1", title="A title", metadata={"z": [1], "a": {"$bytes": 1}}, external_id="e 1"
     )
     state = AgentState({"b": b"\xff", "a": "\x00"}, {"n": 1}, [None], {"kept": [0], "tail": 2})
-    agent = store.create_agent(session, "first", dialect="strands", data=state)
-    store.create_agent(session, "second")
+    agent = store.agents.create(session, "first", dialect="strands", data=state)
+    store.agents.create(session, "second")
     run = uuid4()
     usage = {"usage": {"inputTokens": 7, "outputTokens": 5}, "metrics": {"latencyMs": 3}}
     store.append_many(
@@ -38,8 +38,8 @@ def rich(store, ada):
         ],
         run_id=run,
     )
-    store.update_message(agent, 0, {"role": "user", "content": [{"text": "\ud800 or \x00"}]})
-    store.redact_message(agent, 1, {"role": "assistant", "content": [{"text": "[gone]"}]})
+    store.messages.update(agent, 0, {"role": "user", "content": [{"text": "\ud800 or \x00"}]})
+    store.messages.redact(agent, 1, {"role": "assistant", "content": [{"text": "[gone]"}]})
     SessionMessage.objects.create(
         session_id=session.id,
         agent_id=agent.id,
@@ -49,8 +49,8 @@ def rich(store, ada):
         role="user",
         text="elsewhere",
     )
-    store.create_multi_agent(session, "g", {"nodes": [b"x"]}, kind="graph")
-    store.update(session.id, archived=True, expires_at=timezone.now() + timedelta(days=9))
+    store.multi_agents.create(session, "g", {"nodes": [b"x"]}, kind="graph")
+    store.sessions.update(session.id, archived=True, expires_at=timezone.now() + timedelta(days=9))
     Session.objects.filter(pk=session.id).update(origin={"fork": str(uuid4())}, message_count=9)
     store.open("empty")
     return session

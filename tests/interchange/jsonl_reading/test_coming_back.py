@@ -30,12 +30,12 @@ pytestmark = pytest.mark.django_db
 
 
 def test_branches_come_back_with_their_names_and_copies(store, file):
-    agent = store.open_agent(store.open("s"), dialect="strands")
+    agent = store.agents.open(store.open("s"), dialect="strands")
     said = [{"role": "user", "content": [{"text": text}]} for text in "abcd"]
     store.append_many(agent, said)
-    store.rewind(agent, 1, name="the other way")
-    store.create_branch(agent, source=1, upto=3)
-    before, lengths = rows(), [(b.name, b.length) for b in store.branches(agent)]
+    store.branches.rewind(agent, 1, name="the other way")
+    store.branches.create(agent, source=1, upto=3)
+    before, lengths = rows(), [(b.name, b.length) for b in store.branches.list(agent)]
     assert "source" not in lines(export(file))[0]["agents"][0]["messages"][0]
     forget()
 
@@ -43,9 +43,9 @@ def test_branches_come_back_with_their_names_and_copies(store, file):
 
     assert report.skips == 0
     assert rows() == before
-    agent = store.read_agent(store.get("s"), agent.agent_id)
-    assert [(b.name, b.length) for b in store.branches(agent)] == lengths
-    assert [store.common_length(agent, 0, number) for number in (1, 2)] == [2, 2]
+    agent = store.agents.find(store.get("s"), agent.agent_id)
+    assert [(b.name, b.length) for b in store.branches.list(agent)] == lengths
+    assert [store.branches.common_length(agent, 0, number) for number in (1, 2)] == [2, 2]
     named = SessionMessage.objects.get(branch=0, message_id=1)
     redact(named.session_id, WholeMessage(named.pk), reason="r")
     assert SessionMessage.objects.filter(redacted_at__isnull=False).count() == 3
@@ -53,8 +53,8 @@ def test_branches_come_back_with_their_names_and_copies(store, file):
 
 def test_an_imported_fork_is_a_session_of_its_own(store, file):
     session = store.open("s")
-    store.append(store.open_agent(session), {"role": "user", "content": "a"})
-    store.fork(session, session_id="fork")
+    store.append(store.agents.open(session), {"role": "user", "content": "a"})
+    store.sessions.fork(session, session_id="fork")
     export(file)
     forget()
 
@@ -100,7 +100,7 @@ messages = st.fixed_dictionaries(
 def test_any_conversation_comes_back_exactly(store, file, state, found, gap):
     forget()
     session = store.create("s", created_at=datetime(2020, 1, 1, tzinfo=UTC))
-    agent = store.create_agent(session, "a", data=AgentState(state=state))
+    agent = store.agents.create(session, "a", data=AgentState(state=state))
     for place, message in enumerate(found):
         said = datetime.fromtimestamp(message["second"], UTC)
         redacted = message["redacted"]
@@ -186,7 +186,7 @@ def test_large_binaries_go_with_the_line_and_into_the_storage_that_there_is(
         {"role": "user", "content": [{"image": {"source": {"bytes": b"plantedsecret" * 999}}}]},
     ]
     store.append_many(agent, payloads_before)
-    store.redact_message(agent, 2, {"role": "user", "content": "[gone]"})
+    store.messages.redact(agent, 2, {"role": "user", "content": "[gone]"})
     text = export(file)
     [line] = lines(text)
     assert [blob["sha256"] for blob in line["blobs"]] == [hashlib.sha256(image).hexdigest()]
@@ -197,7 +197,7 @@ def test_large_binaries_go_with_the_line_and_into_the_storage_that_there_is(
     assert import_sessions(JsonLines(file)).skips == 0
 
     assert rows() == before
-    agent = store.open_agent(store.open("session-1"))
+    agent = store.agents.open(store.open("session-1"))
     assert store.payloads(agent)[:2] == payloads_before[:2]
     [blob] = Blob.objects.all()
     assert blob.references.count() == 2
@@ -205,7 +205,7 @@ def test_large_binaries_go_with_the_line_and_into_the_storage_that_there_is(
     forget()
     settings.AGENT_SESSIONS = {}
     assert import_sessions(JsonLines(file)).skips == 0
-    agent = store.open_agent(store.open("session-1"))
+    agent = store.agents.open(store.open("session-1"))
     assert store.payloads(agent)[:2] == payloads_before[:2]
     assert not Blob.objects.exists()
     # And whoever damages one has taken its messages away.

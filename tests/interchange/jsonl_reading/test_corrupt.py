@@ -23,7 +23,7 @@ def test_what_was_corrupt_stays_as_it_was(store, agent, file):
     assert import_sessions(JsonLines(file)).skips == 0
 
     assert SessionMessage.objects.get(message_id=0).message.text == '{"half\n\u2028'
-    assert store.payloads(store.open_agent(store.open("session-1"))) == [{"content": "b"}]
+    assert store.payloads(store.agents.open(store.open("session-1"))) == [{"content": "b"}]
 
 
 def test_states_that_were_corrupt_are_left_out_and_told(rich, file):

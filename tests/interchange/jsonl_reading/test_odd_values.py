@@ -169,7 +169,7 @@ def test_whatever_numbers_a_file_has_the_session_can_be_written_and_redacted(sto
 
     session = store.get("session-1")
     assert session.usage.messages == 1
-    [mine] = store.append_many(store.open_agent(session), [{"content": "mine"}])
+    [mine] = store.append_many(store.agents.open(session), [{"content": "mine"}])
     assert mine.message_id == 2**30 + 1
     assert redact(session.id, Find("plantedsecret"), reason="asked for").messages == 1
     assert (Session.objects.get().origin or {})["import"]["complete"]
@@ -195,5 +195,5 @@ def test_a_window_that_is_none_is_told_and_the_agent_goes_on(store, agent, file,
     report = import_sessions(write(file, changed(line, "agents.0.window", window)))
 
     assert reasons(report) == [("session 'session-1', agent 'default', window", "it is invalid")]
-    found = store.open_agent(store.open("session-1"))
-    assert [payload for _, payload, _ in store.restore(found)] == [{"content": "a"}]
+    found = store.agents.open(store.open("session-1"))
+    assert [payload for _, payload, _ in store.messages.restore(found)] == [{"content": "a"}]

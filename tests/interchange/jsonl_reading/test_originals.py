@@ -16,8 +16,8 @@ pytestmark = pytest.mark.django_db
 def test_a_legal_hold_stays_and_is_audited_with_what_it_keeps(store, agent, file):
     store.append_many(agent, [{"role": "user", "content": "plantedsecret"}, {"content": "b"}])
     legal_hold.hold(agent.session, reason="case 1")
-    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
-    store.update_message(agent, 1, {"content": "c"})
+    store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
+    store.messages.update(agent, 1, {"content": "c"})
     export(file, originals=True)
     forget()
 
@@ -39,7 +39,7 @@ def test_what_was_edited_under_legal_hold_comes_back_with_its_original_and_is_no
 ):
     store.append(agent, {"role": "user", "content": "first words"})
     legal_hold.hold(agent.session, reason="case 1")
-    store.update_message(agent, 0, {"role": "user", "content": "later words"})
+    store.messages.update(agent, 0, {"role": "user", "content": "later words"})
     before = rows()[SessionMessage.__name__]
     with_original = export(file, originals=True)
     without = export(file.with_name("without.jsonl"))
@@ -65,7 +65,7 @@ def test_what_was_edited_under_legal_hold_comes_back_with_its_original_and_is_no
 def test_an_original_in_a_file_is_kept_only_where_originals_are(store, agent, file, settings):
     settings.AGENT_SESSIONS = {"REDACTION_KEEP_ORIGINAL": True}
     store.append(agent, {"role": "user", "content": "plantedsecret"})
-    store.redact_message(agent, 0, {"role": "user", "content": "[gone]"})
+    store.messages.redact(agent, 0, {"role": "user", "content": "[gone]"})
     assert "plantedsecret" in export(file, originals=True)
     before = rows()
     forget()
@@ -81,9 +81,9 @@ def test_an_original_in_a_file_is_kept_only_where_originals_are(store, agent, fi
 
 def test_what_was_redacted_and_what_was_rewound_is_told_apart(store, agent, file):
     store.append_many(agent, [{"content": "a"}, {"content": "b"}, {"content": "c"}])
-    store.rewind(agent, 1)
-    store.redact_message(agent, 0, {"content": "[gone]"})
-    store.rewind(agent, 0)
+    store.branches.rewind(agent, 1)
+    store.messages.redact(agent, 0, {"content": "[gone]"})
+    store.branches.rewind(agent, 0)
     [line] = lines(export(file))
     assert (line["session"]["redaction_epoch"], line["session"]["redactions"]) == (3, 1)
 

@@ -27,7 +27,7 @@ def test_keys_in_a_file_overwrite_nothing_and_stand_before_what_is_said_now(stor
     assert (report.made, report.messages, report.skips) == (1, 2, 0)
     after = rows()
     assert all(set(before[name]) < set(after[name]) for name in before if before[name])
-    other = store.open_agent(store.open("other"))
+    other = store.agents.open(store.open("other"))
     assert store.payloads(other) == [{"content": "mine"}, {"content": "too"}]
     assert not SessionMessage.objects.filter(pk=ahead).exists()
 

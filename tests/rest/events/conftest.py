@@ -69,17 +69,17 @@ class Speaking:
         self.session = self.store.create(name)
         self.id = self.session.id
         self.agents = {
-            key: self.store.open_agent(self.session, key, dialect="strands") for key in "ab"
+            key: self.store.agents.open(self.session, key, dialect="strands") for key in "ab"
         }
 
     def say(self, text: str, agent: str = "a") -> Any:
         return self.store.append(self.agents[agent], payload(text))
 
     def change(self, position: int, text: str, agent: str = "a") -> None:
-        self.store.update_message(self.agents[agent], position, payload(text))
+        self.store.messages.update(self.agents[agent], position, payload(text))
 
     def redact(self, position: int, agent: str = "a") -> None:
-        self.store.redact_message(self.agents[agent], position, payload("***"))
+        self.store.messages.redact(self.agents[agent], position, payload("***"))
 
     def pop(self, agent: str = "a") -> None:
         self.store.pop(self.agents[agent])

@@ -133,7 +133,7 @@ def test_who_comes_back_to_many_agents_hears_of_what_came_and_of_nothing_else(cr
 @pytest.mark.parametrize("what", ["said", "popped", "grown", "redacted", "gone"])
 def test_what_happens_to_one_of_many_agents_is_told_or_makes_the_client_read_anew(crowd, what):
     follower = Follower(crowd)
-    agent = crowd.store.open_agent(crowd.session, "agent 7", dialect="strands")
+    agent = crowd.store.agents.open(crowd.session, "agent 7", dialect="strands")
     crowd.agents["a"] = agent
     if what == "said":
         crowd.say("once more")
@@ -153,7 +153,7 @@ def test_a_stream_that_lasts_tells_of_each_of_many_agents(crowd):
     session = Session.objects.get(pk=crowd.id)
     cursor = event_pages.current_cursor(session)
     assert cursor is not None
-    crowd.agents["a"] = crowd.store.open_agent(crowd.session, "agent 7", dialect="strands")
+    crowd.agents["a"] = crowd.store.agents.open(crowd.session, "agent 7", dialect="strands")
     crowd.say("once more")
     page = event_pages.read_page(session, cursor)
     assert page is not None

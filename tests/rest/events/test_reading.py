@@ -79,7 +79,7 @@ def test_what_a_rewind_sets_aside_is_told_as_removed(talk):
     for text in "abcd":
         talk.say(text)
     follower = Follower(talk)
-    talk.store.rewind(talk.agents["a"], 1)
+    talk.store.branches.rewind(talk.agents["a"], 1)
     assert follower.follow() == [("removed", "2")]
     talk.say("other")
     assert follower.follow() == [("new", "other")]
@@ -92,8 +92,8 @@ def test_who_missed_a_rewind_and_a_switch_back_hears_of_the_copies(talk):
     follower = Follower(talk, "start")
     follower.follow()
     agent = talk.agents["a"]
-    side = talk.store.rewind(agent, 1)
-    talk.store.switch_branch(agent, side.number)
+    side = talk.store.branches.rewind(agent, 1)
+    talk.store.branches.switch(agent, side.number)
     # The last four rows are the ones of before; those that the branches share are copies.
     told = follower.follow()
     assert told == [("removed", "0"), *(("new", text) for text in "abcdef")]
@@ -108,9 +108,9 @@ def test_what_is_said_or_redacted_on_a_side_branch_is_not_told(talk):
         talk.say(text)
     follower = Follower(talk)
     agent = talk.agents["a"]
-    made = talk.store.create_branch(agent, upto=2)
+    made = talk.store.branches.create(agent, upto=2)
     talk.store.append(agent.on_branch(made.number), payload("aside"))
-    talk.store.redact_message(agent.on_branch(made.number), 2, payload("***"))
+    talk.store.messages.redact(agent.on_branch(made.number), 2, payload("***"))
     assert follower.follow() == []
     assert follower.screen == {}
 
@@ -121,11 +121,11 @@ def test_another_branch_that_becomes_the_main_one_is_told_whole(talk):
     follower = Follower(talk, "start")
     follower.follow()
     agent = talk.agents["a"]
-    made = talk.store.create_branch(agent, upto=2)
+    made = talk.store.branches.create(agent, upto=2)
     talk.store.append(agent.on_branch(made.number), payload("x"))
-    left = talk.store.switch_branch(agent, made.number)
+    left = talk.store.branches.switch(agent, made.number)
     assert [text for _, text in follower.follow()] == ["0", "a", "b", "x"]
-    talk.store.switch_branch(agent, left.number)
+    talk.store.branches.switch(agent, left.number)
     follower.follow()
     assert follower.screen == stored(talk)
 
@@ -143,7 +143,7 @@ def test_an_emptied_conversation_is_told_as_removed_and_begins_anew(talk):
 
 def test_a_title_that_changes_is_told(talk):
     follower = Follower(talk)
-    talk.store.update(talk.id, title="A trip")
+    talk.store.sessions.update(talk.id, title="A trip")
     assert follower.follow() == [("session", "A trip")]
     assert follower.follow() == []
 
@@ -260,11 +260,11 @@ def follow_steps(steps: list[tuple[str, Any]], start: str) -> None:
 
 def go_back(talk: Speaking, what: str, agent: str, number: int) -> None:
     """Rewinds a conversation to somewhere, or goes on from one of its branches."""
-    branches = talk.store.branches(talk.agents[agent])
+    branches = talk.store.branches.list(talk.agents[agent])
     if what == "rewind":
-        talk.store.rewind(talk.agents[agent], number % (branches[0].length + 1) - 1)
+        talk.store.branches.rewind(talk.agents[agent], number % (branches[0].length + 1) - 1)
     elif sides := branches[1:]:
-        talk.store.switch_branch(talk.agents[agent], sides[number % len(sides)].number)
+        talk.store.branches.switch(talk.agents[agent], sides[number % len(sides)].number)
 
 
 def change(talk: Speaking, what: str, agent: str, number: int) -> None:

@@ -76,7 +76,7 @@ def test_growth_redaction_and_removal_are_told(site, talk):
         assert "secret" not in str(redacted)
         talk.pop()
         assert stream.next("removed").data == {"agent": "a", "position": 1}
-        talk.store.update(talk.id, title="A trip")
+        talk.store.sessions.update(talk.id, title="A trip")
         assert stream.next("session").data["title"] == "A trip"
 
 

@@ -16,7 +16,7 @@ from django_agent_sessions.values.owners import EVERYBODY
 
 def main(name: str, agent_id: str, count: int, pause: float) -> None:
     store = SessionStore(owner=EVERYBODY)
-    agent = store.open_agent(store.open(name), agent_id, dialect="strands")
+    agent = store.agents.open(store.open(name), agent_id, dialect="strands")
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(count):

@@ -39,7 +39,7 @@ class _Rows:
     def __init__(
         self, store: SnapshotStorageStore, head: SaveState, known: KnownAgent | None
     ) -> None:
-        placed = store.positioned_payloads(head.agent)
+        placed = store.store.messages.positioned(head.agent)
         self.contents = {row.position: row.payload for row in placed if row.redacted}
         self.references = references.ranges_of([row.position for row in placed])
         # A redacted message is recognized by its content before the redaction.

@@ -85,11 +85,11 @@ def read_redactions(
     store: SnapshotStorageStore, session: SessionRecord, agent_id: str, known: KnownAgent
 ) -> None:
     """Read the redactions since an agent was last read or written."""
-    agent = store.read_agent(session, agent_id)
+    agent = store.store.agents.find(session, agent_id)
     if agent is None or agent.id != known.agent:
         return
     contents = {
-        row.position: row.payload for row in store.positioned_payloads(agent) if row.redacted
+        row.position: row.payload for row in store.store.messages.positioned(agent) if row.redacted
     }
     for position, raw in raw_by_position(known, contents).items():
         before, _ = json_documents.message_at(raw, 0)

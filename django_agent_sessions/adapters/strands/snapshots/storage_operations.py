@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from django_agent_sessions.db import bridge
 from django_agent_sessions.exceptions import PayloadError, StaleSessionError
+from django_agent_sessions.store import SessionStore
 from django_agent_sessions.store.snapshots import (
     LATEST_SNAPSHOT_ID,
     LoadedSnapshot,
@@ -34,7 +35,7 @@ class StorageOperations:
         self, *, owner: Any, namespace: str, using: str | None, create: bool | None
     ) -> None:
         self._bindings: dict[str, Any] = {"owner": owner, "using": using, "create": create}
-        self._store = SnapshotStorageStore(namespace=namespace, **self._bindings)
+        self._store = SnapshotStorageStore(SessionStore(namespace=namespace, **self._bindings))
         self._agents = AgentCache(_MAX_AGENTS, _MAX_BYTES)
         self._orchestrators: LRUCache[KnownOrchestrator] = LRUCache(_MAX_AGENTS)
         # Redaction epochs of data that is stored verbatim.
@@ -46,7 +47,7 @@ class StorageOperations:
 
     def write(self, key: str, data: bytes) -> None:
         """Write the bytes under a key."""
-        name = keys.parse(self._store.namespace, key)
+        name = keys.parse(self._store.store.namespace, key)
         if name is None:
             self._write_object(key, data)
             return
@@ -60,17 +61,17 @@ class StorageOperations:
 
     def read(self, key: str) -> bytes | None:
         """Return the bytes under a key."""
-        name = keys.parse(self._store.namespace, key)
+        name = keys.parse(self._store.store.namespace, key)
         if name is None:
-            stash = keys.parse_stash(self._store.namespace, key)
+            stash = keys.parse_stash(self._store.store.namespace, key)
             if stash is None:
                 return self._store.read_object(key)
-            session = self._store_of(stash[0]).find(stash[1])
+            session = self._store_of(stash[0]).store.find(stash[1])
             return None if session is None else self._store.read_object(key, session=session)
         data = self._read_agent(name) if name.scope == keys.AGENT else self._read_orchestrator(name)
         if data is not None:
             return data
-        session = self._store_of(name.namespace).find(name.session_id)
+        session = self._store_of(name.namespace).store.find(name.session_id)
         if session is None:
             return None
         self._epochs.keep(_directory(name), session.redaction_epoch)
@@ -83,15 +84,15 @@ class StorageOperations:
 
     def delete(self, key: str) -> None:
         """Delete the bytes under a key."""
-        name = keys.parse(self._store.namespace, key)
-        stash = keys.parse_stash(self._store.namespace, key)
+        name = keys.parse(self._store.store.namespace, key)
+        stash = keys.parse_stash(self._store.store.namespace, key)
         if name is None and stash is None:
             self._store.delete_object(key)
             return
         namespace, session_id = (
             (name.namespace, name.session_id) if name else (stash or _NO_STASH)[:2]
         )
-        session = self._store_of(namespace).find(session_id)
+        session = self._store_of(namespace).store.find(session_id)
         if session is None:
             return
         was_deleted = name is not None and self._delete_snapshot(name)
@@ -100,7 +101,7 @@ class StorageOperations:
 
     def list(self, prefix: str) -> list[str]:
         """List the keys that begin with a prefix."""
-        base = self._store.namespace
+        base = self._store.store.namespace
         names = self._store.snapshot_names(keys.snapshot_places(base, prefix))
         found_keys = {key for name in names if (key := keys.key_of(base, name)) is not None}
         found_keys.update(self._store.object_keys(prefix))
@@ -169,7 +170,7 @@ class StorageOperations:
 
     def _write_verbatim(self, key: str, name: SnapshotKey, data: bytes) -> None:
         store = self._store_of(name.namespace)
-        session = store.open(name.session_id)
+        session = store.store.open(name.session_id)
         directory = _directory(name)
         known = self._agents.get(directory) if name.scope == keys.AGENT else None
         if known is not None:
@@ -184,13 +185,13 @@ class StorageOperations:
         self._epochs.keep(directory, session.redaction_epoch)
 
     def _write_object(self, key: str, data: bytes) -> None:
-        stash = keys.parse_stash(self._store.namespace, key)
+        stash = keys.parse_stash(self._store.store.namespace, key)
         if stash is None:
             self._store.write_object(key, data)
             return
         namespace, session_id, agent_id = stash
         store = self._store_of(namespace)
-        session = store.open(session_id)
+        session = store.store.open(session_id)
         known = self._agents.get((namespace, session_id, keys.AGENT, agent_id))
         if known is not None:
             data = self._without_redacted(session, agent_id, known, data, store)
@@ -209,7 +210,7 @@ class StorageOperations:
         return mask_bytes(data, known.corrections.secrets)
 
     def _drop_verbatim(self, key: str, name: SnapshotKey) -> None:
-        session = self._store_of(name.namespace).find(name.session_id)
+        session = self._store_of(name.namespace).store.find(name.session_id)
         if session is not None:
             self._store.delete_object(key, session=session)
 
@@ -224,9 +225,9 @@ class StorageOperations:
         return store.delete_snapshot(name.session_id, name.snapshot_id, **owner)
 
     def _store_of(self, namespace: str) -> SnapshotStorageStore:
-        if namespace == self._store.namespace:
+        if namespace == self._store.store.namespace:
             return self._store
-        return SnapshotStorageStore(namespace=namespace, **self._bindings)
+        return SnapshotStorageStore(SessionStore(namespace=namespace, **self._bindings))
 
 
 def _directory(name: SnapshotKey) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class ChatSessionMixin(StreamingAPI):
                 store.create(name, id=key, external_id=incoming.id)
             except SessionConflictError:
                 # The client sent the first message twice, or the id is one of another chat.
-                record = store.find_external(incoming.id)
+                record = store.sessions.find_external(incoming.id)
                 if record is None or record.namespace != namespace:
                     raise Conflict("This id is already in use: choose another.") from None
                 key, name, epoch = record.id, record.session_id, record.redaction_epoch

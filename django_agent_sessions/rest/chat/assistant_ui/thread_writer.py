@@ -107,7 +107,7 @@ class ThreadWriter:
         return str(payload["id"])
 
     def _change(self, row: Session, name: str, content: dict[str, Any]) -> None:
-        agent = self._store.read_agent(self._store.get(row.session_id), CLIENT_AGENT_ID)
+        agent = self._store.agents.find(self._store.get(row.session_id), CLIENT_AGENT_ID)
         messages = []
         if agent is not None and agent.dialect == ASSISTANT_UI:
             messages = find_by_ids(agent_messages(agent.id, self._store.using), name)
@@ -125,7 +125,7 @@ class ThreadWriter:
     ) -> None:
         if message.redacted_at is not None:
             return
-        record = self._store.read_message(agent, message.position)
+        record = self._store.messages.find(agent, message.position)
         current = {} if record is None else record.content
         name = name or current.get("format", "")
         if current.get("content") == content and current.get("format") == name:
@@ -139,13 +139,13 @@ class ThreadWriter:
             "format": name,
             "content": content,
         }
-        self._store.update_message(
+        self._store.messages.update(
             agent, message.position, payload, epoch=row.redaction_epoch, key=message.key
         )
         self._store.touch(row.pk, Usage())
 
     def _agent(self, row: Session) -> AgentRecord:
-        agent = self._store.open_agent(
+        agent = self._store.agents.open(
             self._store.get(row.session_id), CLIENT_AGENT_ID, dialect=ASSISTANT_UI
         )
         if agent.dialect != ASSISTANT_UI:

@@ -41,7 +41,7 @@ def set_title(store: SessionStore, session: Session, title: str) -> str:
                 raise SessionNotFoundError(f"session {key} does not exist")
             if row.title or row.redaction_epoch != session.redaction_epoch:
                 return row.title
-            return store.update(key, title=title).title
+            return store.sessions.update(key, title=title).title
 
     return write(store.using, run, what=f"setting the title of session {key}", savepoint=False)
 

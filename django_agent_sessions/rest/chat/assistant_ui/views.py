@@ -111,7 +111,7 @@ class ThreadsView(AssistantUIView):
         if not created:
             self.session(record.id, SessionPermission.CHANGE if updates else SessionPermission.READ)
         if updates:
-            store.update(record.id, **updates)
+            store.sessions.update(record.id, **updates)
         code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
         return Response({"thread_id": str(record.id)}, status=code)
 
@@ -122,7 +122,7 @@ class ThreadsView(AssistantUIView):
         if external is None:
             key = new_id()
             return store.create(str(key), id=key, **initial), True
-        record, created = store.open_external(external, **initial)
+        record, created = store.sessions.open_external(external, **initial)
         if not created and self.namespace is not None and record.namespace != self.namespace:
             raise Conflict("A session in another namespace has this external_id. Choose another.")
         return record, created
@@ -145,7 +145,7 @@ class ThreadView(AssistantUIView):
         serializer = ThreadRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
         changes: Any = _changes(serializer.validated_data)
-        self.store_of(row).update(row.pk, **changes)
+        self.store_of(row).sessions.update(row.pk, **changes)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     def delete(self, request: Any, thread: str) -> Response:

@@ -36,7 +36,7 @@ def texts(agent: Agent) -> list[str]:
 
 def head() -> AgentRecord:
     store = SessionStore()
-    found = store.read_agent(store.get("s"), "default")
+    found = store.agents.find(store.get("s"), "default")
     assert found is not None
     return found
 
@@ -47,16 +47,16 @@ def test_an_agent_that_was_taken_back_must_be_restored_and_undoes_nothing(change
     live = snapshots()
     live("one")
     live("two")
-    taken = store.take_snapshot(head())
-    side = store.rewind(head(), 1)
+    taken = store.snapshots.take(head())
+    side = store.branches.rewind(head(), 1)
     assert side is not None
     if change != "rewind":
         live = snapshots()
         live("three")
     if change == "switch":
-        store.switch_branch(head(), side.number)
+        store.branches.switch(head(), side.number)
     elif change == "restore":
-        store.restore_snapshot(head(), taken.id)
+        store.snapshots.restore(head(), taken.id)
     there = [m["content"] for m in store.payloads(head())]
 
     with pytest.raises(StorageError, match="restore the agent and try again"):
@@ -77,7 +77,7 @@ def test_what_was_redacted_and_set_aside_does_not_come_back(first):
     live("the secret is 0815-4711")
     deeds = [
         lambda: redact(head().session, Find("0815-4711"), reason="asked"),
-        lambda: store.rewind(head(), 1),
+        lambda: store.branches.rewind(head(), 1),
     ]
     for deed in deeds if first == "redact" else deeds[::-1]:
         deed()
@@ -117,7 +117,7 @@ def test_a_fork_goes_on_under_a_snapshot_manager():
     live("one")
     live("two")
     at = SessionMessage.objects.get(message_id=1).pk
-    store.fork(store.get("s"), at=at, session_id="fork")
+    store.sessions.fork(store.get("s"), at=at, session_id="fork")
     manager = SnapshotSessionManager("fork", storage=DjangoStorage())
     other = Agent(model=ScriptedModel(["yes"] * 9), session_manager=manager, callback_handler=None)
     assert other.messages == live.messages[:2]
@@ -130,21 +130,21 @@ def test_a_fork_goes_on_under_a_snapshot_manager():
 def test_a_snapshot_whose_messages_were_taken_away_says_so():
     store = SessionStore()
     snapshots()("one")
-    taken = store.take_snapshot(head())
+    taken = store.snapshots.take(head())
     store.pop(head())
     store.append(head(), {"role": "assistant", "content": [{"text": "another"}]})
 
     with pytest.raises(SessionConflictError, match="deleted since"):
-        store.restore_snapshot(head(), taken.id)
+        store.snapshots.restore(head(), taken.id)
 
 
 def test_a_branch_that_the_latest_snapshot_is_of_stays(store):
     live = snapshots()
     live("one")
     live("two")
-    side = store.rewind(head(), 1)
+    side = store.branches.rewind(head(), 1)
     assert side is not None
-    assert store.delete_branch(head(), side.number) == 4
+    assert store.branches.delete(head(), side.number) == 4
     assert texts(snapshots())[0] == "one"
 
 
@@ -157,6 +157,6 @@ def test_what_a_turn_cost_goes_with_its_messages(store):
         TurnUsage.objects.create(
             session_id=found.session, agent_id=found.id, turn=turn, total_tokens=turn * 10
         )
-    side = store.rewind(found, 1)
+    side = store.branches.rewind(found, 1)
     costs = TurnUsage.objects.values_list("branch", "turn", "total_tokens")
     assert set(costs) == {(0, 1, 10), (side.number, 2, 20)}

@@ -47,7 +47,7 @@ def expect_exact(data: bytes, key: str = LATEST, *, before: bytes | None = None)
     if before is not None:
         run(using.write(key, before))
     run(using.write(key, data))
-    again = DjangoStorage(namespace=using._work._store.namespace)
+    again = DjangoStorage(namespace=using._work._store.store.namespace)
     assert run(again.read(key)) == data
     assert run(again.list()) == [key]
 
@@ -117,7 +117,7 @@ def test_what_is_no_snapshot_is_kept_as_it_is_until_there_is_one() -> None:
     assert not Snapshot.objects.exists()
     assert StoredObject.objects.get().session == Session.objects.get()
     assert run(using.read(LATEST)) == odd
-    run(DjangoStorage(namespace=using._work._store.namespace).write(LATEST, fine))
+    run(DjangoStorage(namespace=using._work._store.store.namespace).write(LATEST, fine))
     assert not StoredObject.objects.exists()
     assert run(using.read(LATEST)) == fine
     assert SessionMessage.objects.count() == 2

@@ -196,7 +196,7 @@ def test_a_session_that_a_message_log_wrote_too_stays_when_its_snapshots_go():
 
 
 def test_an_agent_of_another_sdk_is_refused(store):
-    store.open_agent(store.open("s"), "default")
+    store.agents.open(store.open("s"), "default")
 
     with pytest.raises(StorageError, match="not in the format of Strands"):
         run(DjangoStorage().write(LATEST, saved(message("a"))))
@@ -226,12 +226,12 @@ def test_it_joins_the_transaction_of_whoever_waits():
 def test_a_corrupt_snapshot_says_so_and_what_the_store_made_is_read(store):
     storage = DjangoStorage()
     run(storage.write(LATEST, saved(message("a"))))
-    agent = store.open_agent(store.open("s"), "default")
-    store.take_snapshot(agent)
+    agent = store.agents.open(store.open("s"), "default")
+    store.snapshots.take(agent)
     (key,) = (key for key in run(storage.list()) if key != LATEST)
     Snapshot.objects.filter(snapshot_id="").delete()
-    store.update_agent(agent, AgentState(state={"image": b"\x00"}))
-    made = store.take_snapshot(agent)
+    store.agents.update(agent, AgentState(state={"image": b"\x00"}))
+    made = store.snapshots.take(agent)
 
     found = json.loads(run(storage.read(key.replace(key[-41:-5], made.snapshot_id))) or b"")
     assert found["data"]["state"] == {"image": {"__bytes_encoded__": True, "data": "AA=="}}

@@ -205,7 +205,7 @@ def test_reading_somebody_elses_messages_takes_permissions_and_is_recorded(
 def test_the_pages_of_a_long_conversation_are_linked(browser, ada):
     store = SessionStore(owner=ada)
     session = store.create("s", external_id="c-1")
-    agent = store.open_agent(session, dialect="strands")
+    agent = store.agents.open(session, dialect="strands")
     for number in range(6):
         for role in ("user", "assistant"):
             store.append(agent, {"role": role, "content": [{"text": f"{role} {number}"}]})
@@ -262,7 +262,7 @@ def test_who_may_not_read_a_chat_cannot_join_its_answer(browser, gate):
 def test_the_address_of_the_page_before_names_the_chat_whatever_its_id_is(browser, ada):
     chat = "a?b#c>;d e"
     store = SessionStore(owner=ada)
-    agent = store.open_agent(store.create("s", external_id=chat), dialect="strands")
+    agent = store.agents.open(store.create("s", external_id=chat), dialect="strands")
     for number in range(4):
         store.append(agent, {"role": "user", "content": [{"text": f"{number}"}]})
 

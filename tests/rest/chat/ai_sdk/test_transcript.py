@@ -21,7 +21,7 @@ class Conversation:
     def __init__(self, store, dialect, **options) -> None:
         self._store = store
         self._record = store.open("s", **options)
-        self._agent = store.open_agent(self._record, dialect=dialect)
+        self._agent = store.agents.open(self._record, dialect=dialect)
 
     def say(self, *messages):
         return [self._store.append(self._agent, message).id for message in messages]
@@ -301,7 +301,7 @@ def test_pages_of_any_size_are_the_whole_conversation_and_cut_no_turn(strands, l
 def test_agents_of_a_session_speak_for_themselves(store):
     record = store.open("s")
     for name in ("planner", "writer"):
-        agent = store.open_agent(record, name, dialect="strands")
+        agent = store.agents.open(record, name, dialect="strands")
         store.append(agent, said("assistant", f"I am the {name}."))
     page = page_of(Session.objects.get())
     assert [one["parts"][1]["text"] for one in page.messages] == [
@@ -312,8 +312,8 @@ def test_agents_of_a_session_speak_for_themselves(store):
 
 def test_what_a_client_claims_beside_the_agents_is_left_out(store):
     record = store.open("s")
-    spoken = store.open_agent(record, "a", dialect="strands")
-    claimed = store.open_agent(record, "assistant-ui", dialect="assistant-ui")
+    spoken = store.agents.open(record, "a", dialect="strands")
+    claimed = store.agents.open(record, "assistant-ui", dialect="assistant-ui")
 
     def claim(words):
         content = {"role": "assistant", "parts": [{"type": "text", "text": words}]}

@@ -78,7 +78,7 @@ def test_an_owners_messages_are_not_reached_through_another_thread(cloud, thread
 def test_only_the_clients_own_agent_is_written(cloud, thread, ada):
     store = SessionStore(owner=ada)
     session = store.get(session_of(thread).session_id)
-    agent = store.open_agent(session, "concierge", dialect=STRANDS)
+    agent = store.agents.open(session, "concierge", dialect=STRANDS)
     said = store.append(agent, {"role": "assistant", "content": [{"text": "From the server"}]})
 
     assert cloud.change(thread, str(said.id), UI).status_code == 404
@@ -91,7 +91,7 @@ def test_only_the_clients_own_agent_is_written(cloud, thread, ada):
 def test_a_servers_agent_of_the_same_name_is_neither_read_nor_written(cloud, thread, ada):
     store = SessionStore(owner=ada)
     session = store.get(session_of(thread).session_id)
-    agent = store.open_agent(session, "assistant-ui", dialect=STRANDS)
+    agent = store.agents.open(session, "assistant-ui", dialect=STRANDS)
     store.append(agent, {"role": "assistant", "content": [{"text": "From the server"}]})
 
     answer = cloud.send(thread, UI)
@@ -253,7 +253,7 @@ def test_a_site_of_one_namespace_has_no_threads_of_another(cloud, ada, monkeypat
 def test_a_payload_that_is_not_the_clients_hides_no_other(cloud, thread, ada):
     cloud.say(thread, ui("user", "x", id="a"))
     store = SessionStore(owner=ada)
-    agent = store.read_agent(store.get(session_of(thread).session_id), "assistant-ui")
+    agent = store.agents.find(store.get(session_of(thread).session_id), "assistant-ui")
     assert agent is not None
     for payload in ({"id": 1, "content": {}}, {"role": "user"}, ["a"], "a", {"id": "a"}):
         store.append(agent, payload)

@@ -236,7 +236,7 @@ def test_a_message_is_never_before_itself(cloud, thread):
 def serve(thread: str, owner, *texts: str) -> list[str]:
     """An agent of the server talks in the session."""
     store = SessionStore(owner=owner)
-    agent = store.open_agent(store.get(session_of(thread).session_id), "concierge")
+    agent = store.agents.open(store.get(session_of(thread).session_id), "concierge")
     roles = ("user", "assistant")
     made = [
         store.append(agent, {"role": roles[number % 2], "content": text})
@@ -283,7 +283,7 @@ def test_what_the_server_said_is_paged(cloud, thread, ada):
 
 def test_of_long_turns_of_the_server_no_page_is_cut(cloud, thread, ada):
     store = SessionStore(owner=ada)
-    agent = store.open_agent(store.get(session_of(thread).session_id), "worker", dialect="openai")
+    agent = store.agents.open(store.get(session_of(thread).session_id), "worker", dialect="openai")
     for turn in range(12):
         items = [{"role": "user", "content": f"go {turn}"}]
         for number in range(105):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from django_agent_sessions.models import Session
-from django_agent_sessions.models.content_columns import ContentKind, columns_of
+from django_agent_sessions.models.content_columns import ContentKind, content_columns_of
 
 from .findings import RowFindings, with_subpath
 from .scopes import Place
-from .snapshot_columns import mask_document
+from .snapshot_columns import mask_snapshot_document
 
 _FORK = "fork"
 
@@ -22,7 +22,7 @@ class _DuplicateKeyError(ValueError):
 
 def mask_columns(found: RowFindings) -> None:
     """Mask the columns of a row whose form does not depend on other rows."""
-    columns = columns_of(found.copy.row)
+    columns = content_columns_of(found.copy.row)
     for name, value in found.copy.values.items():
         mask_value = _MASKS.get(columns.columns[name])
         if mask_value is None:
@@ -107,6 +107,6 @@ _MASKS: dict[ContentKind, Callable[[RowFindings, Any, Place], Any]] = {
     ContentKind.DATA: _mask_data,
     ContentKind.ORIGIN: _mask_origin,
     ContentKind.ORCHESTRATOR: _mask_orchestrator,
-    ContentKind.DOCUMENT: mask_document,
+    ContentKind.DOCUMENT: mask_snapshot_document,
     ContentKind.BYTES: _mask_bytes,
 }

@@ -1,0 +1,184 @@
+"""The state of an agent: in its row, in snapshots, and after a change of its main branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from django.db.models import F
+from django.utils import timezone
+
+from django_agent_sessions.content import dialects
+from django_agent_sessions.exceptions import SessionNotFoundError
+from django_agent_sessions.models import MAIN_BRANCH, Session, SessionAgent, Snapshot
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord, AgentState, SnapshotRecord
+
+from ._queries import conversation_length, key_at, snapshot_rows
+from ._snapshot_documents import agent_document, state_in_document, without_message_references
+from ._snapshot_records import referenced_ranges
+from .locking import lock_session, with_lock
+
+R = TypeVar("R")
+
+BRANCH_NAMES = "branch_names"
+"""Key of the reserved branch names in an agent's internal state.
+
+``{"deleted": [name, …], "cleared": [name, …]}``: deleted branches, and branches whose callers
+continue on the main branch, because the conversation was cleared or the branch became the main one.
+"""
+
+LATEST_SNAPSHOT_ID = ""
+"""Id of the snapshot that each save replaces."""
+
+
+def window_to_ranges(window: Any, length: int) -> list[list[int]]:
+    """Convert an agent's window to a snapshot's ranges of positions."""
+    if not isinstance(window, dict):
+        return [[0, length]] if length else []
+    spans: list[list[int]] = []
+    for position in [*window["kept"], *range(window["tail"], length)]:
+        if spans and spans[-1][1] == position:
+            spans[-1][1] += 1
+        else:
+            spans.append([position, position + 1])
+    return spans
+
+
+def references_to_window(messages: Sequence[Any], length: int) -> dict[str, Any] | None:
+    """Convert a snapshot's references to an agent's window; None if all messages are in it."""
+    spans = referenced_ranges(messages)
+    positions = [position for first, stop in spans for position in range(first, stop)]
+    if positions == list(range(length)):
+        return None
+    referenced = set(positions)
+    tail = length
+    while tail - 1 in referenced:
+        tail -= 1
+    return {"kept": [position for position in positions if position < tail], "tail": tail}
+
+
+def _with_names(internal: Any, row: SessionAgent, became_main: str | None) -> Any:
+    """Keep the reserved branch names, which no snapshot changes, in the internal state.
+
+    A caller on a branch that became the main one follows it there.
+    """
+    stored = row.internal_state.get(BRANCH_NAMES) if isinstance(row.internal_state, dict) else None
+    names = dict(stored) if isinstance(stored, dict) else {}
+    if became_main is not None and row.dialect == dialects.OPENAI:
+        names["cleared"] = [*names.get("cleared", ()), became_main]
+    return {**internal, BRANCH_NAMES: names} if names else internal
+
+
+def agent_state_of(row: SessionAgent) -> AgentState:
+    return AgentState(row.state, row.conversation_manager_state, row.internal_state)
+
+
+def insert_snapshot(using: str, agent: AgentRecord) -> Snapshot:
+    """Insert a snapshot of the main branch and the agent's present state."""
+    now = timezone.now()
+    latest = snapshot_rows(using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID).first()
+    if latest is None:
+        row = SessionAgent.objects.using(using).get(pk=agent.id)
+        length = conversation_length(using, agent)
+        messages = window_to_ranges(row.window, length)
+        document: Any = agent_document(agent_state_of(row), now)
+    else:
+        length, messages, document = latest.length, latest.messages, latest.document
+    branch = MAIN_BRANCH if latest is None else latest.branch
+    tail = key_at(using, agent.on_branch(branch), length - 1)
+    key = new_id()
+    snapshot = Snapshot(
+        id=key,
+        session_id=agent.session,
+        agent_id=agent.id,
+        snapshot_id=str(key),
+        branch=branch,
+        messages=messages,
+        length=length,
+        tail=tail,
+        document=document,
+        created_at=now,
+        updated_at=now,
+    )
+    snapshot.save(using=using, force_insert=True)
+    return snapshot
+
+
+def settle_agent(
+    using: str,
+    agent: AgentRecord,
+    length: int,
+    snapshot: Snapshot | None = None,
+    *,
+    became_main: str | None = None,
+) -> None:
+    """Update the agent's state after a change of its main branch."""
+    now = timezone.now()
+    row = SessionAgent.objects.using(using).get(pk=agent.id)
+    if snapshot is None:
+        snapshots = snapshot_rows(using, agent).filter(branch=MAIN_BRANCH, length=length)
+        snapshot = snapshots.exclude(snapshot_id=LATEST_SNAPSHOT_ID).order_by("-id").first()
+    latest = snapshot_rows(using, agent).filter(snapshot_id=LATEST_SNAPSHOT_ID)
+    if snapshot is None:
+        previous = latest.first()
+        state = without_message_references(
+            agent_state_of(row) if previous is None else state_in_document(previous.document)
+        )
+        messages: Any = [[0, length]] if length else []
+        document: Any = agent_document(state, now)
+        if previous is not None:
+            document["data"] = {**previous.document["data"], **document["data"]}
+    else:
+        state, messages, document = (
+            state_in_document(snapshot.document),
+            snapshot.messages,
+            snapshot.document,
+        )
+    SessionAgent.objects.using(using).filter(pk=agent.id).update(
+        state=state.state,
+        conversation_manager_state=state.conversation_manager_state,
+        internal_state=_with_names(state.internal_state, row, became_main),
+        window=references_to_window(messages, length),
+        updated_at=now,
+    )
+    latest.update(
+        branch=MAIN_BRANCH,
+        messages=messages,
+        length=length,
+        tail=key_at(using, agent.on_branch(MAIN_BRANCH), length - 1),
+        document=document,
+        revision=F("revision") + 1,
+        updated_at=now,
+    )
+
+
+def with_agent_lock(using: str, agent: AgentRecord, work: Callable[[Session], R], what: str) -> R:
+    def lock() -> Session:
+        return lock_agent(using, agent, what)
+
+    return with_lock(using, lock, work, what=what)
+
+
+def lock_agent(using: str, agent: AgentRecord, what: str) -> Session:
+    session = lock_session(using, agent.session)
+    if session is None or not agent_exists(using, agent):
+        raise SessionNotFoundError(f"{what}: the agent was deleted")
+    return session
+
+
+def agent_exists(using: str, agent: AgentRecord) -> bool:
+    return SessionAgent.objects.using(using).filter(pk=agent.id).exists()
+
+
+def snapshot_record(row: Snapshot) -> SnapshotRecord:
+    assert row.agent_id is not None  # noqa: S101 - only an agent's snapshots are queried
+    return SnapshotRecord(
+        id=row.pk,
+        agent=row.agent_id,
+        snapshot_id=row.snapshot_id,
+        branch=row.branch,
+        length=row.length,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

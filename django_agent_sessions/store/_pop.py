@@ -1,0 +1,101 @@
+"""Delete and return the last message of a conversation."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import transaction
+
+from django_agent_sessions.blobs import delete_unreferenced, restore_binaries
+from django_agent_sessions.content import exact_json
+from django_agent_sessions.db import notifications
+from django_agent_sessions.exceptions import LegalHoldError, SessionConflictError
+from django_agent_sessions.models import Session
+from django_agent_sessions.models.fields import CorruptPayload, decode_payload
+from django_agent_sessions.sql import message_writes
+from django_agent_sessions.values.ids import new_id
+from django_agent_sessions.values.records import AgentRecord, PositionedPayload, Usage
+
+from ._base import tracked_atomic, write
+from ._counters import move_counters
+from ._queries import conversation, lock_session_row, session_rows
+from .locking import lock_session
+
+
+def pop_message(using: str, agent: AgentRecord) -> PositionedPayload | None:
+    """Delete and return the last message that is not corrupt; None if there is none."""
+    while (popped := _pop_row(using, agent)) is not None:
+        notifications.notify_written(using, agent.session)
+        if not isinstance(popped.payload, CorruptPayload):
+            return popped
+    return None
+
+
+def _pop_row(using: str, agent: AgentRecord) -> PositionedPayload | None:
+    what = f"popping from agent {agent.agent_id!r}"
+    mark = new_id()
+    unconfirmed: tuple[UUID, PositionedPayload] | None = None
+
+    def pop(unsure: bool) -> PositionedPayload | None:
+        nonlocal unconfirmed
+        with tracked_atomic(using):
+            if (
+                unsure
+                and unconfirmed is not None
+                and _was_popped(using, agent, mark, unconfirmed[0], what)
+            ):
+                return unconfirmed[1]
+            # First, because it takes the lock that appends wait for.
+            if not _count_and_mark(using, agent, mark, what):
+                return None
+            values = message_writes.pop(using, agent.id, branch=agent.branch)
+            if values is None:
+                transaction.set_rollback(True, using)
+                return None
+            # Raises, and so keeps the message, if one of its binaries is missing.
+            popped = _popped_payload(using, agent, *values[1:])
+            unconfirmed = (values[0], popped)
+            return popped
+
+    return write(using, pop, what=what, savepoint=False)
+
+
+def _count_and_mark(using: str, agent: AgentRecord, mark: UUID, what: str) -> bool:
+    """Decrement the message counter and write the mark, in the session's row."""
+    free = session_rows(using).filter(pk=agent.session, legal_hold=False)
+    if move_counters(free, Usage(messages=-1), last_write=mark):
+        return True
+    check_session_not_held(using, agent, what)
+    return False
+
+
+def _was_popped(using: str, agent: AgentRecord, mark: UUID, key: UUID, what: str) -> bool:
+    """Return whether a pop was committed although its connection was lost."""
+    # Locked, because a server may still commit after its client disconnected.
+    session = lock_session(using, agent.session)
+    if session is not None and session.last_write == mark:
+        return True
+    if conversation(using, agent).filter(pk=key).exists():
+        return False
+    raise SessionConflictError(
+        f"{what}: the connection was lost, and a message may have been deleted; read the "
+        "conversation before the next pop"
+    )
+
+
+def _popped_payload(
+    using: str, agent: AgentRecord, position: int, text: str, redacted: bool
+) -> PositionedPayload:
+    payload = decode_payload(text)
+    if exact_json.has_blobs(text) and not isinstance(payload, CorruptPayload):
+        (payload,) = restore_binaries(using, agent.session, [payload], agent.dialect, taken=True)
+        lock_session_row(using, agent.session)
+        delete_unreferenced(using, agent.session)
+    return PositionedPayload(position, payload, redacted)
+
+
+def check_session_not_held(using: str, agent: AgentRecord, what: str) -> None:
+    """Raise LegalHoldError if the session is under legal hold."""
+    held = Session.objects.using(using).filter(pk=agent.session, legal_hold=True)
+    if row := held.first():
+        raise LegalHoldError(f"{what}: its session is under legal hold; release it first", [row])
